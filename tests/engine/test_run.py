@@ -25,8 +25,8 @@ def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small,
         return buffer
 
     held_at_once = set()
-    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
-    monkeypatch.setattr(host_loader, "_SMALL", small)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", light)
+    monkeypatch.setattr(host_loader, "_MAX_PAIRED_BYTES", small)
     monkeypatch.setattr(BatchBuffers, "empty", counted)
 
     @data_iterator(output_map=["x"], reader_name="reader")

@@ -163,7 +163,7 @@ def test_counts_are_those_of_the_batches_that_were_taken():
 @pytest.mark.parametrize("bad", [SEVENTHS, {LENGTH - 1}], ids=["some", "one"])
 def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(monkeypatch, bad):
     def states(light):
-        monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", light)
+        monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", light)
         one = iterator("skip", bad, batch_size=4, last_batch_policy=LastBatchPolicy.PAD)
         return [(taken(one, 1)[0]["valid"].tolist(), one.get_state()["bad"]) for _ in range(26)]
 
@@ -173,10 +173,10 @@ def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(
 
 
 WAYS = {
-    "light": {"_LIGHT_BATCH": 60.0},
-    "pairs": {"_LIGHT_BATCH": -1.0, "_CHUNK": 60.0},
-    "chunks": {"_LIGHT_BATCH": -1.0, "_CHUNK": 1e-9, "_CHEAP_ROW": -1.0},
-    "turns": {"_LIGHT_BATCH": -1.0, "_CHEAP_ROW": 60.0},
+    "light": {"_LIGHT_BATCH_SECONDS": 60.0},
+    "pairs": {"_LIGHT_BATCH_SECONDS": -1.0, "_CHUNK_SECONDS": 60.0},
+    "chunks": {"_LIGHT_BATCH_SECONDS": -1.0, "_CHUNK_SECONDS": 1e-9, "_CHEAP_SAMPLE_SECONDS": -1.0},
+    "turns": {"_LIGHT_BATCH_SECONDS": -1.0, "_CHEAP_SAMPLE_SECONDS": 60.0},
 }
 """Per way of host work the limits of `ChunkScheduler` that bring it about."""
 
@@ -416,7 +416,7 @@ MISUSE = {
         "output_map=['x', 'valid']",
     ),
     "a reader's word": (lambda: numbers_with("ignore"), ArgumentTypeError, "one of raise, replace, skip"),
-    "a stream": (lambda: streamed("replace"), DefinitionError, "gives samples one after the other"),
+    "a stream": (lambda: streamed("replace"), DefinitionError, "is a stream, so no other sample"),
     "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
 }
 

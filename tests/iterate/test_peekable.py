@@ -133,7 +133,7 @@ ACTIONS = ["peek", "peek_async", "result", "next", "next", "next", "reset", "nex
 def test_any_interleaving_equals_the_plain_stream(how, stream, actions):
     with pytest.MonkeyPatch.context() as patch:
         if how != "light":
-            patch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)  # every batch goes to the pool
+            patch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)  # every batch goes to the pool
         iterator = make(exec_async=how != "serial")
         model, states = Model(stream), [(iterator.get_state(), 0, 0)]
         for action, number in actions:
@@ -210,7 +210,7 @@ def test_only_the_consumer_dispatches(monkeypatch):
     monkeypatch.setattr(
         SingleDevice, "put_batch", lambda *args: dispatched.append(threading.current_thread()) or put(*args)
     )
-    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
     iterator = make(prepare_first_batch=False)
     coming = iterator.peek_async()
     concurrent.futures.wait([coming], timeout=60)

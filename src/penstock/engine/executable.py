@@ -1,4 +1,4 @@
-"""From graphs to a run: merge, look at sample 0, plan, start."""
+"""Executable: a planned definition. Merges shards, probes sample 0, plans, and starts runs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import jax
 import numpy as np
 
 from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
 from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
+from penstock.engine.host.worker_threads import Executor
 from penstock.engine.run import Run
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
@@ -33,7 +34,7 @@ from penstock.types import OnError
 
 @dataclass(frozen=True)
 class Executable:
-    """A definition, planned for the devices of a layout: everything but the threads."""
+    """Definition planned for the devices of a layout. Has no threads; `start` creates a run, which has."""
 
     program: MergedProgram
     plan: Plan
@@ -52,49 +53,53 @@ class Executable:
         facts: Sequence[Sequence[ReaderFacts]] | None = None,
         on_error: OnError = "raise",
     ) -> Executable:
-        """Merge the graphs of all blocks, look at sample 0 where that is needed, and plan.
+        """Merge the graphs of all blocks, probe sample 0 if a shape depends on it, and plan.
 
         Args:
-            graphs: one per block of rows that this process computes, or one for the whole batch.
-            layout: how batches lie on the devices.
-            placement: the user's placement hint.
-            dense_outputs: whether outputs are delivered as arrays.
-            mask: whether a mask of the last batch is.
-            facts: as `penstock.plan.shard_merge.merge` takes them.
-            on_error: what is done about bad samples, where their readers do not say.
+            graphs: A graph per block of rows that this process computes, or one for the whole batch.
+            layout: Layout of batches on the devices.
+            placement: The user's placement hint.
+            dense_outputs: True if outputs are delivered as arrays, so that none may be ragged.
+            mask: True if a mask of the last batch is delivered.
+            facts: Facts about the readers of all processes; see `penstock.plan.shard_merge.merge_shards`.
+            on_error: Policy for bad samples of readers that do not have their own.
 
         Raises:
-            PenstockError: the definition or its first sample is not right.
+            PenstockError: The definition is wrong, or its first sample is bad.
         """
+        # Checked first, because sample 0 may be expensive to compute.
         _check_whole_batches(graphs[0], layout)
+        # A single graph is traced for the global batch and serves all blocks.
         shards = layout.shards if len(graphs) > 1 else (0,)
         program = merge_shards(graphs, shards, layout.blocks, facts)
         for readers in program.readers.values():
             check_same_specs(readers)
         program = resolve_shapes(program, dense_outputs=dense_outputs, on_error=on_error)
         target = TargetMachine(layout.platform, bool(jax.config.read("jax_enable_x64")), placement)
-        said = error_policies(graphs[0], on_error)
-        if "replace" in said and graphs[0].feeds:
+        policies = error_policies(graphs[0], on_error)
+        if "replace" in policies and graphs[0].feeds:
             raise DefinitionError(
-                f"{graphs[0].feeds[0]} gives samples one after the other, so none can take the place of a bad one",
+                f"{graphs[0].feeds[0]} is a stream, so no other sample can replace a bad one",
                 given='on_error="replace"',
                 fix='on_error="skip"',
                 where=graphs[0].feeds[0].where,
             )
-        skips = "skip" in said
+        # Skipping needs a mask among the plan's results.
+        skips = "skip" in policies
         plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
         return Executable(program, plan, layout, facts, on_error)
 
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
-        """The feeds whose streams can only go on, and why."""
-        found = [(node, self.program.streams[node.id][0].seek_obstacle) for node in self.plan.graph.feeds]
-        return [(node, why) for node, why in found if why is not None]
+        """Feeds whose streams cannot seek, with the reason."""
+        obstacles = [(node, self.program.streams[node.id][0].seek_obstacle) for node in self.plan.graph.feeds]
+        return [(node, why) for node, why in obstacles if why is not None]
 
     def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, ShardedReader]:
-        """How each reader is read, in batches of `rows` rows, where `order_seed` is the seed of all shuffles.
+        """Create the sharded reader of each reader, for batches of `rows` rows.
 
-        The one named `lead` defines the epoch. Those that follow the same order begin with it in each epoch.
+        `order_seed` is the seed of all shuffles. The reader named `lead` defines the epoch. Readers with the same order
+        restart with it in each epoch, so that images and labels of two readers stay paired.
         """
         first = pair_readers(self.plan.graph.readers, self.program.readers)
         named = next((node for node in first if lead is not None and node.name == lead), None)
@@ -104,7 +109,7 @@ class Executable:
         def leads(node: Node) -> bool:
             if node is named or named is None or first[node] is not first[named]:
                 return node is named
-            # with parts in other processes, a reader of this length here may have another one there
+            # A local reader may have the leader's length in this process and another length in others.
             return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
 
         return {
@@ -122,13 +127,13 @@ class Executable:
         }
 
     def _facts_of(self, node: Node, number: int) -> list[ReaderFacts] | None:
-        """Of the readers of all blocks, where a reader is local and other processes have parts of it."""
+        """Return the facts of all blocks for a local reader of a job with several processes; otherwise None."""
         if self.facts is None or node.id not in self.program.local:
             return None
         return [of_block[number] for of_block in self.facts]
 
     def structs(self, rows: int, *, mask: bool) -> list[jax.ShapeDtypeStruct]:
-        """Shape, dtype and sharding of each output of a batch, and of its mask."""
+        """Return shape, dtype and sharding of each output of a batch and, if there is one, of its mask."""
         structs = [
             self.layout.shape_dtype_struct(
                 number, (rows, *value.spec.fixed_shape), jax.dtypes.canonicalize_dtype(value.spec.dtype)
@@ -139,10 +144,11 @@ class Executable:
 
     @cached_property
     def dataset(self) -> str:
-        """The fingerprint of what is read, over all blocks."""
+        """Fingerprint of the data set, over all blocks."""
         texts: list[str] = []
         for number, node in enumerate(self.plan.graph.readers):
             readers = self.program.readers[node.id]
+            # A local reader has other data in other processes, so all of them determine the fingerprint.
             if self.facts is not None and node.id in self.program.local:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:
@@ -156,35 +162,42 @@ class Executable:
         self,
         readings: Mapping[Node, ShardedReader],
         seed: int,
-        pool: ThreadExecutor | SerialExecutor,
+        pool: Executor,
         depth: int,
         schedule: Schedule,
         meter: StageTimers,
         *,
         narrow: bool,
     ) -> Run:
-        """The plan in motion."""
-        lead = lead_reader(readings)
+        """Create a run.
+
+        Args:
+            readings: Readers returned by `readings`.
+            seed: Seed of all random numbers but the shuffles'.
+            pool: Runs host work.
+            depth: Number of host batches to prepare ahead.
+            schedule: Steps of the run.
+            meter: Timers of the stages.
+            narrow: True to deliver 64-bit values in the dtype that JAX gives them; False to keep their dtype.
+        """
         streams = {node: self.program.streams[node.id] for node in self.plan.graph.feeds}
         layout, local = self.layout, self.program.local
-        feeding = StreamFeeder(streams, local, layout.shards, layout.blocks, schedule) if streams else None
-        return Run(
-            self.plan,
+        context = RunContext(
             readings,
-            lead,
+            lead_reader(readings),
             seed,
-            layout,
-            pool,
-            depth,
             schedule,
             meter,
-            narrow=narrow,
-            feeding=feeding,
-            on_error=self.on_error,
+            self.on_error,
+            feeder=StreamFeeder(streams, local, layout.shards, layout.blocks, schedule) if streams else None,
+            executor=pool,
+            prefetch_depth=depth,
+            local_rows=layout.local_rows,
         )
+        return Run(self.plan, layout, context, narrow=narrow)
 
     def explain(self, rows: int) -> str:
-        """What runs where, and why, for batches of `rows` rows."""
+        """Return a text: where each node runs, and why, for batches of `rows` rows."""
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""
@@ -192,23 +205,22 @@ class Executable:
 
 
 def error_policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:
-    """What a definition does about bad samples: by default, and with those of each of its readers.
+    """Return the default policy for bad samples, followed by the policy of each reader of a graph.
 
     Args:
-        graph: the definition.
-        on_error: the default.
+        graph: The definition.
+        on_error: The default.
     """
     readers = [cast(Reader, node.operator) for node in graph.readers]
-    said: list[OnError] = [reader.on_error or on_error for reader in readers]
-    return (on_error, *said)
+    return (on_error, *[reader.on_error or on_error for reader in readers])
 
 
 def _check_whole_batches(graph: Graph, layout: BatchLayout) -> None:
-    """Check that no operator needs rows that another process computes."""
+    """Check that no host operator needs rows that another process computes."""
     for node in graph.nodes:
         if isinstance(node.operator, WholeBatchKernel) and len(layout.shards) < layout.blocks:
             raise DefinitionError(
-                f"{node} needs all samples of the batch on the host, and this process has a part of them",
+                f"{node} needs all samples of the batch on the host, but this process has only some of them",
                 given=f"{len(layout.shards)} of {layout.blocks} blocks",
                 fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
                 where=node.where,
@@ -224,6 +236,6 @@ def _digest(texts: Iterable[str]) -> str:
 
 
 def lead_reader(readings: Mapping[Node, ShardedReader]) -> ShardedReader | None:
-    """The reading whose positions number the rows: the one that defines the epoch, else the first."""
+    """Return the reader whose positions select random numbers: the one that defines the epoch, or the first."""
     named = [reading for reading in readings.values() if reading.is_leader]
     return next(iter(named or readings.values()), None)

@@ -1,10 +1,10 @@
-"""A plan in motion: host threads, transfers, the device program. The only object with threads in it."""
+"""Run of a plan: host threads, transfers and the device program. The only object that has threads."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,70 +12,46 @@ import jax
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTimers
+from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.host_loader import HostBatch, HostLoader
 from penstock.engine.host.host_program import HostProgram
-from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import Executor
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.engine.transfer.in_flight import InFlightLimit
 from penstock.engine.transfer.row_masks import RowMasks
-from penstock.graph.ir.node import Node
 from penstock.plan.plan import Plan
-from penstock.sources.order.schedule import BatchStep, Schedule
-from penstock.types import OnError
+from penstock.sources.order.schedule import BatchStep
 
 
 class Run:
-    """Gives the batch of any step; those that follow are prepared ahead on the host.
+    """Computes the batch of any step, and prepares the host part of the following ones.
 
     Args:
-        plan: what runs where.
-        readings: how each reader is read.
-        lead: the reading whose positions number the rows.
-        seed: what all random numbers derive from.
-        layout: how batches lie on the devices.
-        pool: where host work runs.
-        depth: how many host batches are begun ahead.
-        schedule: the steps.
-        meter: what the stages report to.
-        narrow: whether 64-bit values are handed over as JAX would make them; else as they are.
-        feeding: how its streams are asked, where it has any.
-        on_error: what is done about bad samples, where their readers do not say.
+        plan: The plan.
+        layout: Layout of batches on the devices.
+        context: Context of the run.
+        narrow: True to deliver 64-bit values in the dtype that JAX gives them; False to keep their dtype.
+
+    Attributes:
+        meter: Timers of the stages.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        readings: Mapping[Node, ShardedReader],
-        lead: ShardedReader | None,
-        seed: int,
-        layout: BatchLayout,
-        pool: Executor,
-        depth: int,
-        schedule: Schedule,
-        meter: StageTimers,
-        *,
-        narrow: bool,
-        feeding: StreamFeeder | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
+    def __init__(self, plan: Plan, layout: BatchLayout, context: RunContext, *, narrow: bool) -> None:
         self._layout = layout
-        self.meter = meter
-        self._backlog = InFlightLimit(layout.devices)
-        self._device = DeviceProgram(plan, seed, layout) if plan.device else None
-        self._carried = OperatorState(plan, self._device.place) if self._device and stateful(plan) else None
-        self._after = schedule.next_step
-        self._feeding = feeding
+        self._context = context
+        self.meter = context.timers
+        self._in_flight_limit = InFlightLimit(layout.devices)
+        # A plan without device nodes transfers the host's columns only; nothing is compiled.
+        self._device = DeviceProgram(plan, context.seed, layout) if plan.device else None
+        self._operator_state = OperatorState(plan, self._device.place) if self._device and stateful(plan) else None
         numbers = {value: number for number, value in enumerate(plan.results)}
-        self._hosted = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
+        self._host_outputs = [(n, numbers[value]) for n, value in enumerate(plan.graph.outputs) if value in numbers]
         self._crossing = [numbers[value] for value in plan.crossing]
         self._mask = None if plan.valid is None else numbers[plan.valid]
-        self._order = [
+        self._output_order = [
             *range(len(plan.graph.outputs)),
             *([] if plan.valid is None and not plan.masks_bad_rows else [None]),
         ]
@@ -83,116 +59,125 @@ class Run:
         self._crossing_masks = RowMasks(layout.put_rows) if plan.masks_bad_rows and plan.device else None
         dtypes = [value.spec.dtype for value in plan.results]
         self._loader = HostLoader(
-            HostProgram(plan, readings, lead, seed, meter, feeding, on_error),
-            layout.local_rows,
+            HostProgram(plan, context),
             [np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if narrow else dtype for dtype in dtypes],
-            pool,
-            depth,
-            schedule.next_step,
         )
 
-    def arrays(self, step: BatchStep) -> tuple[list[jax.Array], Sequence[BadRow]]:
-        """The outputs of a batch, then its mask if the plan has one. Dispatches on the caller's thread.
+    def next_batch(self, step: BatchStep) -> tuple[list[jax.Array], Sequence[BadRow]]:
+        """Compute the arrays of a batch.
+
+        Waits for the host part and dispatches the device program, both on the caller's thread: collectives of the
+        input pipeline and of the training step must not interleave differently on two processes.
 
         Returns:
-            They, and the rows of this process that failed and are tolerated.
+            The outputs, followed by the mask if the plan has one; and the rows of this process that failed and are
+            tolerated.
 
         Raises:
-            SampleError: a sample of the batch is bad.
+            SampleError: A sample of the batch is bad.
         """
-        batch = self._take(step)
-        columns = batch.buffers
+        batch = self._host_batch(step)
+        columns = batch.columns
         start = time.perf_counter()
-        self._backlog.wait()
-        settled = time.perf_counter()
-        hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._hosted}
-        outputs: dict[int | None, jax.Array] = {**self._made(batch), **self._layout.put_batch(hosted)}
-        if None in self._order:
-            outputs[None] = self._masks.put(len(columns[0]), self._lost(batch))
-        self.meter.add(DEVICES_WAIT, seconds=settled - start, samples=step.rows)
-        self.meter.add("transfer and dispatch", seconds=time.perf_counter() - settled, samples=step.rows)
-        return [outputs[number] for number in self._order], batch.failed
+        # Waits before the transfer, so that the time of the devices is not counted as transfer.
+        self._in_flight_limit.wait()
+        caught_up = time.perf_counter()
+        # All outputs of the host in one transfer: each call of JAX has a fixed cost.
+        hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._host_outputs}
+        outputs: dict[int | None, jax.Array] = {**self._device_outputs(batch), **self._layout.put_batch(hosted)}
+        if None in self._output_order:
+            outputs[None] = self._masks.put(len(columns[0]), self._masked_rows(batch))
+        self.meter.add(DEVICES_WAIT, seconds=caught_up - start, samples=step.rows)
+        self.meter.add("transfer and dispatch", seconds=time.perf_counter() - caught_up, samples=step.rows)
+        return [outputs[number] for number in self._output_order], batch.failed
 
     def begin(self, step: BatchStep) -> tuple[Future[Any], ...]:
-        """Begin the host's part of a batch that will be asked for next. Neither waits nor dispatches anything.
+        """Begin the host part of the next batch. Neither waits nor dispatches.
 
         Returns:
-            The chunks of work that have to be done first.
+            Futures that complete when the host part is done.
 
         Raises:
-            SampleError: a sample of the batch is bad.
+            SampleError: A sample of the batch is bad.
         """
         return self._loader.begin(step)
 
     def outputs(self, step: BatchStep) -> tuple[list[Any], Sequence[BadRow]]:
-        """The outputs of a batch where they are: columns on the host, arrays on the device; and the rows that failed.
+        """Compute the outputs of a batch without transfers: columns of the host, and arrays of the device.
+
+        Returns:
+            The outputs, and the rows that failed and are tolerated.
 
         Raises:
-            SampleError: a sample of the batch is bad.
+            SampleError: A sample of the batch is bad.
         """
-        batch = self._take(step)
-        outputs: dict[int, Any] = dict(self._made(batch))
-        outputs |= {number: batch.buffers[result] for number, result in self._hosted}
+        batch = self._host_batch(step)
+        outputs: dict[int, Any] = dict(self._device_outputs(batch))
+        outputs |= {number: batch.columns[result] for number, result in self._host_outputs}
         return [outputs[number] for number in range(len(outputs))], batch.failed
 
-    def _take(self, step: BatchStep) -> HostBatch:
+    def _host_batch(self, step: BatchStep) -> HostBatch:
         start = time.perf_counter()
-        gc.collect(0)  # JAX lets go of the batches that the user dropped only now, or in its next call: after `take`
+        # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That comes
+        # after the loader has allocated buffers; collecting now lets the loader recycle them.
+        gc.collect(0)
         batch = self._loader.get(step)
         self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return batch
 
-    def _lost(self, batch: HostBatch) -> Indices:
-        """Which rows of this process the batch's mask leaves out."""
+    def _masked_rows(self, batch: HostBatch) -> Indices:
+        """Return the indices of this process's rows for which the mask is False."""
         if self._mask is not None:
-            return np.flatnonzero(~_dense(batch.buffers[self._mask]))
+            return np.flatnonzero(~_dense(batch.columns[self._mask]))
         skipped = np.array([bad.number for bad in batch.failed if bad.policy == "skip"], np.int64)
         if not len(skipped):
             return skipped
-        rows = len(batch.buffers[0]) // len(self._layout.shards) * self._layout.blocks
+        # Bad rows are numbered in the global batch; the mask has the rows of this process.
+        rows = len(batch.columns[0]) // len(self._layout.shards) * self._layout.blocks
         return np.searchsorted(self._layout.local_rows(rows), skipped)
 
-    def _made(self, batch: HostBatch) -> dict[int, jax.Array]:
-        """The outputs that the device program makes, by number."""
+    def _device_outputs(self, batch: HostBatch) -> dict[int, jax.Array]:
+        """Dispatch the device program. Returns its outputs by number."""
         if self._device is None:
             return {}
-        step, columns = batch.step, batch.buffers
-        before = self._carried.before(step) if self._carried else ()
+        step, columns = batch.step, batch.columns
+        before = self._operator_state.before(step) if self._operator_state else ()
+        # Values that only cross to the device get the sharding of the rows, not the sharding of an output.
         crossing = [self._layout.put_rows(_dense(columns[result])) for result in self._crossing]
         if self._crossing_masks is not None:
-            crossing.append(self._crossing_masks.put(len(columns[0]), self._lost(batch)))
+            crossing.append(self._crossing_masks.put(len(columns[0]), self._masked_rows(batch)))
         state, outputs = self._device(before, crossing)
-        if self._carried:
-            self._carried.save_after(self._after(step), state)
+        if self._operator_state:
+            self._operator_state.save_after(self._context.schedule.next_step(step), state)
         return dict(zip(self._device.numbers, outputs, strict=True))
 
     def carried(self, step: BatchStep) -> State | None:
-        """The state that operators carry, as it is before the batch of `step`; None where none carries any.
+        """Return the state of stateful operators before the batch of `step`; None if there are none.
 
         Raises:
-            StateError: the batches before have not just been made.
+            StateError: The state is unknown, because the preceding batch was not the last one computed.
         """
-        return self._carried.before(step) if self._carried else None
+        return self._operator_state.before(step) if self._operator_state else None
 
     def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
-        """Go to a step, with the state that operators carried there; None stands for the state at the beginning.
+        """Restore the state of stateful operators at a step.
 
         Args:
-            step: where.
-            state: what was carried there.
-            anew: whether operators begin anew where no state is given, or that of others.
+            step: The step.
+            state: The state that `carried` returned there; None for the initial state.
+            anew: True to use the initial state if `state` is missing or belongs to other operators.
 
         Raises:
-            StateError: the state belongs to other operators.
+            StateError: The state belongs to other operators.
         """
-        if self._carried:
-            self._carried.resume(step, state, anew=anew)
+        if self._operator_state:
+            self._operator_state.resume(step, state, anew=anew)
 
     def close(self) -> None:
-        """End the threads and forget what was prepared. The run may be used again."""
+        """End the threads and discard prepared batches. The run can be used again."""
         self._loader.close()
-        if self._feeding is not None:
-            self._feeding.close()
+        if self._context.feeder is not None:
+            self._context.feeder.close()
 
 
 def _dense(column: Column) -> Array:

@@ -1,4 +1,4 @@
-"""Sample 0, computed before anything is planned, to see what a definition cannot tell."""
+"""Sample probe: computes sample 0 before planning, for shapes that only the data can tell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.host_program import Chunk, HostProgram
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import DefinitionError, PenstockError, SourceError
@@ -18,26 +19,26 @@ from penstock.plan.placement import TargetMachine
 from penstock.plan.plan import fix_for_ragged, make_plan
 from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape
 from penstock.plan.shard_merge import MergedProgram, merge_shards
-from penstock.sources.order.schedule import BatchStep
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import Columns, EndOfStreamError, Stream
 from penstock.types import OnError
 
-_SAMPLES = 256
-"""So many samples are looked at to find one that takes a branch."""
+# Samples to compute in search of one that takes a branch. More would delay the start of a program.
+_MAX_SAMPLES = 256
 
 
 def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnError = "raise") -> MergedProgram:
-    """The program with the shapes filled in that consumers need and only the data can tell.
+    """Fill in the assumed-same shapes of a program from sample 0.
 
     Args:
-        program: what `penstock.plan.shard_merge.merge` gave.
-        dense_outputs: whether its outputs must be dense.
-        on_error: what is done about bad samples, where their readers do not say: unless it is "raise", another sample
-            takes the place of sample 0, if that is bad.
+        program: The merged program.
+        dense_outputs: True if its outputs must be dense.
+        on_error: Policy for bad samples of readers that do not have their own. Unless it is "raise", another sample
+            replaces sample 0 if that is bad.
 
     Raises:
-        SampleError: sample 0 is bad.
-        DefinitionError: the definition cannot work on what sample 0 is.
+        SampleError: Sample 0 is bad.
+        DefinitionError: The definition does not work for sample 0.
     """
     values = values_needing_one_shape(program.graph, dense_outputs=dense_outputs)
     if not values:
@@ -48,10 +49,10 @@ def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnE
 
 
 def probe_sample(value: Value) -> Array:
-    """Sample 0 of a value, computed while its definition is still being traced.
+    """Compute sample 0 of a value while its definition is being traced.
 
     Raises:
-        PenstockError: it cannot be computed, or only on the device.
+        PenstockError: It cannot be computed, or only on the device.
     """
     program = merge_shards([Graph((value,))], [0], 1)
     outputs = program.graph.outputs
@@ -61,44 +62,53 @@ def probe_sample(value: Value) -> Array:
 def _samples(
     program: MergedProgram, values: tuple[Value, ...], needed: tuple[Value, ...], on_error: OnError
 ) -> Mapping[Value, Array]:
-    """Sample 0 of some values; of those in a branch that it does not take, the first sample that does.
+    """Compute sample 0 of some values; for a value in a branch, the first sample that takes the branch.
 
     Args:
-        program: the definition.
-        values: all that are of interest.
-        needed: those of them that must be known.
-        on_error: what is done about bad samples.
+        program: The merged program.
+        values: Values to compute.
+        needed: Those of them that must be found.
+        on_error: Policy for bad samples.
 
     Raises:
-        DefinitionError: none of the first samples takes the branch in which a needed value is made.
+        DefinitionError: None of the first samples takes the branch of a needed value.
     """
     graph = Graph(values, program.graph.name)
     plan = make_plan(graph, TargetMachine(placement="host"), dense_outputs=False)
     readings: dict[Node, ShardedReader] = {}
     for number, node in enumerate(graph.readers):
         first = program.readers[node.id][0]
+        # "skip" would leave a row of zeros without a shape, so a skipped sample is replaced here.
         policy: OnError = "raise" if (first.on_error or on_error) == "raise" else "replace"
+        # Sample 0 of the data set, not of an order: all shards and processes must see the same sample.
         alone = replace(
-            first, shuffle=False, shard_id=0, num_shards=1, pad_last_batch=False, contiguous=False, stick_to_shard=False
+            first,
+            shuffle=False,
+            shard_id=0,
+            num_shards=1,
+            pad_last_batch=False,
+            contiguous=False,
+            stick_to_shard=False,
+            on_error=policy,
         )
-        alone = replace(alone, on_error=policy)
         readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
-    host = HostProgram(plan, readings, next(iter(readings.values()), None), 0, StageTimers(), on_error=on_error)
+    leader, schedule = next(iter(readings.values()), None), Schedule(1, None, 1, (1,) * len(readings))
+    host = HostProgram(plan, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))
     feeds = {node: program.streams[node.id][0] for node in graph.feeds}
     fed = FedBatch(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
     slots: list[Array | None] = [None] * len(plan.results)
-    found: dict[Value, Array] = {}
-    most = 1 if feeds else _SAMPLES  # of a stream, the first sample alone can be looked at
-    for row in range(min((most, *[reading.length for reading in readings.values()]))):
+    samples: dict[Value, Array] = {}
+    limit = 1 if feeds else _MAX_SAMPLES  # a stream can return only its first sample again later
+    for row in range(min((limit, *[reading.length for reading in readings.values()]))):
         step = BatchStep(epoch=0, row=row, consumed=(row,) * len(readings), rows=1)
-        columns, _ = host.compute(step, np.zeros(1, np.int64), slots, fed)
-        seen = {value: column[0] for value, column in zip(plan.results, columns, strict=True)}
-        found = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | found
-        if all(value in found for value in needed):
-            return found
-    value = next(value for value in needed if value not in found)
+        result = host.run_rows(Chunk(step, np.zeros(1, np.int64), slots, fed))
+        seen = {value: column[0] for value, column in zip(plan.results, result.columns, strict=True)}
+        samples = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | samples
+        if all(value in samples for value in needed):
+            return samples
+    value = next(value for value in needed if value not in samples)
     raise DefinitionError(
-        f"{value} needs one shape, and none of the first {most} samples takes the branch that it is made in",
+        f"{value} needs one shape, and none of the first {limit} samples takes its branch",
         given=value.spec,
         fix=fix_for_ragged(value),
         where=value.node.where,
@@ -106,7 +116,7 @@ def _samples(
 
 
 def _first(node: Node, stream: Stream) -> Columns:
-    """The first sample of a stream."""
+    """Return the first sample of a stream."""
     try:
         return stream.probe()
     except EndOfStreamError:

@@ -176,7 +176,7 @@ class DataIterator:
         self._ledger = None
         if set(said) != {"raise"}:
             readers = self._readings(self._order_seed)
-            self._ledger = make_error_budget(self._part, readers, self._seed, limits, quarantine, self.batch_size)
+            self._ledger = make_error_budget(self._part, readers, limits, quarantine, self.batch_size)
         room = 0 if self._ledger is None else self._ledger.room
         definition = canonical_definition(graphs[0])
         self._origin = StateIdentity(definition, self._planned.dataset, len(graphs[0].readers), room)
@@ -218,7 +218,7 @@ class DataIterator:
             if self._stream_ended:
                 raise EndOfStreamError
             try:
-                self._held, self._failed = self._run.arrays(self._next)
+                self._held, self._failed = self._run.next_batch(self._next)
             except EndOfStreamError:
                 self._stream_ended = True
                 raise

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.failures.quarantine import Quarantine
-from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.run_context import reader_label
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.jobs import members
 from penstock.engine.jobs.members import IteratorMembership
@@ -95,7 +95,6 @@ def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:
 def make_error_budget(
     membership: IteratorMembership | None,
     readers: Mapping[Node, ShardedReader],
-    seed: int,
     limits: ErrorLimits,
     path: str | PathLike[str] | None,
     batch_size: int,
@@ -105,7 +104,6 @@ def make_error_budget(
     Args:
         membership: this process's part in the iterator; None without other processes.
         readers: the readers whose samples can be bad.
-        seed: the seed of replacements.
         limits: how many bad samples are tolerated.
         path: the quarantine file, or None.
         batch_size: rows of a global batch.
@@ -114,7 +112,7 @@ def make_error_budget(
     quarantine = None if path is None else Quarantine(path, store)
     if membership is not None and quarantine is not None:
         membership.peers.at_end(quarantine.flush)
-    names = map(RunContext(readers, None, seed).name, readers)
+    names = [reader_label(reader, readers) for reader in readers]
     return ErrorBudget(names, limits, quarantine, store, batch_size)
 
 

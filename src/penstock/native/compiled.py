@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
 import threading
 import types
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -23,13 +22,6 @@ R = TypeVar("R")
 
 _lock = threading.RLock()
 _AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-
-
-@contextlib.contextmanager
-def compilation_paused() -> Generator[None]:
-    """Wait until no other thread compiles a loop, and let none begin in the meantime."""
-    with _lock:
-        yield
 
 
 class Compiled(Generic[P, R]):

@@ -18,8 +18,8 @@ from penstock.core.columns import Column
 from penstock.core.spec import Spec
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.engine.host.worker_threads import SerialExecutor
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
@@ -178,18 +178,8 @@ class DebugExecutor:
         strides = tuple(reading.stride(self.rows) for reading in readings.values())
         stride = self._lead.stride(self.rows) if self._lead else self.rows
         schedule = Schedule(self._now, None, stride, strides)
-        run = Run(
-            plan,
-            readings,
-            self._lead,
-            self.seed,
-            SingleDevice(),
-            SerialExecutor(),
-            0,
-            schedule,
-            StageTimers(),
-            narrow=False,
-        )
+        context = RunContext(readings, self._lead, self.seed, schedule, StageTimers())
+        run = Run(plan, SingleDevice(), context, narrow=False)
         step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
         run.resume(step, self._states.get(node.id))
         outputs, _ = run.outputs(step)

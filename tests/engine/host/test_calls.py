@@ -61,7 +61,7 @@ DECODED = {
 @pytest.fixture(autouse=True)
 def one_pace(monkeypatch):
     """How many batches are computed at once, and how many rows, depends on how fast the machine is."""
-    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from penstock import Pipeline, fn
 from penstock.core.spec import Spec
+from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.run_context import RunContext
 from penstock.errors import SampleError
@@ -16,7 +17,7 @@ from penstock.graph.ir.operator import BatchKernel, Operator, SampleKernel, Whol
 from penstock.graph.tracing.apply import apply
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.sources.order.sample_order import SampleOrder
-from penstock.sources.order.schedule import BatchStep
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.source import Source
 
 LENGTH = 40
@@ -188,7 +189,11 @@ def test_a_part_of_a_frame_is_computed_by_itself_and_brought_back():
     ragged, dense = pipeline.graph.outputs
     step, numbers = BatchStep(0, 0, (0,), 5), np.arange(5)
     frame = ExecutionFrame(
-        step, numbers, RunContext({}, None, 0), [[np.array([n]) for n in numbers], numbers * 2], [None, None]
+        step,
+        numbers,
+        RunContext({}, None, 0, Schedule(5, None, 5, ()), StageTimers()),
+        [[np.array([n]) for n in numbers], numbers * 2],
+        [None, None],
     )
     part = frame.take_rows(np.array([1, 3]))
     assert (part.rows_in_batch.tolist(), [n.tolist() for n in part.columns[0]]) == ([1, 3], [[1], [3]])

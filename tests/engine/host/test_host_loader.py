@@ -76,7 +76,7 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
 @pytest.fixture
 def always_threads(monkeypatch):
     """No batch is so light that it is computed by the consumer."""
-    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH", -1.0)
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
 def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
@@ -409,7 +409,7 @@ def test_cheap_samples_take_turns(always_threads):
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._loader._pace.cheap
+    assert pipe._start().run._loader._program.scheduler.cheap
     for batch in list(pipe._start().run._loader._ahead):
         batch.wait()
     most[0] = 0
@@ -451,7 +451,7 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
 def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
     pipe = pipeline(lambda sample: sample, threads=1)
     loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
-    loader._pool.submit(busy.wait, 20)
+    loader._context.executor.submit(busy.wait, 20)
     begin = loader._begin
 
     def begun(step):
@@ -485,7 +485,7 @@ from penstock import Pipeline, fn
 from penstock.errors import ContextError
 from penstock.engine.host import chunk_scheduler as pace
 
-pace._LIGHT_BATCH = -1.0  # every batch goes to threads
+pace._LIGHT_BATCH_SECONDS = -1.0  # every batch goes to threads
 warnings.simplefilter("ignore")  # JAX and Python warn of forks
 pipeline = Pipeline(2, 2, seed=0)
 with pipeline:

@@ -1,4 +1,4 @@
-"""The state that stateful operators carry from batch to batch, and the snapshots of it that are kept."""
+"""State of stateful operators: snapshots of the last steps."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from penstock.graph.ir.operator import DeviceKernel
 from penstock.plan.plan import Plan
 from penstock.sources.order.schedule import BatchStep
 
-_KEPT = 2
-"""Snapshots: before the batch that was made last, which may wait in an iterator, and after it."""
+# Snapshots to keep: before the batch computed last, which may wait in an iterator's `peek`, and after it.
+_MAX_SNAPSHOTS = 2
 
 
 class OperatorState:
-    """Which state belongs to which step. A snapshot is the arrays themselves: nothing overwrites them.
+    """States of stateful operators by step. Snapshots are the arrays themselves, since no program donates them.
 
     Args:
-        plan: the plan.
-        place: puts a state that the host holds on the devices.
+        plan: The plan.
+        place: Puts a state that the host holds on the devices.
     """
 
     def __init__(self, plan: Plan, place: Callable[[Sequence[Sequence[Any]]], State]) -> None:
@@ -31,50 +31,50 @@ class OperatorState:
         self._snapshots: dict[BatchStep, State] = {}
 
     def before(self, step: BatchStep) -> State:
-        """The state before the batch of a step.
+        """Return the state before the batch of a step.
 
         Raises:
-            StateError: it is not known, because the batches before have not just been made.
+            StateError: The state is unknown, because the preceding batch was not the last one computed.
         """
         if step not in self._snapshots and not any((step.epoch, step.row, *step.consumed)):
             self.resume(step, None)
         if step not in self._snapshots:
             node = self._nodes[0]
             raise StateError(
-                f"{node} carries a state, and its state at this batch comes from all batches before it",
+                f"{node} is stateful, and its state at this batch depends on all batches before it",
                 given=f"epoch {step.epoch}, row {step.row}",
-                fix="restore what get_state() or checkpoints() returned there, with its entry 'operators'",
+                fix="restore a state of get_state() or checkpoints() at this batch, including its entry 'operators'",
                 where=node.where,
             )
         return self._snapshots[step]
 
     def save_after(self, following: BatchStep, state: State) -> None:
-        """Keep the state after a batch, which is the one before `following`."""
+        """Save the state after a batch, as the state before the following step."""
         self._snapshots[following] = state
-        while len(self._snapshots) > _KEPT:
+        while len(self._snapshots) > _MAX_SNAPSHOTS:
             del self._snapshots[next(iter(self._snapshots))]
 
     def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
-        """Go to a step with the state that was saved there; None is the state before the first batch.
+        """Restore the state at a step.
 
         Args:
-            step: where.
-            state: what was saved there.
-            anew: whether the state before the first batch takes the place of one that is missing or does not fit.
+            step: The step.
+            state: The state saved there; None for the initial state.
+            anew: True to use the initial state if `state` is missing or does not fit.
 
         Raises:
-            StateError: the saved state belongs to other operators.
+            StateError: The saved state belongs to other operators.
         """
         self._snapshots.clear()
         initial = [node.operator.initial_state for node in self._nodes if isinstance(node.operator, DeviceKernel)]
         if state is None and not anew and any((step.epoch, step.row, *step.consumed)):
-            return  # `at` says what is missing, when a batch is asked for
-        given = initial if state is None else [[np.asarray(leaf) for leaf in leaves] for leaves in state]
+            return  # `before` raises when a batch is requested; without one, the state is not needed
+        arrays = initial if state is None else [[np.asarray(leaf) for leaf in leaves] for leaves in state]
         kinds, expected = (
-            [[(leaf.dtype, leaf.shape) for leaf in leaves] for leaves in each] for each in (given, initial)
+            [[(leaf.dtype, leaf.shape) for leaf in leaves] for leaves in nodes] for nodes in (arrays, initial)
         )
         if kinds != expected:
             if not anew:
                 raise StateError("the saved state belongs to other operators", given=kinds, expected=expected)
-            given = initial
-        self._snapshots[step] = self._place(given)
+            arrays = initial
+        self._snapshots[step] = self._place(arrays)

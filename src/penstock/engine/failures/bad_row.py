@@ -1,4 +1,4 @@
-"""Bad row."""
+"""Bad samples, and the rows of a batch in which operators failed on them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.types import OnError
 
 @dataclass(frozen=True, slots=True)
 class BadSample:
-    """A sample that an operator failed on.
+    """Sample on which an operator failed.
 
     Args:
-        reader: what the reader is called; the operator, where it computes from no reader.
-        index: the sample's number in its data set; None where it is of none.
-        source: what the data set calls it.
-        path: the file that holds it, where it is one.
+        reader: Label of the reader, or of the operator if it does not depend on a reader.
+        index: Index in the data set; None if the sample is not part of one.
+        source: The data set's name for the sample, such as a path or a key.
+        path: File that contains the sample, if any.
     """
 
     reader: str
@@ -26,21 +26,21 @@ class BadSample:
 
     @property
     def label(self) -> str:
-        """What messages call it; "" where it is no sample of anything."""
+        """Name of the sample in messages; "" if it is not part of a data set or stream."""
         return (self.source or "") if self.index is None else f"sample {self.index} ({self.source})"
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row of a batch for which an operator failed.
+    """Row of a batch for which an operator failed.
 
     Args:
-        number: the row's number in the batch.
-        samples: what stood in it, for each reader that the operator computes from; at least one.
-        stage: the operator's public name.
-        reason: what it said.
-        policy: what is done about it.
-        error: the error that names it.
+        number: Number of the row in the batch.
+        samples: The row's sample of each reader that the operator depends on; at least one.
+        stage: Public name of the operator.
+        reason: Message of the operator's error.
+        policy: Policy for the row.
+        error: The error that names the sample.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""How many bad samples a run has met, and how many it tolerates."""
+"""Error budget: counts the bad samples of a run and ends it if there are too many."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from penstock.types import OnError
 
 @dataclass(frozen=True)
 class ErrorLimits:
-    """How many bad samples are tolerated.
+    """Limits of tolerated bad samples.
 
     Args:
-        count: the most; None for any number.
-        rate: at most this share, from 0 to 1, of the rows of a window has bad samples.
-        window: how many rows that window has, those that were delivered last: at least a batch, and up to a sixteenth
-            more.
+        count: Maximum number; None for no limit.
+        rate: Maximum share, from 0 to 1, of rows with bad samples in a window.
+        window: Number of rows in the window of the last delivered rows. The window has at least the rows of a batch,
+            and is up to a sixteenth longer, because it consists of whole buckets.
     """
 
     count: int | None = None
@@ -41,47 +41,48 @@ class ErrorLimits:
 
     @staticmethod
     def of(policies: Sequence[OnError], max_bad_samples: Any, max_bad_rate: Any, quarantine: Any) -> ErrorLimits:
-        """The limits that an iterator was given.
+        """Check the arguments of an iterator and return its limits.
 
         Raises:
-            UsageError: a limit is out of range, or limits are given where nothing is tolerated.
+            UsageError: A limit is out of range, or a limit is given although no bad sample is tolerated.
         """
         if set(policies) == {"raise"} and (max_bad_samples is not None or quarantine is not None):
             raise UsageError(
-                "max_bad_samples and quarantine are for bad samples that do not end the run",
+                "max_bad_samples and quarantine have no effect if the first bad sample ends the run",
                 given='on_error="raise"',
                 fix='on_error="replace" or "skip"',
             )
-        whole = max_bad_samples is None or (isinstance(max_bad_samples, int) and not isinstance(max_bad_samples, bool))
-        if not whole or (max_bad_samples is not None and max_bad_samples < 0):
+        valid = max_bad_samples is None or (isinstance(max_bad_samples, int) and not isinstance(max_bad_samples, bool))
+        if not valid or (max_bad_samples is not None and max_bad_samples < 0):
             raise UsageError(
-                "max_bad_samples is the number of bad samples that are tolerated",
+                "max_bad_samples must be a number of samples",
                 given=short_repr(max_bad_samples),
-                expected="a whole number from 0, or None for any number",
+                expected="an integer of at least 0, or None for no limit",
             )
-        given: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
+        pair: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
+        # bool is a subclass of int, so types are compared exactly: (True, 1000) is not a rate.
         kinds = ((float, int), (int,))
-        if len(given) != len(kinds) or not all(type(one) in of for one, of in zip(given, kinds, strict=True)):
-            given = [-1, 0]
-        rate, window = given
+        if len(pair) != len(kinds) or not all(type(item) in of for item, of in zip(pair, kinds, strict=True)):
+            pair = [-1, 0]
+        rate, window = pair
         if not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
-                "max_bad_rate is the share of bad samples that is tolerated, and of how many rows",
+                "max_bad_rate must be a share of rows with bad samples, and a number of rows",
                 given=short_repr(cast(Any, max_bad_rate)),
-                expected="a number from 0 to 1 and a whole number from 1, such as (0.1, 1000)",
+                expected="a number from 0 to 1 and an integer of at least 1, such as (0.1, 1000)",
             )
         return ErrorLimits(max_bad_samples, float(rate), window)
 
 
 class ErrorBudget:
-    """Counts the bad samples of the batches that are taken, over all processes of a job.
+    """Counts the bad samples of delivered batches, over all processes of a job.
 
     Args:
-        readers: the names of the readers.
-        limits: how many bad samples are tolerated.
-        quarantine: where they are written to.
-        board: what the processes of the job show each other; None where this process is alone.
-        batch_size: how many rows a batch has, at most.
+        readers: Labels of the readers.
+        limits: Limits of tolerated bad samples.
+        quarantine: Quarantine file; None to write none.
+        store: Key-value store of the job; None for a single process.
+        batch_size: Maximum number of rows of a batch.
     """
 
     def __init__(
@@ -89,109 +90,115 @@ class ErrorBudget:
         readers: Iterable[str],
         limits: ErrorLimits,
         quarantine: Quarantine | None,
-        board: KeyValueStore | None,
+        store: KeyValueStore | None,
         batch_size: int,
     ) -> None:
         self._readers, self._limits = tuple(readers), limits
-        self._quarantine, self._board = quarantine, board
+        self._quarantine, self._store = quarantine, store
         self._span = max(limits.window, batch_size)
         self._bucket_rows = -(-self._span // BUCKETS)
         self._rows = 0
-        self._before = ErrorStatistics()  # of the job, when its state was restored
-        self._found = ErrorStatistics()  # of this process, since
+        self._before = ErrorStatistics()  # of the whole job, from the restored state
+        self._own = ErrorStatistics()  # of this process, since then
         self._restored = 0
         self._over: SampleError | None = None
 
     def add(self, failed: Sequence[BadRow], rows: int) -> None:
-        """Take note of a batch.
+        """Add a batch.
 
         Args:
-            failed: the rows of this process that failed.
-            rows: how many rows the batch has.
+            failed: Rows of this process that failed.
+            rows: Number of rows of the batch.
 
         Raises:
-            SampleError: there are more bad samples than the limits allow, now or since an earlier batch.
+            SampleError: There are more bad samples than the limits allow, in this or an earlier batch.
         """
+        # The limit stays exceeded: an iterator that is used again after the error must not continue.
         if self._over is not None:
             raise self._over
         before, self._rows = self._rows, self._rows + rows
         if failed:
             self._note(failed, before)
             self._check()
+        # Process 0 writes the file, so it must also collect entries after batches in which nothing failed here.
         elif self._quarantine is not None:
             self._quarantine.collect(now=False)
 
     def counts(self) -> dict[str, int]:
-        """How many bad samples were met so far, by reader."""
+        """Return the number of bad samples so far, by reader."""
         if self._quarantine is not None:
             self._quarantine.collect()
         return dict.fromkeys(self._readers, 0) | dict(merge_statistics(self._all()).counts)
 
     @property
     def room(self) -> int:
-        """How many bytes of JSON `state` takes at most."""
+        """Maximum size of `state` in bytes of JSON."""
         return max_state_size(len(self._readers), self._span)
 
     def state(self) -> dict[str, Any]:
-        """What is known of the batches that were taken, as plain JSON.
+        """Return the statistics of the delivered batches as plain JSON.
 
-        In a job, what other processes have met counts as far as they have told; what they have met in batches that this
-        process has not taken yet does not.
+        In a job they include what other processes have published, except batches that this process has not delivered
+        yet.
         """
-        found = merge_statistics([each.until(self._rows) for each in self._all()])
-        return to_state(found, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
+        merged = merge_statistics([statistics.until(self._rows) for statistics in self._all()])
+        # Batches of other processes that this one has not delivered are left out: a restored run computes them again.
+        return to_state(merged, self._readers, self._rows, self._rows // self._bucket_rows, self._span)
 
     def restore(self, state: Any) -> None:
-        """Go on from a state, or anew, where that is None.
+        """Continue from a state; from zero if it is None.
 
         Raises:
-            StateError: it is no state.
+            StateError: `state` is not a result of `state`.
         """
-        known = ErrorStatistics(), 0
+        restored = ErrorStatistics(), 0
         if state is not None:
-            known = from_state(state, self._readers, self._span, self._bucket_rows)
-        self._before, self._rows = known
-        self._found, self._over = ErrorStatistics(), None
+            restored = from_state(state, self._readers, self._span, self._bucket_rows)
+        self._before, self._rows = restored
+        self._own, self._over = ErrorStatistics(), None
         self._restored += 1
 
     def _note(self, failed: Sequence[BadRow], before: int) -> None:
         error = failed[0].error
         first = FirstBadSample(before + failed[0].number, str(error.args[0]), error.index, error.source, error.path)
         counts = Counter(sample.reader for bad in failed for sample in bad.samples)
+        # A row counts once in the rate, even if its replacements were bad as well.
         recent = Counter((before + number) // self._bucket_rows for number in {bad.number for bad in failed})
-        self._found.add(self._rows, len(failed), counts, recent, first)
+        self._own.add(self._rows, len(failed), counts, recent, first)
         if self._quarantine is not None:
             self._quarantine.add(failed)
-        if self._board is not None:
-            self._board.put(f"found-{self._restored}/{self._board.process}", self._found.text())
+        if self._store is not None:
+            # The counter in the key separates the statistics of different restores: what other processes published
+            # before the state was restored would be counted twice.
+            self._store.put(f"found-{self._restored}/{self._store.process}", self._own.text())
 
     def _all(self) -> list[ErrorStatistics]:
-        """What is known: from before, and what each process of the job has found."""
-        if self._board is None:
-            return [self._before, self._found]
-        return [self._before, *map(ErrorStatistics.of, self._board.read(f"found-{self._restored}").values())]
+        """Return the restored statistics, and those of each process of the job."""
+        if self._store is None:
+            return [self._before, self._own]
+        return [self._before, *map(ErrorStatistics.of, self._store.read(f"found-{self._restored}").values())]
 
     def _check(self) -> None:
         limits, everywhere = self._limits, self._all()
-        found = merge_statistics(everywhere)
-        if limits.count is not None and found.total > limits.count:
-            what = f"{found.total} bad samples in {self._rows} rows, and max_bad_samples={limits.count}"
+        merged = merge_statistics(everywhere)
+        if limits.count is not None and merged.total > limits.count:
+            message = f"{merged.total} bad samples in {self._rows} rows, and max_bad_samples={limits.count}"
         else:
             recent = self._too_many(everywhere)
             if recent is None:
                 return
             bad, rows = recent
-            what = (
+            message = (
                 f"{bad} of the last {rows} rows have bad samples, and max_bad_rate=({limits.rate:g}, {limits.window})"
             )
         if self._quarantine is not None:
             self._quarantine.collect()
-        first = found.first
+        first = merged.first
         assert first is not None  # there are bad samples
         self._over = SampleError(
-            f"{what}\n  the first: {first.text}",
-            given=", ".join(f"{count} of {reader}" for reader, count in sorted(found.counts.items()) if count),
-            fix="mend the data set or leave them out; or a higher limit",
+            f"{message}\n  the first: {first.text}",
+            given=", ".join(f"{count} of {reader}" for reader, count in sorted(merged.counts.items()) if count),
+            fix="repair these samples or exclude them; or raise the limit",
             index=first.index,
             source=first.source,
             path=first.path,
@@ -199,16 +206,16 @@ class ErrorBudget:
         raise self._over
 
     def _too_many(self, everywhere: Sequence[ErrorStatistics]) -> tuple[int, int] | None:
-        """The number of bad rows in the first window that has more than the limit, and the window's length, if any.
+        """Return the number of bad rows and of rows in the first window that exceeds the limit; None if none does.
 
-        Other processes may have taken later batches. The windows that end with those count, too: what this process has
-        just found may be missing there.
+        Other processes may have delivered later batches. Windows that end with those are checked, too, because these
+        processes did not know of the rows that failed here.
         """
-        later = {rows for found in everywhere for rows, *_ in found.latest if rows > self._rows}
+        later = {rows for statistics in everywhere for rows, *_ in statistics.latest if rows > self._rows}
         for end in (self._rows, *sorted(later)):
             oldest = max(0, (end - self._span) // self._bucket_rows)
             rows = end - oldest * self._bucket_rows
-            recent = merge_statistics([found.until(end) for found in everywhere]).recent
+            recent = merge_statistics([statistics.until(end) for statistics in everywhere]).recent
             bad = sum(number for bucket, number in recent.items() if oldest <= bucket <= end // self._bucket_rows)
             if bad > self._limits.rate * max(rows, self._span):
                 return bad, rows

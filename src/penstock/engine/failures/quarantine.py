@@ -1,4 +1,4 @@
-"""The list of bad samples that a run leaves behind: a file of JSON lines, one for a job."""
+"""Quarantine: a file of JSON lines that lists the bad samples of a run, one file per job."""
 
 from __future__ import annotations
 
@@ -14,68 +14,73 @@ from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.jobs.key_value_store import KeyValueStore
 from penstock.errors import UsageError
 
-_PERIOD = 1.0
-"""Seconds between two looks at what other processes have found."""
+# Seconds between two reads of the entries of other processes. Each read is a round trip to the coordinator.
+_POLL_SECONDS = 1.0
 
 
 class Quarantine:
     """Writes each bad sample to a file, once.
 
-    A line has the sample's ``reader``, its ``index`` in the data set, its ``source`` (path, or database and key) and
-    ``path``, the ``stage`` that failed on it and the ``reason``; where an operator computes from several readers, the
-    samples of the others stand under ``with``. Lines that are there stay. In a job the first process writes the file.
+    A line contains the sample's ``reader``, its ``index`` in the data set, its ``source`` (path, or database and key)
+    and ``path``, the ``stage`` that failed and the ``reason``. If an operator depends on several readers, the entry
+    ``with`` contains the samples of the others. Existing lines are kept. In a job, process 0 writes the file.
 
     Args:
-        path: the file.
-        board: what the processes of the job show each other; None where this process is alone.
+        path: The file.
+        store: Key-value store of the job; None for a single process.
 
     Raises:
-        UsageError: the file cannot be written.
+        UsageError: The file cannot be written.
     """
 
-    def __init__(self, path: str | PathLike[str], board: KeyValueStore | None) -> None:
-        self._path, self._board = Path(fspath(path)).absolute(), board
+    def __init__(self, path: str | PathLike[str], store: KeyValueStore | None) -> None:
+        self._path, self._store = Path(fspath(path)).absolute(), store
         self._sent = 0
-        self._looked = time.monotonic()
+        self._last_poll = time.monotonic()
         self._known: set[tuple[Any, Any]] = set()
         self._read = 0
-        self._writes = board is None or board.process == 0
+        self._writes = store is None or store.process == 0
         if self._writes:
             try:
+                # Writing nothing creates the file, so that a wrong path is an error before training, not at the first
+                # bad sample.
                 self._write(())
             except OSError as error:
                 raise UsageError(
                     f"the quarantine file cannot be written: {error.strerror}",
                     given=str(self._path),
-                    fix="a file in a folder that is there and may be written to",
+                    fix="give a file in an existing folder with write permission",
                 ) from error
 
     def add(self, failed: Sequence[BadRow]) -> None:
-        """Take note of rows that have failed."""
+        """Write, or send to the process that writes, the samples of failed rows."""
         lines = [_entry(bad) for bad in failed]
         if self._writes:
             self._write(lines)
-        elif self._board is not None:
-            self._board.put(f"lines/{self._board.process}-{self._sent:09}", json.dumps(lines))
+        elif self._store is not None:
+            # Process 0 writes for all: appends of several machines to one file may overwrite each other.
+            self._store.put(f"lines/{self._store.process}-{self._sent:09}", json.dumps(lines))
             self._sent += 1
 
     def collect(self, *, now: bool = True) -> None:
-        """Write what other processes have found; without `now`, at most once a second."""
-        if self._board is None or not self._writes or (not now and time.monotonic() < self._looked + _PERIOD):
+        """Write the entries of other processes. Unless `now`, at most once per second."""
+        if self._store is None or not self._writes or (not now and time.monotonic() < self._last_poll + _POLL_SECONDS):
             return
-        self._looked = time.monotonic()
-        for name, text in self._board.read("lines").items():
+        self._last_poll = time.monotonic()
+        for name, text in self._store.read("lines").items():
             self._write(json.loads(text))
-            self._board.remove(name)
+            self._store.remove(name)
 
     def flush(self) -> None:
-        """Write what is left, when the job ends."""
-        with suppress(Exception):  # the store of the job may be gone
+        """Write the remaining entries when the job ends."""
+        with suppress(Exception):  # the coordinator, which holds the store, may have ended
             self.collect()
 
     def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+        # A sample is listed once, although it fails in every epoch and in every resumed run. Only lines added since the
+        # last call are parsed.
         with self._path.open("ab+") as file:
-            file.seek(self._read)  # other iterators may write to the file, too
+            file.seek(self._read)  # other iterators may have written lines
             self._known |= {_key(line) for line in map(_line, file) if line}
             new = {_key(line): line for line in lines if _key(line) not in self._known}
             file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()).encode())
@@ -85,7 +90,8 @@ class Quarantine:
 
 def _entry(bad: BadRow) -> dict[str, Any]:
     first, *others = [
-        {"reader": each.reader, "index": each.index, "source": each.source, "path": each.path} for each in bad.samples
+        {"reader": sample.reader, "index": sample.index, "source": sample.source, "path": sample.path}
+        for sample in bad.samples
     ]
     return {**first, "stage": bad.stage, "reason": bad.reason} | ({"with": others} if others else {})
 
@@ -95,9 +101,9 @@ def _key(line: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _line(text: bytes) -> dict[str, Any]:
-    """A line of the file; nothing, where it is none: the last one of a process that was killed."""
+    """Parse a line of the file. Returns {} if it is incomplete: the process that wrote it was killed."""
     with suppress(ValueError):
-        found = json.loads(text)
-        if isinstance(found, dict):
-            return cast(dict[str, Any], found)
+        entry = json.loads(text)
+        if isinstance(entry, dict):
+            return cast(dict[str, Any], entry)
     return {}

@@ -1,11 +1,12 @@
-"""Memory for batches: aligned, so that JAX on the CPU takes it as it is, and used again when nobody can see it.
+"""Batch buffers: aligned memory that JAX on the CPU uses without a copy, recycled when it is unreachable.
 
-A batch belongs to whoever holds it. JAX goes on using the memory that it was given, also when told that it may not, so
-a buffer is never written while anything can still reach it: an array, a view, a `jax.Array` made of it, a view of that.
-All of these keep alive one object, the owner of the memory; only when the owner is gone is the memory taken for another
-batch. (A finalizer on an array would not do: views of it keep its memory alive, but not the array.)
+On the CPU, JAX aliases aligned NumPy memory even if asked to copy. So a buffer is never written while anything can
+reach it: an array, a view, a `jax.Array` that aliases it, a view of that. All of them keep one object alive, the owner
+of the memory, and the memory is recycled when the owner is gone. A finalizer on the array would run too early: views
+keep the memory alive, but not the array.
 
-Fresh memory is not free: the kernel must clear each page when it is first written, which takes longer than filling it.
+Recycling saves time: the operating system clears each new page when it is first written, which takes longer than
+filling it.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ import numpy as np
 
 from penstock.core.columns import Array
 
+# XLA aliases NumPy memory whose address is a multiple of this, and copies other memory.
 _ALIGNMENT = 64
-"""XLA uses NumPy memory as it is when its address is a multiple of this, else copies it."""
 
 
 class BatchBuffers:
-    """Gives out memory for batches, and takes it back.
+    """Pool of memory for batches.
 
     Args:
-        keep: how many unused buffers of each size to hold on to.
+        keep: Number of unused buffers of each size to keep.
 
     >>> buffers = BatchBuffers(keep=1)
     >>> first = buffers.empty((2, 3), np.dtype("float32"))
@@ -44,7 +45,7 @@ class BatchBuffers:
         self._owners: dict[int, tuple[weakref.ref[Any], Array]] = {}
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """An uninitialised array that begins at a multiple of 64 bytes."""
+        """Return an uninitialized array whose address is a multiple of 64."""
         size = math.prod(shape) * dtype.itemsize
         free = self._free.get(size)
         if free is None:
@@ -53,21 +54,23 @@ class BatchBuffers:
             memory = free.pop() if free else self._fresh(size)
         except IndexError:  # another thread took the last one
             memory = self._fresh(size)
+        # Arrays made with `frombuffer`, views of them, and JAX arrays that alias them keep this object alive.
         owner = (ctypes.c_char * size).from_buffer(cast(Any, memory))
         number = id(owner)
-        this = weakref.ref(self)  # what is lent out does not keep the rest
+        this = weakref.ref(self)  # a lent buffer must not keep the unused ones alive
 
         def reclaim(_: object) -> None:
             buffers = this()
             if buffers is not None:
-                buffers._reclaim(number, size)  # noqa: SLF001  # its own, by a weak reference
+                buffers._reclaim(number, size)  # noqa: SLF001  # same class
 
         self._owners[number] = (weakref.ref(owner, reclaim), memory)
         lent: Array = np.frombuffer(cast(Any, owner), dtype)
         return lent.reshape(shape)
 
     def _fresh(self, size: int) -> Array:
-        """More memory. What is unused of other sizes is given back: what comes in pairs now came alone before."""
+        """Allocate a buffer, and free the unused ones of other sizes."""
+        # Buffers change size when the scheduler begins to compute batches in pairs; the old size is not needed again.
         for other, unused in list(self._free.items()):
             if other != size:
                 unused.clear()
@@ -75,10 +78,11 @@ class BatchBuffers:
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
-        self._free[size].append(memory)  # no name of the module is used: at Python's exit they are gone
+        self._free[size].append(memory)  # uses no global of the module: when Python exits, they are already gone
 
 
 def _aligned(size: int) -> Array:
+    # NumPy's own memory is aligned to 16 bytes only.
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + size]

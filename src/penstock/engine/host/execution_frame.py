@@ -1,11 +1,11 @@
-"""What one pass over some rows of a batch knows: the registers in which a host program keeps its columns."""
+"""Execution frame: the columns of some rows of a batch while stages compute them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.core.columns import Array, Column, Indices, RowSelection
 from penstock.core.spec import ShapeKind
 from penstock.engine.failures.bad_row import BadRow, BadSample
-from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.run_context import RunContext, reader_label
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import InternalError, PenstockError, SampleError, resource_error
@@ -25,30 +25,56 @@ from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.plan import fix_for_ragged
 from penstock.sources.order.schedule import BatchStep
 
+# A value, and the number of the register that holds its column.
 Register = tuple[Value, int]
-"""A value, and the number of the register that holds its column."""
+
+
+class HostStage(Protocol):
+    """Compiled stage of a plan. Immutable, because several threads run it at the same time.
+
+    Attributes:
+        label: Name of the stage in statistics.
+        row_independent: True if a row can be computed without the other rows of the batch.
+    """
+
+    label: str
+    row_independent: bool
+
+    @property
+    def outputs(self) -> Sequence[Register]:
+        """Registers that later stages or the consumer may read."""
+        ...
+
+    def run(self, frame: ExecutionFrame) -> None:
+        """Compute the columns of `outputs`.
+
+        Raises:
+            SampleError: A row fails. Rows whose failure the frame tolerates are dropped from the frame instead.
+        """
+        ...
 
 
 @dataclass
 class ExecutionFrame:
-    """One pass over some rows of a batch.
+    """Registers of some rows of a batch, each with the column of a value.
 
-    Rows can be left out of what follows: because they failed, or because others alone are wanted. `part` makes a frame
-    of some rows, and `scatter` brings back what was computed for them.
+    Stages may leave rows out: rows that fail, or rows that do not take a branch. `take_rows` and `branch` create a
+    frame of some rows; `scatter` writes its columns back.
 
     Args:
-        step: the batch.
-        rows_in_batch: which rows of the batch these are, ascending.
-        context: what all frames of the program share.
-        columns: per register the column that it holds, once it is computed.
-        slots: per register the place in a batch buffer into which its column goes, if there is one.
-        replacements: per row what selects another sample in place of its own, or 0; None where all rows have their own.
-        failed_rows: rows that failed and are tolerated, by their index in the frame. Their columns hold no sample.
-        blamed: the row that an error was made for last.
-        branch_of: the frame of the whole pass, where this one is of the rows that take a branch; None where it is that.
-        places: where the rows are in the whole pass, ascending; None for all of them.
-        branches: of the whole pass: per guard the frame of the rows that take its branch.
-        fed: what the streams gave for the batch, where there are any.
+        step: The batch.
+        rows_in_batch: Numbers of the frame's rows in the batch, int64, ascending.
+        context: Context of the run.
+        columns: Column of each register; None until a stage has computed it.
+        slots: Part of a batch buffer for the column of each register; None if the column is not part of a buffer.
+        replacements: Random number per row that selects another sample for it; 0 keeps the row's own sample. None if
+            all rows keep theirs.
+        failed_rows: Rows whose failure is tolerated, by index in the frame. Their entries in columns are undefined.
+        last_failure: The row for which an error was created last.
+        branch_of: Frame of all rows, if this frame holds the rows of a branch.
+        places: Indices of the rows in that frame, ascending; None for all of them.
+        branches: In the frame of all rows, the frame of each branch by its guard.
+        fed: Data of the plan's streams for the batch.
     """
 
     step: BatchStep
@@ -58,7 +84,7 @@ class ExecutionFrame:
     slots: Sequence[Array | None]
     replacements: NDArray[np.uint64] | None = None
     failed_rows: dict[int, BadRow] = field(default_factory=dict[int, BadRow])
-    blamed: BadRow | None = None
+    last_failure: BadRow | None = None
     branch_of: ExecutionFrame | None = None
     places: Indices | None = None
     branches: dict[Value, ExecutionFrame] = field(default_factory=dict[Value, Any])
@@ -66,113 +92,122 @@ class ExecutionFrame:
 
     @cached_property
     def coordinates(self) -> RowCoordinates:
-        """Where the rows stand in the epoch."""
-        return self.context.coordinates(self.step, self.rows_in_batch)
+        """Epoch and positions of the rows, which select their random numbers."""
+        if self.context.leader is not None:
+            return self.context.leader.coordinates(self.step, self.rows_in_batch)
+        return RowCoordinates(self.step.epoch, self.rows_in_batch + self.step.row, np.ones(self.rows, np.bool_))
 
     @cached_property
     def counters(self) -> NDArray[np.uint32]:
-        """The same as words of 32 bits, from which random bits are made."""
+        """The coordinates as 32-bit words, the input of the random generator."""
         return row_counters(self.coordinates.epoch, self.coordinates.positions)
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.rows_in_batch)
 
     @property
     def whole(self) -> ExecutionFrame:
-        """The frame of the whole pass."""
+        """The frame of all rows, in which branches are kept."""
         return self.branch_of or self
 
     def frame_of(self, guard: Value | None) -> ExecutionFrame:
-        """The frame that holds the values of a branch; the whole one for values that stand in none."""
+        """Return the frame that holds the values of a branch; for None, the frame of all rows."""
         return self.whole if guard is None else self.whole.branches[guard]
 
     def to_whole_rows(self, rows: Indices) -> Indices:
-        """Where some rows are in the whole pass."""
+        """Convert indices in this frame to indices in the frame of all rows."""
         return rows if self.places is None else self.places[rows]
 
     def from_whole_rows(self, places: Indices) -> Indices:
-        """Which rows these places of the whole pass are; they are among them."""
+        """Convert indices in the frame of all rows, which must be in this frame, to indices in this frame."""
         return places if self.places is None else np.searchsorted(self.places, places)
 
     def branch(self, rows: Indices) -> ExecutionFrame:
-        """A frame for some rows, without columns."""
+        """Create the frame of the rows that take a branch, without columns."""
+        part = self.retry(rows, None if self.replacements is None else self.replacements[rows])
+        part.branch_of, part.places = self.whole, self.to_whole_rows(rows)
+        return part
+
+    def retry(self, rows: Indices, replacements: NDArray[np.uint64] | None) -> ExecutionFrame:
+        """Create a frame of some rows without columns, to compute them again."""
         none: list[Any] = [None] * len(self.columns)
-        shifts = None if self.replacements is None else self.replacements[rows]
-        made = ExecutionFrame(
-            self.step, self.rows_in_batch[rows], self.context, none, none.copy(), shifts, fed=self.fed
+        return ExecutionFrame(
+            self.step, self.rows_in_batch[rows], self.context, none, none.copy(), replacements, fed=self.fed
         )
-        made.branch_of, made.places = self.whole, self.to_whole_rows(rows)
-        return made
 
     def samples(self, reader: Node) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
-        """Which samples of a reader stand in the rows."""
-        return self.context.readings[reader].samples(self.step, self.rows_in_batch, self.replacements)
+        """Return the samples of a reader in the rows; see `ShardedReader.samples`."""
+        return self.context.readers[reader].samples(self.step, self.rows_in_batch, self.replacements)
 
     def take_rows(self, rows: slice | Indices) -> ExecutionFrame:
-        """A frame of some of the rows of the whole pass, with what was computed for them, in branches, too.
+        """Create a frame of some rows of the frame of all rows, with the columns of these rows, also in branches.
 
-        It has no place in the batch's buffers.
+        The new frame does not have slots, because its rows are not contiguous in the batch buffers.
         """
         kept = np.arange(self.rows)[rows]
-        made = self._cut(rows)
+        result = self._select(rows)
         for guard, branch in self.branches.items():
+            # A branch has entries only for rows that take it. Of these, keep the ones in the selection.
             inside = np.flatnonzero(np.isin(branch.to_whole_rows(np.arange(branch.rows)), kept))
-            part = made.branches[guard] = branch._cut(inside)  # noqa: SLF001  # one class
-            part.branch_of, part.places = made, np.searchsorted(kept, branch.to_whole_rows(inside))
-        return made
+            part = result.branches[guard] = branch._select(inside)  # noqa: SLF001  # same class
+            part.branch_of, part.places = result, np.searchsorted(kept, branch.to_whole_rows(inside))
+        return result
 
-    def _cut(self, rows: slice | Indices) -> ExecutionFrame:
-        columns = [None if column is None else _taken(column, rows, self.rows) for column in self.columns]
-        shifts = None if self.replacements is None else self.replacements[rows]
+    def _select(self, rows: slice | Indices) -> ExecutionFrame:
+        columns = [None if column is None else _select_rows(column, rows, self.rows) for column in self.columns]
+        replacements = None if self.replacements is None else self.replacements[rows]
         return ExecutionFrame(
-            self.step, self.rows_in_batch[rows], self.context, columns, [None] * len(columns), shifts, fed=self.fed
+            self.step,
+            self.rows_in_batch[rows],
+            self.context,
+            columns,
+            [None] * len(columns),
+            replacements,
+            fed=self.fed,
         )
 
     def forget(self, outputs: Sequence[Register]) -> None:
-        """Forget what was begun of some columns."""
+        """Clear some registers, which a stage may have filled in part."""
         for value, register in outputs:
             if value.node.guard is None or value.node.guard in self.branches:
                 self.frame_of(value.node.guard).columns[register] = None
 
     def remaining(self) -> ExecutionFrame:
-        """A frame of the rows that did not fail."""
+        """Create a frame of the rows that did not fail."""
         return self.take_rows(np.setdiff1d(np.arange(self.rows), np.fromiter(self.failed_rows, np.int64)))
 
     def scatter(self, rows: Indices, part: ExecutionFrame, outputs: Sequence[Register]) -> None:
-        """Take over some columns of a part.
+        """Write columns of a part of this frame into their rows.
 
         Args:
-            rows: where its rows are in this frame.
-            part: a frame that `part` made.
-            outputs: whose columns.
+            rows: Indices of the part's rows in this frame.
+            part: A frame that `take_rows` created.
+            outputs: The registers to copy.
         """
         for value, register in outputs:
-            mine, theirs = self.frame_of(value.node.guard), part.frame_of(value.node.guard)
-            if not theirs.rows:
+            target, source = self.frame_of(value.node.guard), part.frame_of(value.node.guard)
+            if not source.rows:
                 continue
-            at = mine.from_whole_rows(rows[theirs.to_whole_rows(np.arange(theirs.rows))])
-            column = mine.columns[register]
+            at = target.from_whole_rows(rows[source.to_whole_rows(np.arange(source.rows))])
+            # The register is empty if the stage failed as a whole before it stored the column.
+            column = target.columns[register]
             if column is None:
-                column = mine.allocate(value, register) if value.spec.dense else [None] * mine.rows
-                mine.columns[register] = column
-            if isinstance(column, np.ndarray):
-                column[at] = theirs.columns[register]
-            else:
-                for row, sample in zip(at.tolist(), theirs.columns[register], strict=True):
-                    column[row] = sample
+                column = target.allocate(value, register) if value.spec.dense else [None] * target.rows
+                target.columns[register] = column
+            scatter_column(column, at, source.columns[register])
 
     def allocate(self, value: Value, register: int) -> Array:
-        """Where a dense column goes: its place in the batch, or memory of its own."""
+        """Return the array for a dense column: its slot in the batch buffer, or new memory."""
         slot = self.slots[register]
         return np.empty((self.rows, *value.spec.fixed_shape), value.spec.dtype) if slot is None else slot
 
     def set_column(self, value: Value, register: int, column: Column) -> None:
-        """Hold a column in its register: in its place in the batch, as one array where the value is dense.
+        """Store a column in its register, as one array if the value is dense, and in its slot if it has one.
 
         Raises:
-            PenstockError: a sample has another dtype or shape than the value's spec says.
+            PenstockError: The dtype or shape of a sample differs from the value's spec.
         """
         slot, spec = self.slots[register], value.spec
         if isinstance(column, np.ndarray):
@@ -185,87 +220,100 @@ class ExecutionFrame:
             for row, sample in enumerate(samples):
                 self.check(value, row, sample)
                 column[row] = sample
+        # Kernels that could write into the slot returned the slot itself.
         if slot is not None and column is not slot:
             np.copyto(slot, column)
         self.columns[register] = column if slot is None else slot
 
     def check(self, value: Value, row: int, sample: Array) -> None:
-        """Check that a sample is what the spec of its value promises.
+        """Check that a sample has the dtype and shape of its value's spec.
 
         Raises:
-            PenstockError: the sample has another dtype or shape.
+            PenstockError: It does not.
         """
         if not value.spec.accepts(sample):
             raise self.failure(value.node, row, unfit(value, sample.dtype, sample.shape))
 
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
-        """The error for one row of one node: which samples went into it, and where the user wrote the node."""
-        samples = self._at(node, row)
-        named = [each.label for each in samples if each.label]
-        what = f"{node} failed on {' with '.join(named) or f'row {row}'}"
+        """Create the error for a row of a node. It names the samples of the row and the line of the definition."""
+        samples = self._samples_of_row(node, row)
+        labels = [sample.label for sample in samples if sample.label]
+        subject = f"{node} failed on {' with '.join(labels) or f'row {row}'}"
         if isinstance(error, InternalError):
-            return error.in_context(what, node.where)
+            return error.in_context(subject, node.where)
         reason = str(error) or type(error).__name__
         first = samples[0]
-        made = SampleError(
-            f"{what}: {reason}", index=first.index, source=first.source, path=first.path, where=node.where
+        result = SampleError(
+            f"{subject}: {reason}", index=first.index, source=first.source, path=first.path, where=node.where
         )
-        self._blame(node, row, samples, reason, made)
-        return made
+        self._note_failure(node, row, samples, reason, result)
+        return result
 
     def unreadable(self, reader: Node, row: int, error: SampleError) -> SampleError:
-        """The error for one row of a reader, from what its source said."""
+        """Complete the error that a source raised for a row of a reader."""
+        # Sources do not know the graph, so the line of the definition is added here.
         error.where = error.where or reader.where
-        self._blame(reader, row, self._at(reader, row), str(error.args[0]), error)
+        self._note_failure(reader, row, self._samples_of_row(reader, row), str(error.args[0]), error)
         return error
 
     def drop_row(self, error: PenstockError) -> None:
-        """Go on without the row that an error was just made for.
+        """Drop the row of the error that `failure` or `unreadable` returned last.
 
         Raises:
-            PenstockError: the error, where such rows are not tolerated.
-            ResourceError: its cause is the environment, whatever is done about bad samples.
+            PenstockError: The error itself, if the policy does not tolerate such rows.
+            ResourceError: The environment caused the error, such as a full disk. No policy tolerates that: another
+                sample would fail as well.
         """
         if (lack := resource_error(error)) is not None:
             lack.where = lack.where or error.where
             raise lack from error
         whole = self.whole
-        bad = whole.blamed
+        bad = whole.last_failure
         if bad is None or bad.error is not error or bad.policy == "raise":
             raise error
         whole.failed_rows[int(np.searchsorted(whole.rows_in_batch, bad.number))] = bad
-        error.__traceback__ = error.__cause__ = error.__context__ = None  # they hold this frame, and all its samples
+        # Traceback and causes refer to this frame, and a bad row outlives it: they would keep all its samples alive.
+        error.__traceback__ = error.__cause__ = error.__context__ = None
 
-    def _blame(self, node: Node, row: int, samples: tuple[BadSample, ...], reason: str, error: SampleError) -> None:
+    def _note_failure(
+        self, node: Node, row: int, samples: tuple[BadSample, ...], reason: str, error: SampleError
+    ) -> None:
         policy = self.context.on_error_of(node)
-        self.whole.blamed = BadRow(int(self.rows_in_batch[row]), samples, node.kind, reason, policy, error)
+        self.whole.last_failure = BadRow(int(self.rows_in_batch[row]), samples, node.kind, reason, policy, error)
 
-    def _at(self, node: Node, row: int) -> tuple[BadSample, ...]:
-        """The samples that a node computes a row from."""
-        found: list[BadSample] = []
+    def _samples_of_row(self, node: Node, row: int) -> tuple[BadSample, ...]:
+        """Return the samples from which a node computes a row."""
+        result: list[BadSample] = []
         one_row = slice(row, row + 1)
-        shifts = None if self.replacements is None else self.replacements[one_row]
+        replacements = None if self.replacements is None else self.replacements[one_row]
         (place,) = self.to_whole_rows(np.array([row]))
         for reader in upstream_readers(node):
             home = self.frame_of(reader.guard)
             if home.places is not None and place not in home.places:
-                continue  # the row takes another branch
+                continue  # a reader of a branch that the row does not take
             if isinstance(reader.operator, StreamInput):
-                where = f"batch at row {self.step.row} of epoch {self.step.epoch}"
-                source = f"sample {self.rows_in_batch[row]} of the {where} that {reader.operator.stream} gave"
-                found.append(BadSample(str(reader), source=source))
+                batch = f"batch at row {self.step.row} of epoch {self.step.epoch}"
+                source = f"sample {self.rows_in_batch[row]} of the {batch} that {reader.operator.stream} gave"
+                result.append(BadSample(str(reader), source=source))
                 continue
-            samples = self.context.readings[reader].samples(self.step, self.rows_in_batch[one_row], shifts)
+            samples = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
             one = samples if isinstance(samples, SampleIndices) else samples[0][1]
             index = int(one.indices[0])
-            found.append(
-                BadSample(self.context.name(reader), index, one.source.describe(index), one.source.path(index))
-            )
-        return tuple(found) or (BadSample(str(node)),)
+            label = reader_label(reader, self.context.readers)
+            result.append(BadSample(label, index, one.source.describe(index), one.source.path(index)))
+        return tuple(result) or (BadSample(str(node)),)
 
 
-def _taken(column: Any, rows: slice | Indices, count: int) -> Any:
-    """Some rows of a column."""
+def scatter_column(column: Any, rows: Indices, values: Column) -> None:
+    """Write values into rows of a column, which is an array or a list."""
+    if isinstance(column, np.ndarray):
+        column[rows] = values
+    else:
+        for row, sample in zip(rows.tolist(), values, strict=True):
+            column[row] = sample
+
+
+def _select_rows(column: Any, rows: slice | Indices, count: int) -> Any:
     if isinstance(column, np.ndarray | RowSelection):
         return cast(Array | RowSelection, column)[rows]
     numbers = range(count)[rows] if isinstance(rows, slice) else rows.tolist()
@@ -273,7 +321,7 @@ def _taken(column: Any, rows: slice | Indices, count: int) -> Any:
 
 
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
-    """The error for a sample that is not what its spec says."""
+    """Create the error for a sample whose dtype or shape differs from its spec."""
     spec = value.spec
     other = dtype != spec.dtype or len(shape) != len(spec.shape)
     if other and isinstance(value.node.operator, StreamInput):
@@ -281,6 +329,7 @@ def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
             "its source gives samples of several kinds", given=f"{dtype}{list(shape)}", expected=spec,
             fix="samples of one type and rank",
         )  # fmt: skip
+    # Only an assumed-same shape depends on the data. Any other difference is a bug of the kernel or its spec rule.
     if other or spec.extent is not ShapeKind.SAME:
         return broken_promise(value, dtype, shape)
     return SampleError(
@@ -292,7 +341,7 @@ def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
 
 
 def broken_promise(value: Value, dtype: Any, shape: tuple[int, ...]) -> InternalError:
-    """The error for a kernel that does not give what its spec rule says."""
+    """Create the error for a kernel whose result differs from its spec rule."""
     return InternalError(
         f"a kernel of {value} does not give what its spec rule says", given=f"{dtype}{list(shape)}", expected=value.spec
     )

@@ -1,46 +1,175 @@
-"""What becomes of a frame when rows of it fail in a stage."""
+"""Failed rows: which row of a stage fails, and which samples take the place of bad ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column
+from penstock.core.columns import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import ExecutionFrame
-from penstock.engine.host.stages.host_stages import HostStage
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, scatter_column
 from penstock.errors import SampleError
-from penstock.graph.ir.node import Value
+from penstock.graph.ir.node import Node, Value
+from penstock.numerics.random_bits import random_bits, row_counters
+from penstock.plan.engine_operators import RowCoordinates
 
-ATTEMPTS = 16
-"""How many samples in a row may be bad that take the place of one another: more says that something else is wrong."""
+# Index of the random stream that selects replacements. Operators are numbered from 0, so none of them has this number.
+_REPLACEMENT_STREAM = 0xFFFFFFFF
+
+# Samples to try for one row. More bad samples in a row indicate that the data set or the definition is wrong.
+_MAX_ATTEMPTS = 16
+
+
+class RowResults(NamedTuple):
+    """Results of one pass through all stages.
+
+    Args:
+        rows: Numbers in the batch of the rows that succeeded, ascending.
+        columns: A column per result, with an entry for each of these rows.
+        failed: Rows that failed and are tolerated.
+    """
+
+    rows: Indices
+    columns: Sequence[Column]
+    failed: list[BadRow]
 
 
 def run_stage(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Compute a stage.
+    """Run a stage.
 
     Args:
-        stage: which.
-        frame: where its inputs are.
-        failed: gets the rows that fail and are tolerated.
+        stage: The stage.
+        frame: The frame that holds its inputs.
+        failed: Receives the rows that fail and are tolerated.
 
     Returns:
-        The frame without those.
+        A frame of the other rows.
 
     Raises:
-        SampleError: a row fails and is not tolerated, or the stage computes no rows by themselves.
+        SampleError: A row fails and is not tolerated, or the stage cannot compute rows separately.
     """
     try:
-        stage.compute(frame)
+        stage.run(frame)
     except SampleError as error:
         if not stage.row_independent:
             raise
         frame.drop_row(error)
-        return _one_by_one(stage, frame, failed)
+        return _run_row_by_row(stage, frame, failed)
     return without_failed_rows(frame, failed)
 
 
-def result_buffer(value: Value, slot: Array | None, rows: int) -> Column:
-    """Where the results of some rows are put together."""
+def raise_first_failing_row(
+    frame: ExecutionFrame, nodes: Sequence[Node], run_one: Callable[[int, int], object]
+) -> None:
+    """Find the first row for which a stage fails if it computes that row alone. Returns if there is none.
+
+    Args:
+        frame: The frame for which the stage failed.
+        nodes: Nodes of the stage, in topological order.
+        run_one: Called with a row and a count; computes the first `count` nodes for that row.
+
+    Raises:
+        PenstockError: The error that names the sample and the node.
+    """
+    for row in range(frame.rows):
+        for count, node in enumerate(nodes, start=1):
+            try:
+                run_one(row, count)
+            except Exception as error:
+                raise frame.failure(node, row, error) from error
+
+
+def _run_row_by_row(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
+    """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed."""
+    # The stage may have filled some registers before it failed, with columns of another number of rows.
+    frame.forget(stage.outputs)
+    frame.failed_rows.clear()
+    succeeded: list[ExecutionFrame] = []
+    for row in range(frame.rows):
+        # Rows that succeed alone are kept, so that one bad sample does not cost the others of its chunk.
+        alone = frame.take_rows(slice(row, row + 1))
+        try:
+            stage.run(alone)
+        except SampleError as error:
+            alone.drop_row(error)
+        if alone.failed_rows:
+            frame.failed_rows[row] = alone.failed_rows[0]
+        else:
+            succeeded.append(alone)
+    rest = without_failed_rows(frame, failed)
+    for row, alone in enumerate(succeeded):
+        rest.scatter(np.array([row]), alone, stage.outputs)
+    return rest
+
+
+def without_failed_rows(frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
+    """Return a frame without the rows that were dropped, and add these to `failed`."""
+    if not frame.failed_rows:
+        return frame
+    failed += frame.failed_rows.values()
+    return frame.remaining()
+
+
+def replace_failed_rows(
+    frame: ExecutionFrame,
+    first: RowResults,
+    run_stages: Callable[[ExecutionFrame], RowResults],
+    results: Sequence[tuple[Value, Array | None]],
+    *,
+    row_independent: bool,
+) -> tuple[tuple[Column, ...], list[BadRow]]:
+    """Compute other samples for the rows that failed, until none of them fails.
+
+    Args:
+        frame: The frame of all rows.
+        first: Results of the first pass, in which rows failed.
+        run_stages: Takes a frame through all stages.
+        results: Each result and its slot in the batch buffer; None for a ragged result.
+        row_independent: False if a stage needs the whole batch, so that all rows are computed again.
+
+    Returns:
+        The columns of the results, with zeros in rows that are skipped; and all failures, ascending by row.
+
+    Raises:
+        SampleError: All samples that were tried for a row are bad.
+    """
+    columns = [_result_column(value, slot, frame.rows) for value, slot in results]
+    attempts = np.zeros(frame.rows, np.int64)
+    skipped: set[int] = set()
+    failed: list[BadRow] = []
+    latest = first
+    while True:
+        if len(latest.rows):
+            at = np.searchsorted(frame.rows_in_batch, latest.rows)
+            for column, values in zip(columns, latest.columns, strict=True):
+                scatter_column(column, at, values)
+        again: set[int] = set()
+        for bad in latest.failed:
+            row = int(np.searchsorted(frame.rows_in_batch, bad.number))
+            attempts[row] += 1
+            (skipped if bad.policy == "skip" else again).add(row)
+            if bad.policy != "skip" and attempts[row] > _MAX_ATTEMPTS:
+                raise _all_bad_error(bad)
+        failed += latest.failed
+        if not again:
+            break
+        # Skipped rows keep zeros; only rows to be replaced are computed again.
+        rows = np.array(sorted(again)) if row_independent else np.arange(frame.rows)
+        retry = frame.retry(rows, None)
+        retry.replacements = _replacement_draws(frame.context.seed, retry.coordinates, attempts[rows])
+        latest = run_stages(retry)
+    for column in columns:
+        if isinstance(column, np.ndarray):
+            # A row may have failed after its result was partly written into the slot.
+            column[sorted(skipped)] = 0
+    return tuple(columns), sorted(failed, key=lambda bad: bad.number)
+
+
+def _result_column(value: Value, slot: Array | None, rows: int) -> Column:
+    """Return the column in which the rows of several passes are collected."""
     if slot is not None:
         return slot
     if value.spec.dense:
@@ -48,44 +177,29 @@ def result_buffer(value: Value, slot: Array | None, rows: int) -> Column:
     return [np.zeros((0,) * len(value.spec.shape), value.spec.dtype)] * rows
 
 
-def _one_by_one(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Compute a stage that has failed for some row, row by row; what is left of the frame."""
-    frame.forget(stage.outputs)
-    frame.failed_rows.clear()
-    made: list[ExecutionFrame] = []
-    for row in range(frame.rows):
-        alone = frame.take_rows(slice(row, row + 1))
-        try:
-            stage.compute(alone)
-        except SampleError as error:
-            alone.drop_row(error)
-        if alone.failed_rows:
-            frame.failed_rows[row] = alone.failed_rows[0]
-        else:
-            made.append(alone)
-    rest = without_failed_rows(frame, failed)
-    for row, alone in enumerate(made):
-        rest.scatter(np.array([row]), alone, stage.outputs)
-    return rest
+def _replacement_draws(seed: int, coordinates: RowCoordinates, attempts: Indices) -> NDArray[np.uint64]:
+    """Draw a random number per row that selects its next sample; 0 for rows without a bad sample.
+
+    The number is a pure function of seed, epoch, position and attempt, so that a replacement does not depend on chunks,
+    threads or devices.
+    """
+    counters = row_counters(coordinates.epoch, coordinates.positions)
+    # Attempt k uses words 2k - 2 and 2k - 1. 64 bits, because a data set may have more than 2**32 samples.
+    bits = random_bits(np, seed, _REPLACEMENT_STREAM, counters, 2 * int(attempts.max())).astype(np.uint64)
+    last = 2 * np.maximum(attempts, 1) - 1
+    rows = np.arange(len(attempts))
+    words = bits[rows, last - 1] | bits[rows, last] << np.uint64(32)
+    return np.where(attempts > 0, np.maximum(words, np.uint64(1)), np.uint64(0))
 
 
-def without_failed_rows(frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """The frame without the rows that it has lost, which are added to `failed`."""
-    if not frame.failed_rows:
-        return frame
-    failed += frame.failed_rows.values()
-    return frame.remaining()
-
-
-def replacements_exhausted_error(bad: BadRow) -> SampleError:
-    """The error where no good sample was found for a row."""
-    one = bad.samples[0]
-    said = bad.error.args[0]
+def _all_bad_error(bad: BadRow) -> SampleError:
+    sample = bad.samples[0]
     return SampleError(
-        f"{ATTEMPTS} other samples were tried in place of a bad one, and all were bad, too; the last: {said}",
-        fix="look whether the data set is there, and what the definition expects of it",
-        index=one.index,
-        source=one.source,
-        path=one.path,
+        f"{_MAX_ATTEMPTS} other samples were tried in place of a bad one, and all were bad, too; "
+        f"the last: {bad.error.args[0]}",
+        fix="check that the data set is complete, and that the definition fits its samples",
+        index=sample.index,
+        source=sample.source,
+        path=sample.path,
         where=bad.error.where,
     )

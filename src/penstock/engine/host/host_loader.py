@@ -1,36 +1,35 @@
-"""Host batches, prepared ahead of the consumer.
+"""Host loader: prepares batches ahead of the consumer.
 
-The contract, which the code below must keep:
+Contract of this module:
 
-* **Who runs what.** The consumer's thread calls `begin`, `take` and `close`, one at a time. A batch is cut into chunks,
-  runs of rows; each is one function on the pool. Chunks share nothing that changes: they write disjoint rows of the
-  batch's buffers.
-* **Light batches.** What takes less time than handing it to a thread is computed in `take`, several batches of an epoch
-  at once, as if they were one larger batch: rows are independent, so it does not show. Waiting counts as time: a slow
-  disk, or a function that sleeps, is work for a thread.
-* **Pairs.** Small dense batches that are not light, but not worth cutting either, are computed two at once on a thread,
-  where no Python runs for each sample: the cost of Python per batch is halved. A pair that fails is computed again one
-  by one.
-* **The GIL.** Samples that take microseconds hand the interpreter's lock back and forth so often that two threads are
-  slower than one. Chunks of such work take turns: one of them runs, the others wait without working.
-* **Streams.** What users' sources give for a batch is asked for by the consumer's thread, when the batch begins. Only
-  that thread calls them, as they may not be made for another. The end of a stream, or its failure, found ahead is
-  raised by the batch that it belongs to.
-* **Order.** `take` returns the batch of the step it is given. Batches of the steps that follow are begun ahead, at most
-  `depth` of them; nothing depends on which chunk ends first.
-* **Memory.** With the one that the consumer holds, at most depth + 2 batches exist. Batches that are computed at once
-  have one buffer, which is held as long as one of them: of these, fewer are begun ahead. A batch that was taken belongs
-  to the consumer: its buffers are not written again while anything can reach them
+* **Threads.** The consumer's thread calls `begin`, `get` and `close`, one at a time. A batch is cut into chunks of
+  rows; the executor runs `HostProgram.run_rows` for each. Chunks share no mutable state: they write disjoint rows of
+  the batch buffers.
+* **Light batches.** A batch that takes less time than handing it to a thread is computed in `get`, together with some
+  of the following batches of the epoch, as if they were one larger batch. Rows are independent, so results do not
+  change. Waiting counts as time: a slow disk, or a function that sleeps, is work for a thread.
+* **Pairs.** Small dense batches that are not light, but not worth several chunks, are computed two at a time on a
+  thread if no Python runs per sample: that halves the cost of Python per batch. If a pair fails, its batches are
+  computed again one by one.
+* **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. Chunks of such
+  samples run one at a time.
+* **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources
+  may not be thread-safe. If a stream ends or fails ahead of the consumer, the batch it belongs to raises the error.
+* **Order.** `get` returns the batch of its step. Up to `prefetch_depth` of the following batches are begun ahead. The
+  order in which chunks end does not matter.
+* **Memory.** Including the consumer's, at most `prefetch_depth` + 2 batches exist. Batches that are computed together
+  share a buffer, which lives as long as any of them, so fewer of them are begun ahead. A batch that `get` returned
+  belongs to the consumer: its buffers are not written while anything can reach them
   (`penstock.engine.host.batch_buffers`).
-* **Reading ahead.** What batches need from object stores is fetched before they begin, by threads that do nothing else
+* **Prefetching.** Separate threads fetch data from object stores before batches begin
   (`penstock.engine.host.read_ahead`), so that chunks find it in memory and do not wait.
-* **Failure.** The first failing chunk, in the order of rows, ends the run of the loader: what has not begun is dropped,
-  what runs is waited for, the threads end, and `take` raises the cause. Nothing is skipped: the same step, taken
-  again, is computed again.
-* **A jump.** Taking another step than the one that was expected drops what was begun ahead.
-* **The end.** `close` ends the threads in the same way. Dropping the last reference to the loader ends them, too, but
-  does not wait for them: a finalizer may run where waiting would never end. No chunk holds the loader, so a loop that
-  is left by `break` or an exception leaves nothing running for long once the iterator is gone.
+* **Failure.** The first failing chunk, in row order, ends the run: chunks that have not started are cancelled, running
+  ones are awaited, the threads end, and `get` raises the error. No batch is lost: `get` for the same step computes it
+  again.
+* **Seeking.** A step other than the expected one discards the batches begun ahead.
+* **End.** `close` ends the threads in the same way. Dropping the last reference to the loader also ends them, but does
+  not wait, because a finalizer that waits can deadlock. No chunk holds the loader, so a loop that `break` or an
+  exception leaves stops soon after the iterator is gone.
 """
 
 from __future__ import annotations
@@ -39,126 +38,130 @@ import math
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Column, Indices
+from penstock.core.columns import Array, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
-from penstock.engine.host.chunk_scheduler import ChunkScheduler
-from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.engine.host.worker_threads import Executor
 from penstock.errors import ContextError, PenstockError, SourceError
-from penstock.plan.stage_grouping import StageKind
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import EndOfStreamError
 
-_SMALL = 1 << 22
-"""Bytes of a batch up to which it may be one of a pair: its memory is held while the other one's is needed."""
+# Largest batch, in bytes, to compute as one of a pair: its memory is held as long as the other batch is in use.
+_MAX_PAIRED_BYTES = 1 << 22
 
 
 @dataclass(frozen=True)
 class HostBatch:
-    """A batch in the making.
+    """Batch in preparation.
 
     Args:
-        step: which.
-        buffers: per result, in the order of the plan's, its column.
-        chunks: the work that fills them.
-        failed: once it is finished, the rows that failed and are tolerated.
-        slice_index: which one it is of those that the same chunks fill; None where it is alone.
+        step: The batch.
+        columns: Per result its column. None for a ragged result until the chunks are done.
+        chunks: Futures of the chunks that fill the columns.
+        failed: Once the chunks are done, the rows that failed and are tolerated.
+        slice_index: Index among the batches that the same chunks compute; None for a batch computed alone.
     """
 
     step: BatchStep
-    buffers: tuple[Any, ...]
-    chunks: tuple[Future[list[BadRow]], ...]
+    columns: tuple[Any, ...]
+    chunks: tuple[Future[ChunkResult], ...]
     failed: Sequence[BadRow] = ()
     slice_index: int | None = None
 
     def wait(self) -> HostBatch:
-        """The finished batch.
+        """Wait for the chunks and return the finished batch.
 
         Raises:
-            PenstockError: what the first failing chunk raised.
+            PenstockError: The error of the first failing chunk, in row order.
         """
-        failed = [bad for chunk in self.chunks for bad in chunk.result()]
-        return replace(self, failed=_of_batch(failed, self.slice_index, self.step.rows)) if failed else self
+        if not self.chunks:
+            return self
+        results = [chunk.result() for chunk in self.chunks]
+        batch = self.with_failed([bad for result in results for bad in result.failed])
+        if all(column is not None for column in self.columns):
+            return batch
+        columns = [
+            [sample for result in results for sample in result.columns[number]] if column is None else column
+            for number, column in enumerate(self.columns)
+        ]
+        return replace(batch, columns=tuple(columns))
 
-    def drop(self) -> None:
-        """Give up the chunks that have not begun."""
+    def with_failed(self, failed: Sequence[BadRow]) -> HostBatch:
+        """Return the batch with its own part of the rows that failed in its chunks."""
+        if self.slice_index is not None:  # chunks number rows through all their batches
+            first = self.slice_index * self.step.rows
+            own = range(first, first + self.step.rows)
+            failed = [replace(bad, number=bad.number - first) for bad in failed if bad.number in own]
+        return replace(self, failed=failed) if failed else self
+
+    def cancel(self) -> None:
+        """Cancel the chunks that have not started."""
         for chunk in self.chunks:
             chunk.cancel()
 
 
 class HostLoader:
-    """Gives the host's results batch by batch, while the next ones are being prepared.
+    """Returns the host's results batch by batch while it prepares the next ones.
 
     Args:
-        program: what is computed.
-        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
-        dtypes: per result, the dtype to deliver.
-        pool: where chunks run; the loader closes it.
-        depth: how many batches are begun ahead.
-        after: the step that follows another.
+        program: Computes the chunks.
+        dtypes: Per result, the dtype to deliver.
     """
 
-    def __init__(
-        self,
-        program: HostProgram,
-        local_rows: Callable[[int], Indices],
-        dtypes: Sequence[np.dtype[Any]],
-        pool: Executor,
-        depth: int,
-        after: Callable[[BatchStep], BatchStep],
-    ) -> None:
+    def __init__(self, program: HostProgram, dtypes: Sequence[np.dtype[Any]]) -> None:
+        context = program.context
         self._program = program
-        self._local_rows = local_rows
-        self._pool = pool
-        self._depth = depth
-        self._after = after
+        self._context = context
+        self._depth = context.prefetch_depth
+        self._next_step = context.schedule.next_step
+        # Threads do not survive a fork. Without this check a forked process would wait forever for its first batch.
         self._process = os.getpid()
         self._ahead: deque[HostBatch] = deque()
         specs = [value.spec for value in program.plan.results]
         self._columns = [(s.fixed_shape if s.dense else None, dtype) for s, dtype in zip(specs, dtypes, strict=True)]
-        self._copies = all(spec.dense for spec in specs)
-        ways = {stage.way for stage in program.plan.stages}
-        self._pace = ChunkScheduler(by_sample=program.by_sample, whole=StageKind.WHOLE_BATCH in ways)
-        sizes = [math.inf if sizes is None else math.prod(sizes) * dtype.itemsize for sizes, dtype in self._columns]
+        self._all_dense = all(spec.dense for spec in specs)
+        sizes = [math.inf if shape is None else math.prod(shape) * dtype.itemsize for shape, dtype in self._columns]
         self._row_bytes = sum(sizes)
-        self._buffers = BatchBuffers(keep=depth + 2)
-        self._reading = ReadAhead(program.readings, local_rows, after, pool, depth)
-        self._finalizer = weakref.finalize(self, _abandon, pool, self._reading)
+        self._buffers = BatchBuffers(keep=self._depth + 2)
+        self._read_ahead = ReadAhead(context)
+        self._finalizer = weakref.finalize(self, _shutdown_nowait, context.executor, self._read_ahead)
 
-    def begin(self, step: BatchStep) -> tuple[Future[list[BadRow]], ...]:
-        """Begin a batch that will be taken next, if that has not been done, and do not wait for it.
+    def begin(self, step: BatchStep) -> tuple[Future[ChunkResult], ...]:
+        """Begin the next batch, unless it has begun, and do not wait for it.
 
         Returns:
-            Its chunks of work; `take` raises what the first of them raises. A light batch is made now, and has none.
+            The futures of its chunks; `get` raises the error of the first that fails. Empty for a light batch, which is
+            computed before `begin` returns.
 
         Raises:
-            SampleError: a sample of a light batch is bad.
-            ContextError: this process is a fork of the one that made the loader.
+            SampleError: A sample of a light batch is bad.
+            ContextError: This process is a fork of the process that created the loader.
         """
         if os.getpid() != self._process:
             raise ContextError(
-                "this process was forked after the iterator or pipeline was made, and has no threads of it",
+                "this process was forked after the iterator or pipeline was created, and does not have its threads",
                 given=f"process {os.getpid()}, forked from {self._process}",
-                fix='make it in the process that uses it: multiprocessing.get_context("spawn"); iterator.get_state() '
-                "and set_state() carry its place over",
+                fix='create it in the process that uses it: multiprocessing.get_context("spawn"); iterator.get_state() '
+                "and set_state() transfer the position",
             )
+        feeder = self._context.feeder
         if self._ahead and self._ahead[0].step != step:
-            self._drop()
-            if self._program.feeding is not None:
-                self._program.feeding.rewind()
-        self._reading.follow(step)
+            self._discard()
+            if feeder is not None:
+                feeder.rewind()
+        self._read_ahead.follow(step)
+        # The cost of chunks changes during a run, for example when the file cache of the system becomes warm.
         light = self._light(step.rows)
         try:
             if not self._ahead and light:
@@ -166,79 +169,80 @@ class HostLoader:
             elif not self._ahead:
                 self._ahead += self._begin(step)
         except (PenstockError, EndOfStreamError) as error:
-            if self._program.feeding is not None:
+            if feeder is not None:
                 ended = isinstance(error, EndOfStreamError)
-                (self._program.feeding.delivered if ended else self._program.feeding.forgive)(step)
+                # The end of a stream is final for this step. A failure is cleared, so that the step can be tried again.
+                (feeder.delivered if ended else feeder.forgive)(step)
             raise
         return self._ahead[0].chunks
 
     def get(self, step: BatchStep) -> HostBatch:
-        """A finished batch.
+        """Return a finished batch.
 
         Raises:
-            SampleError: a sample of this batch is bad.
-            ContextError: another thread has closed the loader meanwhile.
+            SampleError: A sample of this batch is bad.
+            ContextError: Another thread closed the loader in the meantime.
         """
         self.begin(step)
         while self._room(step.rows) and not self._light(step.rows):
             try:
-                self._ahead += self._begin(self._after(self._ahead[-1].step))
+                self._ahead += self._begin(self._next_step(self._ahead[-1].step))
             except (PenstockError, EndOfStreamError):
-                break  # the streams keep it for the batch that it belongs to
+                break  # the stream raises it again for the batch it belongs to
         batch = self._ahead.popleft()
         try:
             finished = batch.wait()
         except CancelledError:
             raise ContextError(
                 "the iterator or pipeline was closed while this thread waited for its batch",
-                fix="close it when no other thread takes batches; asking again makes the same batch",
+                fix="close it when no other thread takes batches; the next call returns the same batch",
             ) from None
         except BaseException as error:
-            batch.drop()
-            if batch.slice_index is not None and isinstance(
-                error, Exception
-            ):  # perhaps a sample of the other of a pair
-                self._drop()
+            batch.cancel()
+            if batch.slice_index is not None and isinstance(error, Exception):
+                # The bad sample may belong to the other batch of the pair.
+                self._discard()
                 self._ahead += self._begin(step, alone=True)
                 return self.get(step)
             self.close()
             raise
-        if self._program.feeding is not None:
-            self._program.feeding.delivered(step)
+        if self._context.feeder is not None:
+            self._context.feeder.delivered(step)
         return finished
 
     def close(self) -> None:
-        """End the threads and forget what was begun. The loader may be used again."""
-        self._drop()
-        self._reading.close()
-        self._pool.close()
+        """End the threads and discard the batches begun ahead. The loader can be used again."""
+        self._discard()
+        self._read_ahead.close()
+        self._context.executor.close()
 
-    def _drop(self) -> None:
+    def _discard(self) -> None:
         for batch in self._ahead:
-            batch.drop()
+            batch.cancel()
         self._ahead.clear()
 
     def _light(self, rows: int) -> int:
-        """How many batches are computed at once in the consumer's thread, which holds one of those before them."""
-        return self._pace.inline_batches(rows, (self._depth + 2) // 2)
+        """Return the number of batches to compute together in the consumer's thread; 0 if they are not light."""
+        # The consumer still holds a batch of the previous buffer, so two of these buffers exist at a time.
+        return self._program.scheduler.inline_batches(rows, (self._depth + 2) // 2)
 
     def _room(self, rows: int) -> bool:
-        """Whether another batch may be begun ahead, or another pair."""
+        """True if another batch, or another pair, may begin."""
         begun = len(self._ahead)
-        if self._in_pairs(rows):  # while the consumer holds one of a pair, the other's memory is held, too
+        if self._in_pairs(rows):  # while the consumer holds one batch of a pair, the memory of both is in use
             return begun + (not self._ahead[0].slice_index) < self._depth
         return begun <= self._depth
 
     def _in_pairs(self, rows: int) -> bool:
-        return self._depth > 1 and self._row_bytes * rows <= _SMALL and self._pace.pairs_batches(rows)
+        small = self._row_bytes * rows <= _MAX_PAIRED_BYTES
+        return self._depth > 1 and small and self._program.scheduler.pairs_batches(rows)
 
     def _feed(self, step: BatchStep, *, at_once: bool = False) -> tuple[BatchStep, FedBatch | None]:
-        """What the streams give for a batch, which has as many rows as they give; see `StreamFeeder.take`."""
-        feeding = self._program.feeding
-        if feeding is None:
+        """Ask the streams for the data of a batch. The returned step has as many rows as they give."""
+        if self._context.feeder is None:
             return step, None
-        fed = feeding.next_batch(step, at_once=at_once)
-        if fed.rows != step.rows and self._program.reads:
+        fed = self._context.feeder.next_batch(step, at_once=at_once)
+        if fed.rows != step.rows and self._context.readers:
             raise SourceError(
                 "a source gives fewer samples than the readers of the definition",
                 given=f"{fed.rows} samples",
@@ -247,101 +251,70 @@ class HostLoader:
         return step if fed.rows == step.rows else replace(step, rows=fed.rows), fed
 
     def _compute(self, step: BatchStep, count: int) -> None:
-        """Compute a batch now and here, and, for the same overhead, those that follow it in the epoch."""
-        asked = step
-        step, fed = self._feed(step, at_once=self._copies)
-        steps, numbers = self._together(step, count)
-        buffers = self._empty(len(numbers))
+        """Compute a batch in this thread, with up to `count` - 1 following batches of the epoch."""
+        # A stream may lend its memory until its next call if the chunk copies everything before that.
+        fed_step, fed = self._feed(step, at_once=self._all_dense)
+        steps, rows = self._together(fed_step, count)
+        columns = self._allocate(len(rows))
         try:
-            failed = _compute_chunk(self._program, self._pace, step, numbers, buffers, fed, 0, len(numbers))
+            result = self._program.run_rows(Chunk(fed_step, rows, columns, fed))
         except Exception:
-            if len(steps) > 1:  # perhaps a sample of a later batch: this one may be good
+            if len(steps) > 1:  # the bad sample may belong to a later batch
                 return self._compute(step, 1)
             self.close()
             raise
-        for batch in _parted([asked, *steps[1:]], len(numbers), buffers, ()):
-            bad = _of_batch(failed, batch.slice_index, step.rows)
-            self._ahead.append(replace(batch, failed=bad) if bad else batch)
+        filled = [list(of) if c is None else c for c, of in zip(columns, result.columns, strict=True)]
+        batches = _split([step, *steps[1:]], len(rows), filled, ())
+        self._ahead += [batch.with_failed(result.failed) for batch in batches]
         return None
 
     def _begin(self, step: BatchStep, *, alone: bool = False) -> list[HostBatch]:
-        """A batch on the pool, with the one that follows it where they come in pairs.
-
-        What its streams give is asked for here and now, in the consumer's thread.
-        """
-        asked = step
-        step, fed = self._feed(step)
-        steps, numbers = self._together(step, 2 if not alone and self._in_pairs(step.rows) else 1)
-        rows = len(numbers)
-        buffers = self._empty(rows)
-        count = 1 if len(steps) > 1 else self._pace.chunks(rows, self._pool.workers)
-        cuts = pairwise([rows * chunk // count for chunk in range(count + 1)])
-        work = partial(_compute_chunk, self._program, self._pace, step, numbers, buffers, fed)
-        chunks = tuple([self._pool.submit(work, start, stop) for start, stop in cuts])
-        return _parted([asked, *steps[1:]], rows, buffers, chunks)
+        """Submit the chunks of a batch, together with the following batch if they are computed in pairs."""
+        fed_step, fed = self._feed(step)
+        steps, rows = self._together(fed_step, 2 if not alone and self._in_pairs(fed_step.rows) else 1)
+        columns = self._allocate(len(rows))
+        scheduler, executor = self._program.scheduler, self._context.executor
+        # A batch that is cheap enough for a pair is too cheap for several chunks.
+        count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), executor.workers)
+        bounds = pairwise([len(rows) * chunk // count for chunk in range(count + 1)])
+        chunks = [
+            Chunk(fed_step, rows[start:stop], [None if c is None else c[start:stop] for c in columns], fed)
+            for start, stop in bounds
+        ]
+        futures = tuple([executor.submit(self._program.run_rows, chunk) for chunk in chunks])
+        return _split([step, *steps[1:]], len(rows), columns, futures)
 
     def _together(self, step: BatchStep, count: int) -> tuple[list[BatchStep], Indices]:
-        """A batch and those that follow it in the epoch, `count` in all: their steps, and the numbers of their rows."""
+        """Return the steps of up to `count` consecutive batches of an epoch, and the numbers of all their rows."""
         steps = [step]
         while len(steps) < count and self._program.consecutive(step.rows):
-            following = self._after(steps[-1])
+            following = self._next_step(steps[-1])
+            # Random numbers depend on the epoch, and a frame has only one. The last batch of an epoch may be shorter.
             if (following.epoch, following.rows) != (step.epoch, step.rows):
                 break
             steps.append(following)
-        one = self._local_rows(step.rows)
-        return steps, one if len(steps) == 1 else np.concatenate([one + n * step.rows for n in range(len(steps))])
+        rows = self._context.local_rows(step.rows)
+        return steps, rows if len(steps) == 1 else np.concatenate([rows + n * step.rows for n in range(len(steps))])
 
-    def _empty(self, rows: int) -> tuple[Column, ...]:
+    def _allocate(self, rows: int) -> tuple[Array | None, ...]:
         return tuple(
-            [
-                [np.empty(0, dtype)] * rows if sizes is None else self._buffers.empty((rows, *sizes), dtype)
-                for sizes, dtype in self._columns
-            ]
+            [None if shape is None else self._buffers.empty((rows, *shape), dtype) for shape, dtype in self._columns]
         )
 
 
-def _abandon(*pools: Executor | ReadAhead) -> None:
-    for pool in pools:
-        pool.shutdown_nowait()
+def _shutdown_nowait(*executors: Executor | ReadAhead) -> None:
+    for executor in executors:
+        executor.shutdown_nowait()
 
 
-def _parted(
-    steps: Sequence[BatchStep], rows: int, buffers: tuple[Column, ...], chunks: tuple[Future[list[BadRow]], ...]
+def _split(
+    steps: Sequence[BatchStep], rows: int, columns: Sequence[Any], chunks: tuple[Future[ChunkResult], ...]
 ) -> list[HostBatch]:
-    """The batches of some steps, whose rows, `rows` in all, follow each other in the buffers."""
+    """Return the batches of some steps, which have equal parts of the `rows` rows of the columns."""
     if len(steps) == 1:
-        return [HostBatch(steps[0], buffers, chunks)]
-    cuts = pairwise([rows * place // len(steps) for place in range(len(steps) + 1)])
-    parts = [tuple([buffer[start:stop] for buffer in buffers]) for start, stop in cuts]
+        return [HostBatch(steps[0], tuple(columns), chunks)]
+    bounds = pairwise([rows * number // len(steps) for number in range(len(steps) + 1)])
     return [
-        HostBatch(step, part, chunks, slice_index=place)
-        for place, (step, part) in enumerate(zip(steps, parts, strict=True))
+        HostBatch(step, tuple([column[start:stop] for column in columns]), chunks, slice_index=number)
+        for number, (step, (start, stop)) in enumerate(zip(steps, bounds, strict=True))
     ]
-
-
-def _of_batch(failed: Sequence[BadRow], place: int | None, rows: int) -> Sequence[BadRow]:
-    """The failed rows of one of several batches that were computed as one, by their numbers in that batch."""
-    if place is None:
-        return failed
-    first = place * rows
-    return [replace(bad, number=bad.number - first) for bad in failed if first <= bad.number < first + rows]
-
-
-def _compute_chunk(
-    program: HostProgram,
-    pace: ChunkScheduler,
-    step: BatchStep,
-    numbers: Indices,
-    buffers: tuple[Column, ...],
-    fed: FedBatch | None,
-    start: int,
-    stop: int,
-) -> list[BadRow]:
-    whole = stop - start == len(numbers)
-    slots = [None if isinstance(buffer, list) else buffer if whole else buffer[start:stop] for buffer in buffers]
-    with pace.timed(stop - start):
-        columns, failed = program.compute(step, numbers if whole else numbers[start:stop], slots, fed)
-    for buffer, column in zip(buffers, columns, strict=True):
-        if isinstance(buffer, list):
-            buffer[start:stop] = list(column)
-    return failed

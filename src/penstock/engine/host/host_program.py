@@ -1,33 +1,26 @@
-"""The host's part of a plan as a program over some rows of a batch."""
+"""The host part of a plan, compiled to stages that compute any rows of any batch."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.core.stage_timers import StageTimers
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import ExecutionFrame
-from penstock.engine.host.failed_rows import (
-    ATTEMPTS,
-    replacements_exhausted_error,
-    result_buffer,
-    run_stage,
-    without_failed_rows,
-)
+from penstock.engine.host.chunk_scheduler import ChunkScheduler
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
+from penstock.engine.host.failed_rows import RowResults, replace_failed_rows, run_stage, without_failed_rows
 from penstock.engine.host.run_context import RunContext
-from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
 from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
 from penstock.engine.host.stages.host_stages import (
     BatchStage,
     FeedStage,
-    HostStage,
     ReadStage,
     RowStage,
     SampleStage,
@@ -35,199 +28,155 @@ from penstock.engine.host.stages.host_stages import (
     check_narrowing,
 )
 from penstock.engine.host.stages.operand_binding import Registers
-from penstock.engine.host.stream_feed import FedBatch, StreamFeeder
+from penstock.engine.host.stream_feed import FedBatch
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.node import Value
 from penstock.graph.ir.operator import ViewKernel
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind
 from penstock.sources.order.schedule import BatchStep
-from penstock.types import OnError
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of a batch that one call of `HostProgram.run_rows` computes.
+
+    Args:
+        step: The batch.
+        rows: Numbers of the rows in the batch, int64, ascending.
+        slots: Per result, the part of the batch buffer for these rows; None for a ragged result.
+        fed: Data of the plan's streams for the batch.
+    """
+
+    step: BatchStep
+    rows: Indices
+    slots: Sequence[Array | None]
+    fed: FedBatch | None = None
+
+
+class ChunkResult(NamedTuple):
+    """Results of a chunk.
+
+    Args:
+        columns: Per result its column: the slot if there is one, otherwise a list or an array. Zeros in skipped rows.
+        failed: Rows that failed and are tolerated, ascending; a row appears once per bad sample.
+    """
+
+    columns: tuple[Column, ...]
+    failed: list[BadRow]
 
 
 class HostProgram:
-    """Computes the results of a plan for any rows of any batch. Immutable, and run from several threads at once.
+    """The host part of a plan. Several threads run it at the same time, so stages do not change.
 
     Args:
-        plan: the plan.
-        readings: how each of its readers is read.
-        lead: the reading whose positions number the rows, or None where nothing is read.
-        seed: what all random numbers of the definition derive from.
-        meter: what the stages report to.
-        feeding: how its streams are asked, where it has any.
-        on_error: what is done about bad samples, where their readers do not say.
+        plan: The plan.
+        context: Context of the run.
+
+    Attributes:
+        scheduler: Measures the chunks and decides how to compute the next ones.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        readings: Mapping[Node, ShardedReader],
-        lead: ShardedReader | None,
-        seed: int,
-        meter: StageTimers,
-        feeding: StreamFeeder | None = None,
-        on_error: OnError = "raise",
-    ) -> None:
+    def __init__(self, plan: Plan, context: RunContext) -> None:
         self.plan = plan
-        self.feeding = feeding
-        self._setting = RunContext(readings, lead, seed, on_error)
-        self._meter = meter
+        self.context = context
         values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
-        targets = _targets(plan)
-        kept, picked = _kept(plan), _picked(plan)
+        targets = _buffer_targets(plan)
+        kept, picked = _whole_columns(plan), _gathered_values(plan)
         self._stages: list[HostStage] = []
         for stage in plan.stages:
-            compiled = _compile(stage, registers, targets, kept, picked, seed)
+            # Rows that do not take the branch of a stage are not computed at all.
+            compiled = _compile(stage, registers, targets, kept, picked, context.seed)
             self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
-        self._by_row = all(stage.row_independent for stage in self._stages)
-        self._registers = len(registers)
+        self._row_independent = all(stage.row_independent for stage in self._stages)
+        self._num_registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
             (registers[value], number, value.spec.fixed_shape, value.spec.dtype) for value, number in targets.items()
         ]
-
-    @property
-    def by_sample(self) -> bool:
-        """Whether Python runs for each sample."""
-        chains = [stage for stage in self.plan.stages if stage.way is StageKind.CHAIN]
-        decoded = any(
-            isinstance(s.nodes[0].operator, FusibleOperator) and s.nodes[0].operator.starts_group for s in chains
-        )
-        return decoded or any(stage.way is StageKind.SAMPLE for stage in self.plan.stages)
-
-    @property
-    def reads(self) -> bool:
-        """Whether it has readers."""
-        return bool(self._setting.readings)
-
-    @property
-    def readings(self) -> Sequence[ShardedReader]:
-        """How its readers are read."""
-        return list(self._setting.readings.values())
+        kinds = {stage.way for stage in plan.stages}
+        self.scheduler = ChunkScheduler(by_sample=_runs_python_per_sample(plan), whole=StageKind.WHOLE_BATCH in kinds)
 
     def consecutive(self, rows: int) -> bool:
-        """Whether row number `rows` of a batch is the first row of the next one, in the order of every reader."""
-        readings = self._setting.readings.values()
-        return self.feeding is None and all(reading.consecutive(rows) for reading in readings)
+        """True if several batches of `rows` rows can be computed as one: the order of every reader is consecutive."""
+        readers = self.context.readers.values()
+        return self.context.feeder is None and all(reader.consecutive(rows) for reader in readers)
 
-    def compute(
-        self, step: BatchStep, numbers: Indices, slots: Sequence[Array | None], fed: FedBatch | None = None
-    ) -> tuple[tuple[Column, ...], list[BadRow]]:
-        """Compute the results for some rows.
-
-        Args:
-            step: the batch.
-            numbers: the numbers of the rows in the batch, int64, ascending.
-            slots: per result the place for these rows in a batch buffer; None for a ragged result.
-            fed: what the streams gave for the batch.
-
-        Returns:
-            Per result its column, the slot itself where there is one; and the rows that failed and are tolerated, each
-            as often as it did, ascending. Results hold zeros in a row that is skipped.
+    def run_rows(self, chunk: Chunk) -> ChunkResult:
+        """Compute the results of a chunk.
 
         Raises:
-            SampleError: a sample cannot be read, decoded or brought to shape; it is named.
+            SampleError: A sample cannot be read, decoded or computed, and its policy is "raise".
         """
-        frame = ExecutionFrame(step, numbers, self._setting, [None] * self._registers, self._placed(slots), fed=fed)
-        failed: list[BadRow] = []
-        done = self._through(frame, slots, failed)
-        if failed:
-            return self._mended(done, step, numbers, slots, failed, fed)
-        results = zip(self._results, slots, strict=True)
-        return tuple([_deliver(value, register, done, slot) for (value, register), slot in results]), failed
+        with self.scheduler.timed(len(chunk.rows)):
+            none: list[Any] = [None] * self._num_registers
+            slots = self._register_slots(chunk.slots)
+            frame = ExecutionFrame(chunk.step, chunk.rows, self.context, none, slots, fed=chunk.fed)
+            done, failed = self._run_stages(frame, chunk.slots)
+            if not failed:
+                results = zip(self._results, chunk.slots, strict=True)
+                return ChunkResult(
+                    tuple([_deliver(value, register, done, slot) for (value, register), slot in results]), failed
+                )
+            return self._replace_failed_rows(frame, done, failed, chunk.slots)
 
-    def _through(self, frame: ExecutionFrame, slots: Sequence[Array | None], failed: list[BadRow]) -> ExecutionFrame:
+    def _run_stages(self, frame: ExecutionFrame, slots: Sequence[Array | None]) -> tuple[ExecutionFrame, list[BadRow]]:
         """Take a frame through all stages.
 
         Returns:
-            The frame of the rows that did not fail, the others added to `failed`. Where rows have failed before a stage
-            that needs the whole batch, it is not finished.
+            A frame of the rows that did not fail, and the rows that did. If rows fail before a stage that needs the
+            whole batch, the frame is unfinished.
         """
-        with np.errstate(all="ignore"):  # infinities are values, as they are for XLA
+        failed: list[BadRow] = []
+        with np.errstate(all="ignore"):  # NumPy warns of infinities and NaNs; XLA, which must agree, does not
             before = time.perf_counter()
             for stage in self._stages:
-                if not stage.row_independent and failed:
-                    return frame
+                if failed and not stage.row_independent:
+                    return frame, failed
                 rows = frame.rows
                 frame = run_stage(stage, frame, failed)
                 after = time.perf_counter()
-                self._meter.add(stage.label, seconds=after - before, samples=rows)
+                self.context.timers.add(stage.label, seconds=after - before, samples=rows)
                 before = after
+                # Readers and kernels assume at least one row.
                 if not frame.rows:
-                    return frame
+                    return frame, failed
             for (value, register), slot in zip(self._results, slots, strict=True):
                 if slot is not None and slot.dtype != value.spec.dtype:
                     check_narrowing(frame, value, full_column(value, register, frame), slot.dtype)
-            return without_failed_rows(frame, failed)
+            return without_failed_rows(frame, failed), failed
 
-    def _mended(
-        self,
-        done: ExecutionFrame,
-        step: BatchStep,
-        numbers: Indices,
-        slots: Sequence[Array | None],
-        failed: list[BadRow],
-        fed: FedBatch | None,
-    ) -> tuple[tuple[Column, ...], list[BadRow]]:
-        """The results where rows have failed: other samples take the place of those that are to be replaced."""
-        columns = [
-            result_buffer(value, slot, len(numbers)) for (value, _), slot in zip(self._results, slots, strict=True)
-        ]
-        attempts = np.zeros(len(numbers), np.int64)
-        skipped: set[int] = set()
-        latest, every = failed, failed.copy()
-        while True:
-            if self._by_row or not latest:
-                self._place(done, np.searchsorted(numbers, done.rows_in_batch), columns)
-            again: set[int] = set()
-            for bad in latest:
-                row = int(np.searchsorted(numbers, bad.number))
-                attempts[row] += 1
-                (skipped if bad.policy == "skip" else again).add(row)
-                if bad.policy != "skip" and attempts[row] > ATTEMPTS:
-                    raise replacements_exhausted_error(bad)
-            if not again:
-                break
-            rows = np.array(sorted(again)) if self._by_row else np.arange(len(numbers))
-            shifts = self._setting.replacement_draws(self._setting.coordinates(step, numbers[rows]), attempts[rows])
-            empty: list[Any] = [None] * self._registers
-            frame = ExecutionFrame(step, numbers[rows], self._setting, empty, empty.copy(), shifts, fed=fed)
-            latest: list[BadRow] = []
-            done = self._through(frame, slots, latest)
-            every += latest
-        for column in columns:
-            if isinstance(column, np.ndarray):
-                column[sorted(skipped)] = 0
-        return tuple(columns), sorted(self._counted(every, step, numbers), key=lambda bad: bad.number)
+    def _replace_failed_rows(
+        self, frame: ExecutionFrame, done: ExecutionFrame, failed: list[BadRow], slots: Sequence[Array | None]
+    ) -> ChunkResult:
+        def results(done: ExecutionFrame, failed: list[BadRow]) -> RowResults:
+            # A stage that needs the whole batch did not see all rows, so none of its results is valid.
+            if not done.rows or (failed and not self._row_independent):
+                return RowResults(done.rows_in_batch[:0], (), failed)
+            columns = [full_column(value, register, done) for value, register in self._results]
+            return RowResults(done.rows_in_batch, columns, failed)
 
-    def _counted(self, failed: list[BadRow], step: BatchStep, numbers: Indices) -> list[BadRow]:
-        """The rows that count: not those past the end of an epoch that are masked anyhow."""
-        if self.plan.valid is None:
-            return failed
-        real = self._setting.coordinates(step, numbers).real
-        return [bad for bad in failed if real[np.searchsorted(numbers, bad.number)]]
+        columns, failed = replace_failed_rows(
+            frame,
+            results(done, failed),
+            lambda retry: results(*self._run_stages(retry, slots)),
+            [(value, slot) for (value, _), slot in zip(self._results, slots, strict=True)],
+            row_independent=self._row_independent,
+        )
+        if self.plan.valid is not None:  # rows past the end of the epoch are masked, so their failures do not count
+            real = dict(zip(frame.rows_in_batch.tolist(), frame.coordinates.real.tolist(), strict=True))
+            failed = [bad for bad in failed if real[bad.number]]
+        return ChunkResult(columns, failed)
 
-    def _place(self, frame: ExecutionFrame, rows: Indices, columns: Sequence[Column]) -> None:
-        """Put the results of a frame into their rows of the whole."""
-        if not frame.rows:
-            return
-        for (value, register), column in zip(self._results, columns, strict=True):
-            made = full_column(value, register, frame)
-            if isinstance(column, np.ndarray):
-                column[rows] = made
-            else:
-                for row, sample in zip(rows.tolist(), made, strict=True):
-                    column[row] = sample
-
-    def _placed(self, slots: Sequence[Array | None]) -> list[Array | None]:
-        """Per register its slot: that of a result, seen in the shape of the register's value."""
-        placed: list[Array | None] = [None] * self._registers
-        for register, number, sizes, dtype in self._targets:
+    def _register_slots(self, slots: Sequence[Array | None]) -> list[Array | None]:
+        """Return the slot of each register: the slot of its result, in the shape of the register's value."""
+        result: list[Array | None] = [None] * self._num_registers
+        for register, number, shape, dtype in self._targets:
             slot = slots[number]
             if slot is not None and slot.dtype == dtype:
-                placed[register] = slot if slot.shape[1:] == sizes else slot.reshape(len(slot), *sizes)
-        return placed
+                result[register] = slot if slot.shape[1:] == shape else slot.reshape(len(slot), *shape)
+        return result
 
 
 def _compile(
@@ -248,6 +197,7 @@ def _compile(
             return RowStage(node, registers)
         case StageKind.BATCH:
             seen = [*node.values, *node.inputs]
+            # A view of a value in the same slot, such as a reshape, has nothing to compute.
             in_place = isinstance(node.operator, ViewKernel) and len({targets.get(value, value) for value in seen}) == 1
             return BatchStage(node, registers, seed, in_place=in_place)
         case StageKind.CHAIN:
@@ -262,35 +212,44 @@ def _compile(
             return SelectStage(node, registers)
 
 
-def _targets(plan: Plan) -> dict[Value, int]:
-    """Which values can be written into the batch buffer of which result.
+def _runs_python_per_sample(plan: Plan) -> bool:
+    chains = [stage.nodes[0].operator for stage in plan.stages if stage.way is StageKind.CHAIN]
+    decodes = any(isinstance(operator, FusibleOperator) and operator.starts_group for operator in chains)
+    return decodes or any(stage.way is StageKind.SAMPLE for stage in plan.stages)
 
-    A dense result is; so is what a view shows, when nothing else looks at it.
+
+def _buffer_targets(plan: Plan) -> dict[Value, int]:
+    """Return the values that are computed in the batch buffer of a result, with the result's number.
+
+    These are dense results, and inputs of views that end in a result, if nothing else reads them.
     """
     results = set(plan.results)
-    found: dict[Value, int] = {}
+    targets: dict[Value, int] = {}
     for number, result in enumerate(plan.results):
         value = result
         while value.spec.dense and value.node.guard is None:
-            found[value] = number
-            shown = value.node.inputs[0] if isinstance(value.node.operator, ViewKernel) else None
-            if shown is None or shown in results or len(plan.graph.consumers[shown]) > 1:
+            targets[value] = number
+            viewed = value.node.inputs[0] if isinstance(value.node.operator, ViewKernel) else None
+            # The slot belongs to the consumer, so nothing else may read the value that is computed there.
+            if viewed is None or viewed in results or len(plan.graph.consumers[viewed]) > 1:
                 break
-            if shown.spec.dtype != value.spec.dtype:
+            # A view may reinterpret bytes. Slots have the dtype of the result, and JAX may narrow it.
+            if viewed.spec.dtype != value.spec.dtype:
                 break
-            value = shown
-    return found
+            value = viewed
+    return targets
 
 
-def _kept(plan: Plan) -> set[Value]:
-    """The values of which a whole column is needed, not one row at a time."""
+def _whole_columns(plan: Plan) -> set[Value]:
+    """Return the values whose columns outlive their stage. Sample stages keep only one row of all others."""
     stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
     crossing = {value for node, number in stage_of.items() for value in node.sources if stage_of[value.node] != number}
     return crossing | set(plan.results)
 
 
-def _picked(plan: Plan) -> set[Value]:
-    """The values whose rows need not lie side by side: chains alone read them, from where they are."""
+def _gathered_values(plan: Plan) -> set[Value]:
+    """Return the values that need no copy from a source in memory: only fused stages read them, by index."""
+    # Branches select rows of columns, so they need columns, not indices.
     if any(stage.guard is not None for stage in plan.stages):
         return set()
     heads = [
@@ -304,9 +263,9 @@ def _picked(plan: Plan) -> set[Value]:
 
 
 def _deliver(value: Value, register: int, frame: ExecutionFrame, slot: Array | None) -> Column:
-    """A result, copied into its slot where it does not lie there yet: the slot has a narrower dtype."""
+    """Return the column of a result, copied to its slot if it was computed elsewhere."""
     column: Any = full_column(value, register, frame)
     if slot is None or frame.slots[register] is not None:
         return column if slot is None else slot
-    np.copyto(slot, column, casting="same_kind")
+    np.copyto(slot, column, casting="same_kind")  # the slot has the narrower dtype that JAX delivers
     return slot

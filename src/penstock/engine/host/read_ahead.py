@@ -1,83 +1,78 @@
-"""Reading as a stage of its own: what the next batches need is fetched on threads that may wait."""
+"""Prefetching: threads that may wait fetch the byte ranges of the next batches from object stores."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
-from penstock.core.columns import Indices
-from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
-from penstock.engine.host.worker_threads import Executor
+from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import uncached
 from penstock.sources.storage.prefetch import FetchThreads, PrefetchRequest, ahead
 
-_STEPS = 8
-"""How many batches beyond those that are begun are fetched ahead, where there is room."""
+# Batches to prefetch beyond those that have begun. The memory limit of the prefetch may allow fewer.
+_EXTRA_BATCHES = 8
 
 
 class ReadAhead:
-    """Announces what the batches that come next will read.
+    """Requests the byte ranges of the next batches.
 
     Args:
-        readings: of a program, those that read from object stores or not.
-        local_rows: gives the numbers of the rows that this process computes, for a batch of a number of rows.
-        after: the step that follows another.
-        pool: has threads that wait for data, or none, and says of what.
-        depth: how many batches are begun before they are asked for.
+        context: Context of the run. Its executor states which kinds of sources are prefetched, and on which threads.
     """
 
-    def __init__(
-        self,
-        readings: Iterable[ShardedReader],
-        local_rows: Callable[[int], Indices],
-        after: Callable[[BatchStep], BatchStep],
-        pool: Executor,
-        depth: int,
-    ) -> None:
-        self._fetched = pool.fetched
-        self._readings = [r for r in readings if any(reader.source.cost in pool.fetched for reader in r.readers)]
-        self._local_rows, self._after = local_rows, after
-        self._pool = pool.reading if self._readings else None
-        self._steps = depth + _STEPS
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._prefetched = context.executor.prefetched
+        self._readers = [
+            sharded
+            for sharded in context.readers.values()
+            if any(reader.source.cost in self._prefetched for reader in sharded.readers)
+        ]
+        self._executor = context.executor.read_executor if self._readers else None
+        self._steps = context.prefetch_depth + _EXTRA_BATCHES
         self._announced: deque[tuple[BatchStep, PrefetchRequest]] = deque()
 
     def follow(self, step: BatchStep) -> None:
-        """Have the bytes of the batches from this one on fetched, and let go of those of all others."""
-        if self._pool is None:
+        """Prefetch the batches from this step on, and release all others."""
+        # None if nothing is prefetched, or if no reader has a source of a kind that is.
+        if self._executor is None:
             return
+        # After a seek, all requests are for other steps and are released one by one.
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
-        if not self._announced:  # also after `close`, which may have interrupted threads in their turns
-            self._readers = FetchThreads(self._pool.submit, self._pool.workers)
-        following = self._after(self._announced[-1][0]) if self._announced else step
+        if not self._announced:  # also after `close`, which cancels functions of the old object
+            self._threads = FetchThreads(self._executor.submit, self._executor.workers)
+        following = self._context.schedule.next_step(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
-            needs = self._needs(following)
-            self._announced.append((following, ahead.prefetch(needs, self._readers)))
-            following = self._after(following)
+            ranges = self._byte_ranges(following)
+            self._announced.append((following, ahead.prefetch(ranges, self._threads)))
+            following = self._context.schedule.next_step(following)
 
-    def _needs(self, step: BatchStep) -> Sequence[ByteRange]:
-        numbers = self._local_rows(step.rows)
-        needs: list[ByteRange] = []
-        for reading in self._readings:
-            found = reading.samples(step, numbers)
-            parts = [found] if isinstance(found, SampleIndices) else [samples for _, samples in found]
+    def _byte_ranges(self, step: BatchStep) -> Sequence[ByteRange]:
+        rows = self._context.local_rows(step.rows)
+        ranges: list[ByteRange] = []
+        for reader in self._readers:
+            samples = reader.samples(step, rows)
+            parts = [samples] if isinstance(samples, SampleIndices) else [part for _, part in samples]
             for part in parts:
-                if part.source.cost in self._fetched:
-                    needs += part.source.byte_ranges(part.indices)
-        return uncached(needs)
+                if part.source.cost in self._prefetched:
+                    ranges += part.source.byte_ranges(part.indices)
+        # Ranges in the disk cache are read from there when the chunk needs them.
+        return uncached(ranges)
 
     def close(self) -> None:
-        """Let go of everything, and end the threads."""
+        """Release all byte ranges and end the threads."""
         while self._announced:
             ahead.release(self._announced.pop()[1])
-        if self._pool is not None:
-            self._pool.close()
+        if self._executor is not None:
+            self._executor.close()
 
     def shutdown_nowait(self) -> None:
-        """The same for finalizers, which wait for nothing."""
+        """Do the same without waiting, for finalizers."""
         while self._announced:
             ahead.abandon(self._announced.pop()[1])
-        if self._pool is not None:
-            self._pool.shutdown_nowait()
+        if self._executor is not None:
+            self._executor.shutdown_nowait()

@@ -1,72 +1,61 @@
-"""What the frames of a program share, and what they say of rows that fail."""
+"""Context of a run: everything that its loader, program, stages and frames share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Indices
+from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.host.stream_feed import StreamFeeder
+from penstock.engine.host.worker_threads import Executor, SerialExecutor
 from penstock.graph.ir.node import Node
 from penstock.graph.ir.reader_lineage import upstream_readers
-from penstock.numerics.random_bits import random_bits, row_counters
-from penstock.plan.engine_operators import RowCoordinates
-from penstock.sources.order.schedule import BatchStep
+from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
-
-_REPLACEMENTS = 0xFFFFFFFF
-"""The stream of random bits that selects other samples for bad ones; no operator has this number."""
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all frames of a program share.
+    """Everything that the loader, program, stages and frames of a run share.
 
     Args:
-        readings: how each reader is read.
-        lead: the reading whose positions number the rows, or None where nothing is read.
-        seed: of the pipeline.
-        on_error: what is done about bad samples, where their readers do not say.
+        readers: The readers of the plan.
+        leader: Reader whose positions select the rows' random numbers. None if the plan reads
+            nothing.
+        seed: Seed of the pipeline, from which all its random numbers derive.
+        schedule: Steps of the run.
+        timers: Timers of the stages.
+        on_error: Policy for bad samples of readers that do not have their own.
+        feeder: Feeder of the plan's streams; None if it has none.
+        executor: Runs chunks. The loader closes it.
+        prefetch_depth: Number of batches to begin ahead of the consumer.
+        local_rows: Returns the numbers of the rows that this process computes, given the number of rows of a batch.
     """
 
-    readings: Mapping[Node, ShardedReader]
-    lead: ShardedReader | None
+    readers: Mapping[Node, ShardedReader]
+    leader: ShardedReader | None
     seed: int
+    schedule: Schedule
+    timers: StageTimers
     on_error: OnError = "raise"
-
-    def coordinates(self, step: BatchStep, numbers: Indices) -> RowCoordinates:
-        """Where the rows of a batch with these numbers stand in the epoch."""
-        if self.lead is not None:
-            return self.lead.coordinates(step, numbers)
-        return RowCoordinates(step.epoch, numbers + step.row, np.ones(len(numbers), np.bool_))
-
-    def name(self, reader: Node) -> str:
-        """What a reader is called: by its number, too, where several are called the same."""
-        same = [each for each in self.readings if str(each) == str(reader)]
-        return str(reader) if len(same) == 1 else f"{reader} {same.index(reader) + 1}"
+    feeder: StreamFeeder | None = None
+    executor: Executor = field(default_factory=SerialExecutor)
+    prefetch_depth: int = 0
+    local_rows: Callable[[int], Indices] = np.arange
 
     def on_error_of(self, node: Node) -> OnError:
-        """What is done when a node fails on a row: the strictest of what the readers it computes from say."""
-        readers = [self.readings[each].readers[0] for each in upstream_readers(node) if each in self.readings]
-        said = [reader.on_error or self.on_error for reader in readers] or [self.on_error]
-        return "raise" if "raise" in said else "skip" if "skip" in said else "replace"
+        """Return the policy for rows on which a node fails: the strictest of the readers that it computes from."""
+        readers = [self.readers[reader].readers[0] for reader in upstream_readers(node) if reader in self.readers]
+        # A node that depends on no reader, such as one behind a stream, follows the policy of the iterator.
+        policies = [reader.on_error or self.on_error for reader in readers] or [self.on_error]
+        return "raise" if "raise" in policies else "skip" if "skip" in policies else "replace"
 
-    def replacement_draws(self, coordinates: RowCoordinates, attempts: Indices) -> NDArray[np.uint64]:
-        """What selects the samples of rows whose own ones are bad: a function of seed, epoch, position and attempt.
 
-        Args:
-            coordinates: of the rows.
-            attempts: per row how many samples were bad.
-
-        Returns:
-            Per row a number; 0 where the row has its own sample.
-        """
-        where = row_counters(coordinates.epoch, coordinates.positions)
-        bits = random_bits(np, self.seed, _REPLACEMENTS, where, 2 * int(attempts.max())).astype(np.uint64)
-        last = 2 * np.maximum(attempts, 1) - 1
-        rows = np.arange(len(attempts))
-        words = bits[rows, last - 1] | bits[rows, last] << np.uint64(32)
-        return np.where(attempts > 0, np.maximum(words, np.uint64(1)), np.uint64(0))
+def reader_label(reader: Node, readers: Collection[Node]) -> str:
+    """Return the label of a reader, numbered if several have the same name."""
+    same = [other for other in readers if str(other) == str(reader)]
+    return str(reader) if len(same) == 1 else f"{reader} {same.index(reader) + 1}"

@@ -1,4 +1,4 @@
-"""How the rows of a batch map into the order of one reader."""
+"""Sharded reader: maps the rows of a batch to samples, in the order of one reader."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from penstock.sources.source import Source
 
 @dataclass(frozen=True, slots=True)
 class SampleIndices:
-    """The samples that stand in some rows: where they come from, and their numbers there."""
+    """Samples of some rows: their source and their indices in it."""
 
     source: Source
     indices: Indices
 
 
 class ShardedReader:
-    """One reader, or one for each block of rows, and the orders they follow.
+    """One reader of a pipeline, for the whole batch or per block of rows, with its sample order.
 
     Args:
-        readers: one for the whole batch, or one for each block that this process computes, in the order of the rows.
-        shards: the numbers of these blocks.
-        num_shards: how many blocks the whole batch has, if each has a reader of its own; 1 if one reads for all.
-        seed: what selects the permutations.
-        number: which of a pipeline's readers it is; its place in `Step.totals`.
-        is_leader: whether it defines the epoch. Other readers go on over the end of an epoch.
-        facts: of the readers of all blocks, where other processes have some of them.
-        rows: how many rows a whole batch has.
+        readers: A reader for the whole batch, or a reader per block that this process computes, in row order.
+        shards: Numbers of these blocks.
+        num_shards: Number of blocks in the whole batch if each has its own reader; 1 if one reader serves all.
+        seed: Selects the permutations.
+        number: Index among the pipeline's readers, and in `BatchStep.consumed`.
+        leads: True if the reader defines the epoch. Other readers continue over the end of an epoch.
+        facts: Facts of the readers of all blocks, if other processes have some of them.
+        rows: Number of rows of a full batch.
     """
 
     def __init__(
@@ -64,20 +64,21 @@ class ShardedReader:
 
     @property
     def length(self) -> int:
-        """How many positions an epoch has; the shortest block's, where each has its own data."""
+        """Number of positions in an epoch. If blocks have their own data, the shortest block determines it."""
         return min(self._lengths)
 
     @property
     def _lengths(self) -> list[int]:
-        """How many positions an epoch has, for each block."""
+        """Number of positions in an epoch, per block."""
         if self._facts is not None:
             return [facts.length for facts in self._facts]
         return [order.epoch_length for order in self.orders]
 
     @property
     def covers_epoch(self) -> bool:
-        """Whether the positions of an epoch, but for those that are not `real`, are every sample once."""
+        """True if the real positions of an epoch visit every sample once."""
         one = self.readers[0]
+        # A selection visits only some samples of its source.
         if one.source.selection is not None:
             return False
         if self._num_shards == 1:
@@ -94,11 +95,14 @@ class ShardedReader:
 
     @property
     def equal_shards(self) -> bool:
-        """Whether all blocks have equally many samples."""
+        """True if all blocks have the same number of samples."""
         return self.orders[0].length % self.orders[0].shards == 0
 
     def _ends(self, step: BatchStep, numbers: Indices) -> int | Indices:
-        """Where the samples of the rows' order end in this epoch; contiguous parts may differ by one."""
+        """Return the end of the samples in the order of each row, in this epoch.
+
+        Contiguous shards may differ by one sample, and trade places from epoch to epoch.
+        """
         one = self.orders[0]
         if one.shards == 1:
             return self.length
@@ -110,17 +114,18 @@ class ShardedReader:
         return np.minimum(self.length, np.array(ends))[numbers // (step.rows // self._num_shards)]
 
     def stride(self, rows: int) -> int:
-        """How many positions a batch of `rows` rows passes."""
+        """Return the number of positions that a batch of `rows` rows consumes."""
         one = self.readers[0]
         return rows // self._num_shards if self._num_shards > 1 or one.contiguous else rows * one.num_shards
 
     @property
     def pads_last_batch(self) -> bool:
-        """Whether an epoch takes a whole number of batches: rows past its end repeat its last sample."""
+        """True if an epoch is a whole number of batches: rows past its end repeat the last sample."""
         return self.readers[0].pad_last_batch
 
     def samples_passed(self, total: int) -> int:
-        """A number of positions as a state has it: without those that fill up a padded reader's last batches."""
+        """Convert positions to samples, the unit of saved states: without the padding of last batches."""
+        # States do not contain positions, because padding depends on the batch size, which may change on restore.
         if not self._fills_up:
             return total
         order = self.orders[0]
@@ -128,10 +133,10 @@ class ShardedReader:
         return epochs * order.epoch_length + inside
 
     def positions_passed(self, samples: int) -> int:
-        """The inverse of `samples_passed`, for the batches of this reading.
+        """Convert samples to positions; the inverse of `samples_passed`.
 
         Raises:
-            ValueError: none of them begins there.
+            ValueError: No batch of this reader begins there.
         """
         if not self._fills_up:
             return samples
@@ -143,28 +148,28 @@ class ShardedReader:
 
     @property
     def _fills_up(self) -> bool:
-        """Whether positions of epochs that follow each other depend on how large batches are."""
+        """True if the positions of later epochs depend on the batch size, because each epoch ends with padding."""
         return self.pads_last_batch and not self.is_leader and len(set(self._lengths)) == 1
 
     def consecutive(self, rows: int) -> bool:
-        """Whether a batch passes as many positions as it has rows, all in one order."""
+        """True if a batch consumes one position per row, all in one order."""
         return self._num_shards == 1 and self.stride(rows) == rows
 
     def offsets(self, rows: int, numbers: Indices) -> Indices:
-        """Where rows of a batch stand in its order, counted from the batch's first position."""
+        """Return the positions of rows relative to the first position of their batch."""
         if self._num_shards > 1:
             return numbers % (rows // self._num_shards)
         one = self.readers[0]
         return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
 
     def positions(self, step: BatchStep, numbers: Indices) -> Indices:
-        """Positions in the order, for rows of the batch given by their numbers."""
+        """Return the positions of rows in the sample order, given their numbers in the batch."""
         return self.offsets(step.rows, numbers) + (step.row if self.is_leader else step.consumed[self._number])
 
     def coordinates(self, step: BatchStep, numbers: Indices) -> RowCoordinates:
-        """What tells these rows from all others, when this reading leads.
+        """Return the coordinates that select the rows' random numbers, if this reader is the leader.
 
-        Its own positions, if all rows share one order; else the rows' numbers.
+        They contain positions in the reader's order if all rows share it, otherwise positions in the sequence of rows.
         """
         ends = self._ends(step, numbers) if self.is_leader else None
         if self._num_shards > 1:
@@ -176,36 +181,45 @@ class ShardedReader:
         return RowCoordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
 
     def samples(
-        self, step: BatchStep, numbers: Indices, shifts: NDArray[np.uint64] | None = None
+        self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None
     ) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
-        """Which samples stand in the rows.
+        """Return the samples of some rows.
 
         Args:
-            step: the batch.
-            numbers: the numbers of the rows in the batch.
-            shifts: per row what selects another sample in place of its own, or 0; see `SampleOrder.others`.
+            step: The batch.
+            numbers: Numbers of the rows in the batch, ascending.
+            replacements: Random number per row that selects another sample; 0 keeps the row's own sample. See
+                `SampleOrder.replacement_indices`.
 
         Returns:
-            Samples of one source, or per block the places in `numbers` and their samples.
+            Samples of one source; or per block the indices of its rows in `numbers`, and their samples.
         """
         if self._num_shards == 1:
-            return self._shifted(0, self._of_all(step, numbers), shifts)
+            return self._replace(0, self._of_all(step, numbers), replacements)
         positions = self.positions(step, numbers)
+        # The numbers of the blocks of this process need not be contiguous, because rows follow the order of the mesh.
         blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
         parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
         return [
-            (at, self._shifted(block, self._of(block, step, positions[at]), None if shifts is None else shifts[at]))
+            (
+                at,
+                self._replace(
+                    block, self._of(block, step, positions[at]), None if replacements is None else replacements[at]
+                ),
+            )
             for block, at in parts
         ]
 
-    def _shifted(self, block: int, samples: SampleIndices, shifts: NDArray[np.uint64] | None) -> SampleIndices:
-        if shifts is None:
+    def _replace(self, block: int, samples: SampleIndices, replacements: NDArray[np.uint64] | None) -> SampleIndices:
+        if replacements is None:
             return samples
-        return SampleIndices(samples.source, self.orders[block].replacement_indices(samples.indices, shifts))
+        return SampleIndices(samples.source, self.orders[block].replacement_indices(samples.indices, replacements))
 
     def _of_all(self, step: BatchStep, numbers: Indices) -> SampleIndices:
         first, count = int(numbers[0]), len(numbers)
-        if int(numbers[-1]) - first + 1 != count:  # they ascend; with gaps where rows of other processes lie between
+        # Contiguous numbers, the usual case, use one range of the permutation, which is much cheaper than single
+        # positions.
+        if int(numbers[-1]) - first + 1 != count:  # gaps: rows between them belong to other processes
             return self._of(0, step, self.positions(step, numbers))
         order, one = self.orders[0], self.readers[0]
         start = first + (0 if one.contiguous else one.shard_id * step.rows)
@@ -225,6 +239,7 @@ class ShardedReader:
         return SampleIndices(self.readers[block].source, indices)
 
 
+# Batches that end before the end of the epoch all share one array of True.
 @lru_cache(maxsize=16)
 def _all_real(rows: int) -> NDArray[np.bool_]:
     result = np.ones(rows, np.bool_)
@@ -238,15 +253,20 @@ def read_columns(
     out: Sequence[Array | None],
     picked: Sequence[bool],
 ) -> tuple[tuple[Column | RowSelection, ...], dict[int, SampleError]]:
-    """The columns of a reader's values, and the errors of the rows that cannot be read.
+    """Read the samples of some rows.
 
     Args:
-        samples: which.
-        rows: how many.
-        out: as for `Source.read`.
-        picked: per value whether it need not be copied.
+        samples: Samples as returned by `ShardedReader.samples`.
+        rows: Number of rows.
+        out: Arrays to write into, as for `Source.read`.
+        picked: Per value, True if a source in memory may return indices instead of a copy.
+
+    Returns:
+        A column per value, and the errors of the rows that cannot be read.
     """
     if isinstance(samples, SampleIndices):
+        # A selection refers to the arrays of the source. Fused stages read pixels from there, which saves a pass over
+        # memory.
         if any(picked) and samples.source.in_memory:
             columns = [RowSelection(array, samples.indices) for array in samples.source.in_memory]
             return tuple([c if p else c.gather(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
@@ -272,11 +292,11 @@ def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:
 
 
 def check_same_specs(readers: Sequence[Reader]) -> None:
-    """Check that the readers of all blocks give values of the same kind."""
+    """Check that the readers of all blocks return values of the same specs."""
     for reader in readers[1:]:
         if reader.source.specs != readers[0].source.specs:
             raise DefinitionError(
-                "the shards read data of different kinds",
+                "the shards read data of different dtypes or shapes",
                 given=reader.source.specs,
                 expected=readers[0].source.specs,
             )

@@ -1,4 +1,4 @@
-"""How the streams of a plan are asked for the batches of a run."""
+"""Stream feeder: asks the streams of a plan for the data of each batch."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger("penstock")
 
 @dataclass(frozen=True)
 class FedBatch:
-    """What the streams gave for a batch.
+    """Data of the streams for a batch.
 
     Args:
-        rows: how many rows it has.
-        columns: per feed its values, for all rows of this process.
-        place: where rows stand in the columns, given their numbers in the batch.
+        rows: Number of rows of the batch.
+        columns: Columns per feed, for all rows of this process.
+        place: Returns the indices of rows in the columns of a feed, given their numbers in the batch.
     """
 
     rows: int
@@ -34,9 +34,9 @@ class FedBatch:
     place: Callable[[Node, Indices], Indices]
 
     def of(self, node: Node, numbers: Indices) -> Columns:
-        """The values of a feed for some rows."""
+        """Return the columns of a feed for some rows."""
         places, columns = self.place(node, numbers), self.columns[node]
-        if len(places) == len(columns[0]):  # they ascend, and are all
+        if len(places) == len(columns[0]):  # indices ascend, so these are all rows
             return columns
         if not len(places):
             return tuple([column[:0] for column in columns])
@@ -47,14 +47,14 @@ class FedBatch:
 
 
 class StreamFeeder:
-    """The streams of a plan. Only the thread that asks for batches may call it.
+    """Asks the streams of a plan. Only the consumer's thread may use it, because sources may not be thread-safe.
 
     Args:
-        streams: per feed the stream of each block of this process, or one for the whole batch.
-        local: the serial numbers of those feeds that have one for each block.
-        shards: the numbers of these blocks.
-        blocks: how many blocks the whole batch has.
-        schedule: the steps of the run.
+        streams: Streams per feed: one per block of this process, or one for the whole batch.
+        local: Serial numbers of the feeds with a stream per block.
+        shards: Numbers of these blocks.
+        blocks: Number of blocks in the whole batch.
+        schedule: Steps of the run.
     """
 
     def __init__(
@@ -67,82 +67,87 @@ class StreamFeeder:
     ) -> None:
         self._local = local
         self._streams = streams
-        self._each = [(stream, node) for node, streams in streams.items() for stream in streams]
-        self._working = [(stream, node) for stream, node in self._each if stream.prefetch_depth]
+        self._all = [(stream, node) for node, streams in streams.items() for stream in streams]
+        self._prefetching = [(stream, node) for stream, node in self._all if stream.prefetch_depth]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
-        self._taken: BatchStep | None = None  # which step was taken last
-        self._delivered: BatchStep | None = None
-        self._short = False  # whether it was said that a source ends before its epoch
+        self._taken: BatchStep | None = None  # the last step that streams were asked for
+        self._delivered: BatchStep | None = None  # the last step that the consumer received
+        self._warned_short = False
 
     def next_batch(self, step: BatchStep, *, at_once: bool) -> FedBatch:
-        """The streams' part of a batch.
+        """Ask the streams for the data of a batch.
 
         Args:
-            step: which batch.
-            at_once: whether it is computed, into other memory, before a stream is asked for anything else.
+            step: The batch.
+            at_once: True if the batch is computed into other memory before the next call, so that a stream may lend its
+                memory instead of copying.
 
         Raises:
-            EndOfStreamError: one of them has no more batches in this epoch.
-            PenstockError: one of them fails, or gives another number of samples than it may.
+            EndOfStreamError: A stream has ended the epoch.
+            PenstockError: A stream fails, or returns a wrong number of samples.
         """
-        if self._working:
+        if self._prefetching:
             self._announce(step)
         self._pass_over(step)
         columns: dict[Node, Columns] = {}
         counts: dict[int, Node] = {}
-        lent = at_once and len(self._each) == 1  # sources may share memory
+        # Streams reuse their memory for the next batch. Borrowing is safe only if nothing else is asked in between.
+        lent = at_once and len(self._all) == 1  # several sources may return the same memory
         for node, streams in self._streams.items():
-            turn = self._turn(step, node)
+            request = self._request(step, node)
             try:
-                parts = self._ask(node, streams, turn, step, lent=lent)
+                parts = self._ask(node, streams, request, step, lent=lent)
             except EndOfStreamError:
-                for stream, other in self._each:
-                    stream.unread(self._turn(step, other))
+                # The shortest source ends the epoch. Sources that cannot seek have already returned this batch; they
+                # return it again as the first batch of the next epoch.
+                for stream, other in self._all:
+                    stream.unread(self._request(step, other))
                 raise
             sizes = {len(part[0]) for part in parts}
             if len(sizes) > 1:
                 raise SourceError(
-                    f"the sources of {node}, one for each shard, give different numbers of samples",
+                    f"the sources of the shards of {node} return different numbers of samples",
                     given=", ".join(map(str, sorted(sizes))),
                     where=node.where,
                 )
-            columns[node] = parts[0] if len(parts) == 1 else _joined(parts)
-            counts[sizes.pop() * (step.rows // turn.rows)] = node
+            columns[node] = parts[0] if len(parts) == 1 else _concatenate(parts)
+            # A local stream returns the rows of its block only; scale its count to the whole batch.
+            counts[sizes.pop() * (step.rows // request.rows)] = node
         rows = min(counts)
         if len(counts) > 1:
             listed = ", ".join(f"{count} from {node}" for count, node in counts.items())
-            what = "the sources of a batch give different numbers of samples"
-            raise SourceError(what, given=listed, where=counts[rows].where)
+            message = "the sources of a batch return different numbers of samples"
+            raise SourceError(message, given=listed, where=counts[rows].where)
         self._taken = step
         return FedBatch(rows, columns, self._place(rows))
 
     def delivered(self, step: BatchStep) -> None:
-        """The batch was taken: nobody will ask for it again."""
+        """Note that the consumer received a batch; the streams may release its data."""
         self._delivered = step
-        for each in self._with_left_out(step):
-            for stream, node in self._each:
-                stream.release(self._turn(each, node))
+        for passed in self._with_left_out(step):
+            for stream, node in self._all:
+                stream.release(self._request(passed, node))
 
     def forgive(self, step: BatchStep) -> None:
-        """What failed in a batch was raised, and may be tried again."""
-        for each in self._with_left_out(step):
-            for stream, node in self._each:
-                stream.clear_failure(self._turn(each, node))
+        """Clear the failures of a batch, which were raised, so that it can be tried again."""
+        for passed in self._with_left_out(step):
+            for stream, node in self._all:
+                stream.clear_failure(self._request(passed, node))
 
     def rewind(self) -> None:
-        """Another step than the one that follows is asked for next."""
+        """Return to the last delivered batch, because the next step is not the expected one."""
         self._taken = self._delivered
-        for stream, _ in self._each:
+        for stream, _ in self._all:
             stream.rewind()
 
     def close(self) -> None:
-        """Give up what was begun elsewhere."""
-        for stream, _ in self._each:
+        """Cancel what streams prepare ahead."""
+        for stream, _ in self._all:
             stream.close()
 
     def _left_out(self, step: BatchStep) -> BatchStep:
-        """The end of the epoch before, where `LastBatchPolicy.DROP` leaves out a batch; else the step itself."""
+        """Return the step of the batch that `LastBatchPolicy.DROP` left out before this step; otherwise the step."""
         if not self._schedule.drops_last_batch or step.row or not step.epoch:
             return step
         return self._schedule.end(replace(step, epoch=step.epoch - 1))
@@ -152,42 +157,44 @@ class StreamFeeder:
         return (step,) if left_out is step else (left_out, step)
 
     def _pass_over(self, step: BatchStep) -> None:
-        """Ask sources that only go on for the batch that was left out before this step, if they stand there."""
+        """Skip the batch that was left out before this step, in sources that cannot seek."""
         left_out, taken = self._left_out(step), self._taken
-        stands = None if taken is None else (taken.epoch, taken.row + self._schedule.stride)
-        if left_out is step or stands != (left_out.epoch, left_out.row):
+        position = None if taken is None else (taken.epoch, taken.row + self._schedule.stride)
+        if left_out is step or position != (left_out.epoch, left_out.row):
             return
-        for stream, node in self._each:
+        for stream, node in self._all:
+            # Seekable sources compute any batch from its index, so they need not be asked for one that is left out.
             if stream.seek_obstacle is not None:
                 with suppress(EndOfStreamError, NothingFedError):
-                    stream.batch(self._turn(left_out, node))
+                    stream.batch(self._request(left_out, node))
 
     def _announce(self, step: BatchStep) -> None:
-        """Tell the streams that can work ahead which batches will be asked for."""
-        for distance in range(1 + max(stream.prefetch_depth for stream, _ in self._working)):
-            for stream, node in self._working:
+        """Announce the next batches to the streams that prepare them ahead, in worker processes."""
+        for distance in range(1 + max(stream.prefetch_depth for stream, _ in self._prefetching)):
+            for stream, node in self._prefetching:
                 if distance <= stream.prefetch_depth:
-                    stream.prefetch(self._turn(step, node))
+                    stream.prefetch(self._request(step, node))
             step = self._schedule.next_step(step)
 
     def _ask(
-        self, node: Node, streams: Sequence[Stream], turn: BatchRequest, step: BatchStep, *, lent: bool
+        self, node: Node, streams: Sequence[Stream], request: BatchRequest, step: BatchStep, *, lent: bool
     ) -> list[Columns]:
         try:
-            return [stream.batch(turn) if lent else stream.batch_copy(turn) for stream in streams]
+            return [stream.batch(request) if lent else stream.batch_copy(request) for stream in streams]
         except EndOfStreamError:
             batches = self._schedule.batches_per_epoch
             if batches is None:
                 raise
+            # With an iterator of one process, a source may end an epoch early: `size` was only an upper limit.
             if self._schedule.length_unknown:
-                if not self._short:
+                if not self._warned_short:
                     text = "the source of %s ended epoch %d after %d batches, where size says %d"
-                    _log.warning(text, node, turn.epoch, turn.iteration, batches)
-                self._short = True
+                    _log.warning(text, node, request.epoch, request.iteration, batches)
+                self._warned_short = True
                 raise
             raise SourceError(
                 f"the source of {node} ends in the middle of an epoch",
-                given=f"{turn.iteration} batches in epoch {step.epoch}",
+                given=f"{request.iteration} batches in epoch {step.epoch}",
                 expected=f"{batches}, as the iterator's reader or size says",
                 fix='cycle="quiet" for an iterable; or leave reader_name out, so that it ends the epoch',
                 where=node.where,
@@ -196,9 +203,10 @@ class StreamFeeder:
             error.where = error.where or node.where
             raise
 
-    def _turn(self, step: BatchStep, node: Node) -> BatchRequest:
+    def _request(self, step: BatchStep, node: Node) -> BatchRequest:
         parts = self._blocks if node.id in self._local else 1
         schedule = self._schedule
+        # Some sources count batches over all epochs, including the batch that DROP leaves out.
         before = step.epoch * ((schedule.batches_per_epoch or 0) + schedule.drops_last_batch)
         return BatchRequest(
             step.epoch, step.row // schedule.stride, schedule.batch_size // parts, step.rows // parts, before
@@ -214,13 +222,14 @@ class StreamFeeder:
         return place
 
 
-def _joined(parts: Sequence[Columns]) -> Columns:
-    """The blocks' columns, one after the other."""
+def _concatenate(parts: Sequence[Columns]) -> Columns:
+    """Concatenate the columns of blocks."""
     joined: list[Column] = []
     for columns in zip(*parts, strict=True):
-        alike = len({getattr(column, "shape", None) for column in columns} | {None}) == 2
+        # Ragged columns are lists, and so is the result unless all columns are arrays of one shape.
+        same_shape = len({getattr(column, "shape", None) for column in columns} | {None}) == 2
         dense: Any = [column for column in columns if isinstance(column, np.ndarray)]
         joined.append(
-            np.concatenate(dense) if alike and len(dense) == len(columns) else [s for c in columns for s in c]
+            np.concatenate(dense) if same_shape and len(dense) == len(columns) else [s for c in columns for s in c]
         )
     return tuple(joined)

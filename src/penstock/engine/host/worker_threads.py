@@ -1,328 +1,272 @@
-"""The threads of pools. They are daemons: a function of the user's that never returns keeps no program from ending."""
+"""Executors: where host work runs, on threads or in the thread that submits it.
+
+The threads are daemons, so a user's function that never returns cannot keep the program from ending.
+"""
 
 from __future__ import annotations
 
 import atexit
-import contextlib
-import ctypes
 import logging
 import os
 import sys
 import sysconfig
 import threading
-import time
 import traceback
 import weakref
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, wait
-from contextlib import nullcontext
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from penstock.core.call_site import PACKAGE
 from penstock.errors import ContextError, ResourceError
-from penstock.native.compiled import compilation_paused
 from penstock.sources.storage.byte_range import ReadCost
 
 _log = logging.getLogger("penstock")
 
-PATIENCE = 5.0
-"""Seconds that what has begun may take once nobody wants its result."""
-_LAST_WORDS = 1.0
-"""Seconds that a function has to end after it is interrupted."""
-
-_Task = tuple[Future[Any], Callable[[], Any]]
-
-
-class WorkInterrupted(BaseException):
-    """Raised in a function that still runs, `PATIENCE` seconds after the iterator that it works for was closed."""
-
-
-class ThreadCrew:
-    """Up to `workers` threads, which all pools of one name and size share. They end when no pool holds the crew.
-
-    Args:
-        name: what the threads are called.
-        workers: how many there are at most; they start as functions come.
-    """
-
-    def __init__(self, name: str, workers: int) -> None:
-        self._name, self._workers = name, workers
-        self._tasks = SimpleQueue[_Task | None]()
-        self.threads = list[threading.Thread]()
-        weakref.finalize(self, _dismiss, self._tasks, self.threads).atexit = False
-        _alive.add(self)
-
-    def submit(self, function: Callable[[], Any]) -> Future[Any]:
-        """Run a function on the next free thread; functions begin in the order in which they came.
-
-        Raises:
-            ContextError: the program is ending, and Python starts no threads any more.
-            ResourceError: the system has no thread left.
-        """
-        if len(self.threads) < self._workers:
-            self._start()
-        future = Future[Any]()
-        self._tasks.put((future, function))
-        return future
-
-    def finish(self, futures: Iterable[Future[Any]]) -> None:
-        """Wait for functions that have begun. What takes longer than `PATIENCE` is interrupted.
-
-        A function that does not heed that either, since it waits outside of Python, is left behind, and logged; its
-        thread ends when it returns. Another thread takes its place.
-        """
-        for thread in _finish(futures):
-            self.threads.remove(thread)
-
-    def give_up(self) -> None:
-        """Give up what has not begun."""
-        with contextlib.suppress(Empty):
-            while (task := self._tasks.get_nowait()) is not None:
-                task[0].cancel()
-
-    def _start(self) -> None:
-        thread = threading.Thread(
-            target=_work, args=(self._tasks,), name=f"{self._name}_{len(self.threads)}", daemon=True
-        )
-        try:
-            thread.start()
-        except RuntimeError as error:
-            if "shutdown" in str(error):
-                raise ContextError("batches are asked for while the program ends", fix="ask for them before") from None
-            if not self.threads:
-                raise ResourceError("the system starts no thread any more", given=str(error)) from None
-        else:
-            self.threads.append(thread)
-
-
-def on_worker_thread() -> bool:
-    """Whether the current thread is one of a crew's."""
-    return getattr(_here, "is_worker", False)
-
-
-def shared_crew(name: str, workers: int) -> ThreadCrew:
-    """The crew of a name and size, which all share; a new one for a thread of a crew, which would wait for itself."""
-    if on_worker_thread():
-        return ThreadCrew(name, workers)
-    with _joining:
-        crew = _crews.get((name, workers))
-        if crew is None:
-            crew = _crews[name, workers] = ThreadCrew(name, workers)
-        return crew
-
-
-def _work(tasks: SimpleQueue[_Task | None]) -> None:
-    """What a thread does. It holds its crew's queue, not the crew, which ends with the last pool."""
-    _here.is_worker = True
-    me = threading.current_thread()
-    try:
-        while (task := tasks.get()) is not None:
-            future, function = task
-            _busy[me] = future
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(function())
-                except BaseException as error:  # noqa: BLE001  # it is the future's to raise
-                    future.set_exception(error)
-            del task, future, function  # while it waits, it keeps nothing alive
-            with _turn:
-                if _busy.pop(me, None) is None:
-                    return  # given up: another thread has its place
-    except WorkInterrupted:
-        pass  # it came when the function had just returned
-
-
-def _finish(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
-    """Wait for what has begun; returns the threads whose functions took too long, and are interrupted."""
-    hanging = wait(futures, PATIENCE).not_done
-    # A compilation is not interrupted: the exception would end in a callback of LLVM, and the code would be lost.
-    # And none of the threads goes on to another function meanwhile.
-    with compilation_paused() if hanging else nullcontext(), _turn:
-        late = [thread for thread, future in _busy.copy().items() if future in hanging and not future.done()]
-        for thread in late:
-            del _busy[thread]
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(thread.ident or 0), ctypes.py_object(WorkInterrupted)
-            )
-    until = time.monotonic() + _LAST_WORDS
-    for thread in late:
-        thread.join(max(0.0, until - time.monotonic()))
-        if thread.is_alive():
-            _log.warning(
-                "a function has not returned %g s after its result was given up; its thread waits for it: %s",
-                PATIENCE + _LAST_WORDS,
-                _place(thread),
-            )
-    return late
-
-
-def _dismiss(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) -> None:
-    for _ in threads:
-        tasks.put(None)
-
-
-def _place(thread: threading.Thread) -> str:
-    """The line of the user's program that a thread is at; where it is at none, the innermost one of a library."""
-    # documented, if not for all; kept in no variable, for it has this very frame, which would then keep itself alive
-    inner = frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
-    libraries = (PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-    while frame is not None and frame.f_code.co_filename.startswith(libraries):
-        frame = frame.f_back
-    frame = frame or inner
-    return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just ended"
-
-
-@atexit.register
-def _end_all() -> None:
-    """Let no kernel write while Python takes itself apart."""
-    for crew in list(_alive):
-        crew.give_up()
-    _finish(_busy.copy().values())
-
-
-_busy = dict[threading.Thread, Future[Any]]()
-"""What the threads of all crews are at; a thread that is not here any more is not waited for."""
-_turn = threading.Lock()
-"""Held where a thread is done with a function, and where it is given up."""
-_alive = WeakSet[ThreadCrew]()
-_crews: WeakValueDictionary[tuple[str, int], ThreadCrew] = WeakValueDictionary()
-_joining = threading.Lock()
-_here = threading.local()
-
-
-def _forget() -> None:
-    _crews.clear()
-    _alive.clear()
-    _busy.clear()
-    _turn.release()
-
-
-# a fork has none of the threads, and a lock that one of them held would stay held
-os.register_at_fork(before=_turn.acquire, after_in_parent=_turn.release, after_in_child=_forget)
-
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_Task = tuple[Future[Any], Callable[[], Any]]
+
+# How long `close`, and the end of the program, wait for running functions. Python cannot stop a thread from outside
+# safely: an exception raised in it asynchronously can leave locks held and files half written. So a function that takes
+# longer keeps its thread, and nothing waits for it.
+CLOSE_TIMEOUT_SECONDS = 5.0
+
 
 class Executor(Protocol):
-    """Runs functions."""
+    """Runs functions.
+
+    Attributes:
+        workers: Number of functions that can run at the same time.
+        read_executor: Executor for functions that wait for data; None disables prefetching.
+        prefetched: Kinds of data to prefetch on `read_executor`.
+    """
 
     workers: int
-
-    @property
-    def reading(self) -> Executor | None:
-        """Where functions run that wait for data; None where nothing is fetched ahead."""
-        ...
-
-    @property
-    def fetched(self) -> Collection[ReadCost]:
-        """What is fetched ahead there."""
-        ...
+    read_executor: Executor | None
+    prefetched: Collection[ReadCost]
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function; the future holds its result or its exception."""
+        """Run a function and return the future of its result or exception."""
         ...
 
     def close(self) -> None:
-        """Give up what has not begun, and wait for what has. The pool may be used again."""
+        """Cancel functions that have not started, and wait for the others. The executor can be used again."""
         ...
 
     def shutdown_nowait(self) -> None:
-        """Give up what has not begun, and wait for nothing."""
+        """Cancel functions that have not started, and do not wait for the others."""
         ...
 
 
-class SerialExecutor:
-    """Runs a function at once, in the thread that submits it."""
+class SerialExecutor(Executor):
+    """Executor that runs a function immediately, in the thread that submits it."""
 
     workers = 1
-    reading = None
-    fetched = ()
+    read_executor = None
+    prefetched = ()
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function now."""
+        """Run a function before returning."""
         future: Future[T] = Future()
         try:
             future.set_result(function(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001  # it is the future's to raise
+        except Exception as error:  # noqa: BLE001  # the future raises it
             future.set_exception(error)
         return future
 
     def close(self) -> None:
-        """There is nothing to end."""
+        """Do nothing: every function has already returned."""
 
     shutdown_nowait = close
 
 
-class ThreadExecutor:
-    """Runs functions on up to `workers` threads, which all pools of that size in the process share.
+class ThreadExecutor(Executor):
+    """Executor that runs functions on up to `workers` threads, in the order of submission.
 
-    The threads start with the first functions, and end when no open pool has any use for them. A pool that is used on
-    one of these threads, as by a function of the user's that has a pipeline of its own, gets threads of its own: those
-    that it would wait for may all be waiting like itself.
+    All executors of one name and size in the process share their threads. The threads start with the first functions
+    and end when the last of these executors is closed.
 
     Args:
-        workers: how many threads.
-        readers: how many other threads wait for data; they start with the first object or file.
-        fetched: what they fetch ahead.
-        name: what the threads are called.
+        workers: Maximum number of threads.
+        readers: Maximum number of additional threads that wait for data. 0 disables prefetching.
+        prefetched: Kinds of data to prefetch on these threads.
+        name: Prefix of the threads' names.
     """
 
     def __init__(
-        self, workers: int, readers: int = 0, fetched: Collection[ReadCost] = (ReadCost.STORE,), name: str = "penstock"
+        self,
+        workers: int,
+        readers: int = 0,
+        prefetched: Collection[ReadCost] = (ReadCost.STORE,),
+        name: str = "penstock",
     ) -> None:
         self.workers = workers
-        self.fetched = fetched
-        self.reading: Executor | None = ThreadExecutor(readers, name="penstock-read") if readers else None
+        self.prefetched = prefetched
+        self.read_executor: Executor | None = ThreadExecutor(readers, name="penstock-read") if readers else None
         self._name = name
-        self._crew: ThreadCrew | None = None
+        self._shared: _SharedThreads | None = None
         self._unfinished: set[Future[Any]] = set()
-        self._lock = threading.Lock()
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Run a function on the next free thread; functions begin in the order in which they came.
+        """Run a function on the next free thread.
 
         Raises:
-            ContextError: the program is ending, and Python starts no threads any more.
-            ResourceError: the system has no thread left.
+            ContextError: The program is ending, so Python starts no more threads.
+            ResourceError: The system cannot start a thread.
         """
-        with self._lock:
-            if self._crew is None:
-                self._crew = shared_crew(self._name, self.workers)
-            future = self._crew.submit(partial(function, *args, **kwargs))
+        future: Future[T] = Future()
+        with _lock:
+            shared = self._shared = self._shared or _shared_threads(self._name, self.workers)
+            if len(shared.threads) < self.workers:
+                _start_thread(shared, f"{self._name}_{len(shared.threads)}")
             self._unfinished.add(future)
-        future.add_done_callback(self._unfinished.discard)  # of the set, not of self: a future keeps no pool alive
+            shared.tasks.put((future, partial(function, *args, **kwargs)))
+        # A bound method of the set, not of the executor: a running future must not keep a dropped executor alive.
+        future.add_done_callback(self._unfinished.discard)
         return future
 
     def close(self) -> None:
-        """Give up what has not begun, and wait for what has, unless it is one of the threads that calls.
+        """Cancel functions that have not started, and wait for the others.
 
-        What does not return within seconds is interrupted: see `ThreadCrew.finish`.
+        A function that runs for more than `CLOSE_TIMEOUT_SECONDS` is abandoned and logged. Its thread ends when the
+        function returns; a new thread takes its place. On one of the threads, `close` does not wait.
         """
-        self._end(wait=not on_worker_thread())
-
-    def shutdown_nowait(self) -> None:
-        """Give up what has not begun, and wait for nothing.
-
-        For finalizers: the garbage collector runs in any thread, also in one that holds a lock which a thread needs to
-        end. To wait there is to wait for ever.
-        """
-        self._end(wait=False)
-
-    def _end(self, *, wait: bool) -> None:
-        crew, self._crew = self._crew, None
-        if crew is None:
+        shared = self._shared
+        self.shutdown_nowait()
+        if shared is None or _on_worker_thread():
             return
-        running = [future for future in self._unfinished.copy() if not future.cancel()]
-        if not wait:
-            return
-        crew.finish(running)
-        last, threads = weakref.ref(crew), crew.threads
-        del crew
-        if last() is None:
+        late = _wait(self._unfinished.copy())
+        with _lock:
+            shared.threads[:] = [thread for thread in shared.threads if thread not in late]
+        # After `close`, no thread of this executor is left, unless another executor shares it.
+        threads, reference = shared.threads, weakref.ref(shared)
+        del shared
+        if reference() is None:  # no other executor uses the threads, so they are ending
             for thread in threads:
                 thread.join()
+
+    def shutdown_nowait(self) -> None:
+        """Cancel functions that have not started, and do not wait for the others.
+
+        Safe in finalizers. The garbage collector may run them in a thread that holds a lock which a worker needs in
+        order to finish, so a finalizer that waits, or takes a lock, can deadlock.
+        """
+        self._shared = None
+        for future in self._unfinished.copy():
+            future.cancel()
+
+
+class _SharedThreads:
+    """Work queue of all executors of one name and size, and its threads, which end when no executor holds it."""
+
+    def __init__(self) -> None:
+        self.tasks = SimpleQueue[_Task | None]()
+        self.threads = list[threading.Thread]()
+        weakref.finalize(self, _end_threads, self.tasks, self.threads).atexit = False
+
+
+_running = dict[Future[Any], threading.Thread]()  # a future is removed when it is done, or by whoever abandons it
+_all_shared: WeakValueDictionary[tuple[str, int], _SharedThreads] = WeakValueDictionary()
+# Reentrant: the garbage collector may run a user's finalizer that closes an iterator while the lock is held.
+_lock = threading.RLock()
+_local = threading.local()
+_exiting = threading.Event()
+
+
+def _on_worker_thread() -> bool:
+    return getattr(_local, "is_worker", False)
+
+
+def _shared_threads(name: str, workers: int) -> _SharedThreads:
+    # A user's function may itself run a pipeline on a worker thread. If that pipeline shared the threads, all of them
+    # could wait for functions that no thread is left to run.
+    if _on_worker_thread():
+        return _SharedThreads()
+    return _all_shared.setdefault((name, workers), _SharedThreads())
+
+
+def _start_thread(shared: _SharedThreads, name: str) -> None:
+    thread = threading.Thread(target=_run_tasks, args=(shared.tasks,), name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        if "shutdown" in str(error):
+            raise ContextError(
+                "a batch was requested while the program ends", fix="request batches before the main thread returns"
+            ) from None
+        # With at least one thread, work continues, only with less parallelism.
+        if not shared.threads:
+            raise ResourceError("the system cannot start a thread", given=str(error)) from None
+    else:
+        shared.threads.append(thread)
+
+
+def _run_tasks(tasks: SimpleQueue[_Task | None]) -> None:
+    """Run the functions of a queue. Holds the queue only, so that `_SharedThreads` can end while a thread waits."""
+    _local.is_worker = True
+    while (task := tasks.get()) is not None:
+        future, function = task
+        _running[future] = threading.current_thread()
+        # Cancelled, so that a thread that waits for the result ends with an error instead of hanging.
+        if _exiting.is_set():
+            future.cancel()
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function())
+            except BaseException as error:  # noqa: BLE001  # the future raises it
+                future.set_exception(error)
+        abandoned = _running.pop(future, None) is None
+        del task, future, function  # they would keep buffers alive while the thread waits
+        if abandoned:  # another thread has taken this one's place
+            return
+
+
+def _wait(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
+    """Wait for running functions. Returns the threads whose functions take too long and are abandoned."""
+    late: list[threading.Thread] = []
+    for future in wait(futures, CLOSE_TIMEOUT_SECONDS).not_done:
+        if (thread := _running.pop(future, None)) is not None:
+            late.append(thread)
+            text = "a function has not returned within %g s after close; its thread waits for it: %s"
+            _log.warning(text, CLOSE_TIMEOUT_SECONDS, _current_line(thread))
+    return late
+
+
+def _end_threads(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) -> None:
+    for _ in threads:
+        tasks.put(None)
+
+
+def _current_line(thread: threading.Thread) -> str:
+    """Return the line of the user's program that a thread executes, or the innermost line of a library."""
+    # documented, though not available in every implementation of Python
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    inner = frame = frames.pop(thread.ident or 0, None)
+    frames.clear()  # it contains this very frame, which would keep itself alive
+    libraries = (PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
+    while frame is not None and frame.f_code.co_filename.startswith(libraries):
+        frame = frame.f_back
+    frame = frame or inner
+    return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just returned"
+
+
+@atexit.register
+def _finish_before_exit() -> None:
+    # Compiled kernels run without the GIL and would write into memory that the interpreter frees while it shuts down.
+    _exiting.set()
+    _wait(list(_running))
+
+
+def _forget_threads() -> None:
+    _all_shared.clear()
+    _running.clear()
+    _lock.release()
+
+
+# A forked child has none of the threads, and a lock that one of them held would stay locked forever.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_forget_threads)

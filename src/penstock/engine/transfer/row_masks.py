@@ -1,4 +1,4 @@
-"""Masks of batches, which mostly have no False row: to put such a one on devices costs a part of a small batch."""
+"""Row masks. Most have no False row, so they are recycled: a transfer would be a large part of a small batch's cost."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import numpy as np
 
 from penstock.core.columns import Array, Indices
 
-_KEPT = 4
-"""As many as a loop with some batches in flight holds at once."""
+# Masks to keep. A loop with several batches in flight holds about as many.
+_MAX_MASKS = 4
 
-_ALONE = 2
-"""How many references an array has that its pool alone holds, as `sys.getrefcount` counts them: its own is one."""
+# References to an array that only the pool holds, as `sys.getrefcount` counts them: the pool's, and its own argument.
+_UNUSED_REFERENCES = 2
 
 
 class RowMasks:
-    """Puts masks on devices. Where all rows are True, an array that nobody holds any more is given out again.
+    """Puts masks on devices, and recycles masks without False rows that are not referenced any more.
 
-    A mask belongs to whoever holds its batch: it may be donated, and no other batch has it.
+    No two batches share a mask, because a user may donate it with its batch.
 
     Args:
-        put: how a column comes to the devices.
+        put: Puts a column on the devices.
 
     >>> masks, none = RowMasks(jax.device_put), np.array([], np.int64)
     >>> first = masks.put(3, none)
@@ -39,22 +39,27 @@ class RowMasks:
 
     def __init__(self, put: Callable[[Array], jax.Array]) -> None:
         self._put = put
-        self._whole: deque[jax.Array] = deque(maxlen=_KEPT)
-        self._of: tuple[int, object] | None = None
+        self._masks: deque[jax.Array] = deque(maxlen=_MAX_MASKS)
+        self._key: tuple[int, object] | None = None
 
     def put(self, rows: int, lost: Indices) -> jax.Array:
-        """The mask of `rows` rows of this process, of which some are lost."""
+        """Return the mask of `rows` rows of this process.
+
+        Args:
+            rows: Number of rows.
+            lost: Indices of the rows that are False.
+        """
         if len(lost):
             column = np.ones(rows, np.bool_)
             column[lost] = False
             return self._put(column)
-        of = rows, cast(Any, jax.config).jax_default_device
-        if of != self._of:
-            self._whole.clear()
-            self._of = of
-        whole = self._whole
-        for number in range(len(whole)):
-            if sys.getrefcount(whole[number]) == _ALONE and not whole[number].is_deleted():
-                return whole[number]
-        whole.append(self._put(np.ones(rows, np.bool_)))
-        return whole[-1]
+        key = rows, cast(Any, jax.config).jax_default_device
+        if key != self._key:
+            self._masks.clear()
+            self._key = key
+        masks = self._masks
+        for number in range(len(masks)):
+            if sys.getrefcount(masks[number]) == _UNUSED_REFERENCES and not masks[number].is_deleted():
+                return masks[number]
+        masks.append(self._put(np.ones(rows, np.bool_)))
+        return masks[-1]

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.core.columns import Column, RowSelection
 from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError
 from penstock.graph.ir.fusion import FusedWork, FusibleOperator
@@ -39,14 +40,19 @@ class FusedStage:
         self._chain = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
         self._calls = [OperandBinding(node, registers, seed) for node in nodes]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Describe, check what will come out, compute."""
         try:
             self._compute(frame)
         except PenstockError:
             raise
         except Exception:
-            self._blame(frame)
+            gathered, data = [call.gather(frame) for call in self._calls], self._data(frame)
+
+            def run_one(row: int, count: int) -> None:
+                self._try(self._alone(data, gathered, row, count), whole=count == len(self._nodes))
+
+            raise_first_failing_row(frame, self._nodes, run_one)
             raise
 
     def _compute(self, frame: ExecutionFrame) -> None:
@@ -87,17 +93,6 @@ class FusedStage:
             if value.spec.dense and shape != value.spec.fixed_shape:
                 return frame.failure(node, row, unfit(value, value.spec.dtype, shape))
         return InternalError(f"{self.label} describes row {row} in another way when it is alone")
-
-    def _blame(self, frame: ExecutionFrame) -> None:
-        """Find the first row that fails, and in which node, and raise the error that names its sample."""
-        gathered = [call.gather(frame) for call in self._calls]
-        data = self._data(frame)
-        for row in range(frame.rows):
-            for count, node in enumerate(self._nodes, start=1):
-                try:
-                    self._try(self._alone(data, gathered, row, count), whole=count == len(self._nodes))
-                except Exception as error:
-                    raise frame.failure(node, row, error) from error
 
     def _alone(self, data: Column | RowSelection, gathered: Sequence[Any], row: int, count: int) -> FusedWork:
         """What the first `count` nodes of the chain do with one row."""

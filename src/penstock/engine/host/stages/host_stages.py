@@ -1,15 +1,16 @@
-"""The stages of a plan, compiled: each computes the columns of its nodes for the rows of a frame."""
+"""Stages of the host: readers, streams, kernels that run on whole columns, and kernels that run sample by sample."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
 from penstock.core.columns import RowSelection
-from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.execution_frame import ExecutionFrame, unfit
+from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.sharded_reader import read_columns
 from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError, SampleError
@@ -25,34 +26,13 @@ from penstock.graph.ir.operator import (
 from penstock.plan.engine_operators import RowOperator
 
 
-class HostStage(Protocol):
-    """A compiled stage. Immutable: frames on several threads pass through it at once."""
-
-    label: str
-    row_independent: bool
-    """Whether a row can be computed without the others."""
-
-    @property
-    def outputs(self) -> Sequence[Register]:
-        """What later stages, or the consumer, may need of it."""
-        ...
-
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Fill the registers of its outputs.
-
-        Raises:
-            SampleError: a row fails; the frame knows which. Rows that the frame tolerates are left to it instead.
-        """
-        ...
-
-
 class ReadStage:
-    """A reader: many samples by index.
+    """Stage that reads the samples of a reader, all rows in one call.
 
     Args:
-        node: the node.
-        registers: where columns are.
-        picked: the values that need not be copied.
+        node: The reader.
+        registers: Register of each value.
+        picked: Values that a source in memory may pass on as indices, without a copy.
     """
 
     row_independent = True
@@ -63,17 +43,19 @@ class ReadStage:
         self.outputs = [(value, registers[value]) for value in node.values]
         self._picked = [value in picked for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Read the samples that stand in the rows."""
+    def run(self, frame: ExecutionFrame) -> None:
+        """Read the samples of the frame's rows; drop those that cannot be read."""
         slots = [frame.slots[register] for _, register in self.outputs]
         try:
             columns, errors = read_columns(frame.samples(self._node), frame.rows, slots, self._picked)
         except PenstockError as error:
             error.where = error.where or self._node.where
             raise
+        # In row order, so that the error raised does not depend on the order in which the source read.
         for row in sorted(errors):
             frame.drop_row(frame.unreadable(self._node, row, errors[row]))
         for (value, register), column in zip(self.outputs, columns, strict=True):
+            # Indices into a source in memory; the fused stage that follows reads the rows from there.
             if isinstance(column, RowSelection):
                 frame.columns[register] = column
             else:
@@ -81,7 +63,7 @@ class ReadStage:
 
 
 class FeedStage:
-    """What a stream gave for the batch."""
+    """Stage that takes the frame's rows from the data that a stream gave for the batch."""
 
     row_independent = True
 
@@ -90,8 +72,8 @@ class FeedStage:
         self._node = node
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Take the rows' part of it."""
+    def run(self, frame: ExecutionFrame) -> None:
+        """Select the rows."""
         assert frame.fed is not None
         columns = frame.fed.of(self._node, frame.rows_in_batch)
         for (value, register), column in zip(self.outputs, columns, strict=True):
@@ -99,7 +81,7 @@ class FeedStage:
 
 
 class RowStage:
-    """A value that comes from the coordinates of the rows."""
+    """Stage of an operator that computes a value from the coordinates of the rows alone."""
 
     row_independent = True
 
@@ -108,19 +90,19 @@ class RowStage:
         self._operator = cast(RowOperator, node.operator)
         self.outputs = [(node.values[0], registers[node.values[0]])]
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Compute it."""
+    def run(self, frame: ExecutionFrame) -> None:
+        """Compute the value."""
         frame.set_column(*self.outputs[0], self._operator.compute(frame.coordinates))
 
 
 class BatchStage:
-    """One batch kernel on whole columns.
+    """Stage that runs a batch kernel on whole columns.
 
     Args:
-        node: the node, whose operator has a batch kernel.
-        registers: where columns are.
-        seed: of the pipeline.
-        in_place: whether it is a view of what stands in its own slot already.
+        node: The node, whose operator has a batch kernel.
+        registers: Register of each value.
+        seed: Seed of the pipeline.
+        in_place: True if the node is a view of its input, and both are in the same slot of the batch buffer.
     """
 
     row_independent = True
@@ -133,8 +115,8 @@ class BatchStage:
         self._writes = not isinstance(node.operator, ViewKernel)
         self._in_place = in_place
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Compute the batch; written straight into its slot where the kernel can do that."""
+    def run(self, frame: ExecutionFrame) -> None:
+        """Run the kernel. It may write directly into the slot of the batch buffer."""
         first = self.outputs[0][1]
         if self._in_place and frame.slots[first] is not None:
             frame.columns[first] = frame.slots[first]
@@ -144,30 +126,28 @@ class BatchStage:
         try:
             result = self._kernel.batch(context, *inputs, **arguments)
         except Exception:
-            self._blame(frame, inputs, arguments, bits)
+
+            def run_one(row: int, count: int) -> None:
+                del count  # the stage has one node
+                # Slices keep the batch axis, which the kernel expects.
+                one = slice(row, row + 1)
+                alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
+                context = BatchContext(np, 1, None if bits is None else bits[one])
+                self._kernel.batch(context, *[column[one] for column in inputs], **alone)
+
+            raise_first_failing_row(frame, [self._node], run_one)
             raise
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             frame.set_column(value, register, column)
 
-    def _blame(self, frame: ExecutionFrame, inputs: Sequence[Any], arguments: Mapping[str, Any], bits: Any) -> None:
-        """Find the first row for which the kernel fails alone, and raise the error that names its sample."""
-        for row in range(frame.rows):
-            one = slice(row, row + 1)
-            alone = {name: value[one] if name in self._call.by_row else value for name, value in arguments.items()}
-            context = BatchContext(np, 1, None if bits is None else bits[one])
-            try:
-                self._kernel.batch(context, *[column[one] for column in inputs], **alone)
-            except Exception as error:
-                raise frame.failure(self._node, row, error) from error
-
 
 class WholeBatchStage:
-    """One kernel on whole columns.
+    """Stage that runs a kernel which needs all rows of the batch.
 
     Args:
-        node: the node, whose operator has a whole-batch kernel.
-        registers: where columns are.
-        seed: of the pipeline.
+        node: The node, whose operator has a whole-batch kernel.
+        registers: Register of each value.
+        seed: Seed of the pipeline.
     """
 
     row_independent = False
@@ -178,17 +158,18 @@ class WholeBatchStage:
         self._call = OperandBinding(node, registers, seed)
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Compute the batch."""
+    def run(self, frame: ExecutionFrame) -> None:
+        """Run the kernel."""
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
         context = BatchContext(np, frame.rows, out=frame.slots[self.outputs[0][1]] if self.outputs else None)
         try:
-            made = kernel.whole_batch(context, *inputs, **arguments)
+            result = kernel.whole_batch(context, *inputs, **arguments)
         except Exception as error:
-            said = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
-            raise SampleError(said, where=self._node.where) from error
-        for (value, register), column in zip(self.outputs, _outputs(made), strict=True):
+            # A kernel that mixes rows cannot name the sample that caused the failure.
+            message = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
+            raise SampleError(message, where=self._node.where) from error
+        for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             if not value.spec.dense:
                 for row, sample in enumerate(column):
                     frame.check(value, row, sample)
@@ -196,13 +177,13 @@ class WholeBatchStage:
 
 
 class SampleStage:
-    """Several nodes, sample by sample.
+    """Stage that takes one sample after the other through several nodes, while it is in the cache.
 
     Args:
-        nodes: in topological order.
-        registers: where columns are.
-        kept: the values of which a later stage needs the whole column.
-        seed: of the pipeline.
+        nodes: The nodes, in topological order.
+        registers: Register of each value.
+        kept: Values whose columns are needed after the stage.
+        seed: Seed of the pipeline.
     """
 
     row_independent = True
@@ -210,23 +191,24 @@ class SampleStage:
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
         self.label = " + ".join(node.kind for node in nodes)
         calls = [(node, OperandBinding(node, registers, seed, nodes)) for node in nodes]
-        self._parts = [(node, _sample_kernel(node, call), call) for node, call in calls]
+        self._steps = [(node, _sample_kernel(node, call), call) for node, call in calls]
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
         self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
-    def compute(self, frame: ExecutionFrame) -> None:
-        """Take each row through all nodes."""
-        steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._parts]
-        node, row = self._parts[0][0], 0
+    def run(self, frame: ExecutionFrame) -> None:
+        """Take each row through all nodes; drop the rows that fail."""
+        steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._steps]
+        node, row = self._steps[0][0], 0
+        # One iterator over all attempts: after a failure, the loop continues with the row after the failed one.
         rows = iter(range(frame.rows))
         todo = True
         while todo:
             try:
                 for row in rows:
-                    for node, step in steps:  # noqa: B007  # the node is for the error
+                    for node, step in steps:  # noqa: B007  # the error names the node
                         step(row)
                 todo = False
-            except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+            except Exception as error:  # noqa: BLE001  # a user's function may raise anything
                 failure = frame.failure(node, row, error)
                 failure.__cause__ = error
                 frame.drop_row(failure)
@@ -234,22 +216,24 @@ class SampleStage:
     def _bind(
         self, node: Node, kernel: Callable[..., Any], call: OperandBinding, frame: ExecutionFrame
     ) -> Callable[[int], None]:
-        """A function that computes one row of a node, bound to the columns it reads and writes."""
+        """Return a function that computes one row of a node. It is bound to columns once, not in each row."""
         outputs = self._filled[node]
         columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
         inputs, arguments, bits = call.gather(frame)
         varying = [(name, arguments[name]) for name in call.by_row]
         constant = {name: value for name, value in arguments.items() if name not in call.by_row}
+        # One context for all rows, because creating an object per row would slow cheap kernels down.
         context = SampleContext()
         writes = isinstance(columns[0], np.ndarray) if columns else False
 
         def step(row: int) -> None:
             context.bits = None if bits is None else bits[row]
             context.out = columns[0][row, ...] if writes else None
-            given = {**constant, **{name: column[row] for name, column in varying}} if varying else constant
+            values = {**constant, **{name: column[row] for name, column in varying}} if varying else constant
             for name, schema in call.deferred.items():
-                given[name] = schema.broadcast_rows(np, [given[name]], 1, varying=True)[0]
-            result = kernel(context, *[column[row] for column in inputs], **given)
+                values[name] = schema.broadcast_rows(np, [values[name]], 1, varying=True)[0]
+            result = kernel(context, *[column[row] for column in inputs], **values)
+            # The kernel wrote into the column itself.
             if result is context.out and result is not None and len(columns) == 1:
                 return
             for (value, _, _), column, sample in zip(outputs, columns, _outputs(result), strict=True):
@@ -261,7 +245,7 @@ class SampleStage:
 
 
 class _Latest(list[Any]):
-    """A column of which only the current row is kept: an intermediate value of a sample stage."""
+    """Column of an intermediate value of a sample stage. Holds only the current row, which saves memory."""
 
     def __getitem__(self, row: Any) -> Any:
         return super().__getitem__(0)
@@ -271,7 +255,7 @@ class _Latest(list[Any]):
 
 
 def _column(value: Value, register: int, kept: bool, frame: ExecutionFrame) -> Any:
-    """The column that a sample stage fills row by row."""
+    """Create the column that a sample stage fills row by row."""
     if not kept:
         column: Any = _Latest([None])
     elif value.spec.dense:
@@ -283,12 +267,14 @@ def _column(value: Value, register: int, kept: bool, frame: ExecutionFrame) -> A
 
 
 def check_narrowing(frame: ExecutionFrame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:
-    """Check that the integers of a value fit the narrower dtype in which JAX delivers them; rows may fail."""
+    """Drop the rows of an integer column whose values do not fit the narrower dtype that JAX delivers."""
+    # Without jax_enable_x64, JAX converts 64-bit integers to 32 bits and wraps large values silently.
     if column.dtype.kind not in "iu" or dtype.itemsize >= column.dtype.itemsize or not column.size:
         return
     limits = np.iinfo(dtype)
     if column.min() >= limits.min and column.max() <= limits.max:
         return
+    # Checked per row only if some value is too large, which is rare.
     by_row = column.reshape(frame.rows, -1)
     for row in np.flatnonzero(((by_row < limits.min) | (by_row > limits.max)).any(axis=1)).tolist():
         error = SampleError(
@@ -304,18 +290,18 @@ def _outputs(result: Any) -> tuple[Any, ...]:
 
 
 def _sample_kernel(node: Node, call: OperandBinding) -> Callable[..., Any]:
-    """A node's sample kernel, or its batch kernel on batches of one."""
+    """Return the sample kernel of a node, or its batch kernel as a function of one sample."""
     kernel = node.operator
     if isinstance(kernel, SampleKernel):
         return kernel.sample
     if not isinstance(kernel, BatchKernel):
-        raise InternalError(f"{node} has no kernel for the host")
+        raise InternalError(f"{node} cannot run on the host: it has neither a sample kernel nor a batch kernel")
     batch = kernel.batch
 
     def alone(context: SampleContext, *inputs: Any, **arguments: Any) -> Any:
         one = BatchContext(np, 1, None if context.bits is None else context.bits[None])
-        given = {name: np.asarray(value)[None] if name in call.by_row else value for name, value in arguments.items()}
-        result = batch(one, *[np.asarray(sample)[None] for sample in inputs], **given)
+        rows = {name: np.asarray(value)[None] if name in call.by_row else value for name, value in arguments.items()}
+        result = batch(one, *[np.asarray(sample)[None] for sample in inputs], **rows)
         return tuple(column[0] for column in _outputs(result))
 
     return alone

@@ -1,4 +1,4 @@
-"""How the inputs, arguments and random bits of a node are gathered from a frame."""
+"""Operand binding: gathers the inputs, arguments and random bits of a node from a frame."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ from typing import Any
 import numpy as np
 
 from penstock.engine.host.execution_frame import ExecutionFrame
+from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.graph.ir.node import Node, Value
 from penstock.numerics.random_bits import random_bits
 
+# The number of the register that holds the column of a value.
 Registers = Mapping[Value, int]
-"""Per value the register that holds its column."""
 
 
 class OperandBinding:
-    """How a node's inputs, arguments and random bits are gathered from a frame.
+    """Gathers the inputs, arguments and random bits of a node from a frame.
 
     Attributes:
-        varying: the arguments that are values of the graph, each with the register of its column.
-        by_row: the arguments that are gathered with an entry per row: these, and constants of the operator's schema.
-        deferred: those of the schema that are not there yet when the others are gathered, and are given as they are.
+        varying: Arguments that are values of the graph, with the registers of their columns.
+        by_row: Arguments with an entry per row: the varying ones, and constants that the operator's schema names.
+        deferred: Arguments of the schema that are computed in the same stage. They are gathered unchecked and without
+            broadcasting, because their columns are still empty.
 
     Args:
-        node: the node.
-        registers: where columns are.
-        seed: of the pipeline.
-        beside: the nodes that are computed together with it, row by row.
+        node: The node.
+        registers: Register of each value.
+        seed: Seed of the pipeline.
+        beside: Nodes that the same stage computes, row by row.
     """
 
     def __init__(self, node: Node, registers: Registers, seed: int, beside: Sequence[Node] = ()) -> None:
@@ -36,20 +38,21 @@ class OperandBinding:
         self.varying = {name: registers[value] for name, value in node.node_arguments.items()}
         self._node, self._schema = node, node.operator.schema
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
-        made = [name for name, value in node.node_arguments.items() if value.node in beside]
-        self.deferred = {name: self._schema[name] for name in made if name in self._schema}
+        computed = [name for name, value in node.node_arguments.items() if value.node in beside]
+        self.deferred = {name: self._schema[name] for name in computed if name in self._schema}
         self._bits = node.operator.random_bits
         self._key = node.key(seed)
         self._last: tuple[int, dict[str, Any]] = -1, {}
 
     def gather(self, frame: ExecutionFrame) -> tuple[list[Any], dict[str, Any], Any]:
-        """Inputs, arguments and random bits, each with an entry per row, but for arguments that have no schema."""
+        """Return inputs, arguments and random bits, with an entry per row except for constants without a schema."""
         columns = frame.columns
         arguments = dict(self._constant(frame.rows))
         for name, register in self.varying.items():
             arguments[name] = self._varying(name, columns[register], frame)
         bits = None
         if self._bits:
+            # A pure function of key and position, so that chunks and threads do not change the numbers.
             bits = random_bits(np, *self._key, frame.counters, self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
 
@@ -60,23 +63,28 @@ class OperandBinding:
         try:
             return schema.broadcast_rows(np, column, frame.rows, varying=True)
         except ValueError:
-            for row in range(frame.rows):
+
+            def check(row: int, count: int) -> None:
+                del count  # there is one node
                 try:
                     schema.broadcast_rows(np, column[row : row + 1], 1, varying=True)
                 except ValueError as error:
-                    raise frame.failure(self._node, row, ValueError(f"{name}: {error}")) from None
-            shapes = [np.shape(each) for each in column]
+                    raise ValueError(f"{name}: {error}") from None
+
+            raise_first_failing_row(frame, [self._node], check)
+            # Every row is valid alone, so the shapes of two rows must differ.
+            shapes = [np.shape(value) for value in column]
             row = next(row for row, shape in enumerate(shapes) if shape != shapes[0])
-            text = f"{name}: one has shape {shapes[row]} and another {shapes[0]}; those of a batch have one shape"
+            text = f"{name}: the values of a batch must have one shape, but have {shapes[row]} and {shapes[0]}"
             raise frame.failure(self._node, row, ValueError(text)) from None
 
     def _constant(self, rows: int) -> dict[str, Any]:
-        """The constants, which are the same for every frame of as many rows."""
+        """Return the constants, cached for frames of the same number of rows."""
         known, arguments = self._last
         if known != rows:
             schemas = [(name, value, self._schema.get(name)) for name, value in self._constants.items()]
             arguments = {
                 name: s.broadcast_rows(np, value, rows, varying=False) if s else value for name, value, s in schemas
             }
-            self._last = rows, arguments  # by one assignment, since several threads may do so
+            self._last = rows, arguments  # one assignment, because several threads may execute it
         return arguments
