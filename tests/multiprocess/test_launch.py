@@ -150,7 +150,7 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
     ("arguments", "message"),
     [
         (["-n", "0"], "processes is out of range"),
-        (["--port", "99999"], "there is no such port"),
+        (["--port", "99999"], "the port is out of range"),
         (["--port", "{used}"], "the processes cannot meet at port"),
     ],
 )
