@@ -137,7 +137,7 @@ def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, 
 
 def test_what_cannot_be_launched(tmp_path, execute, launched):
     done = execute(launched(1, 1, tmp_path / "none.py"))
-    assert (done.returncode, "there is no file" in done.stderr) == (2, True)
+    assert (done.returncode, "the file does not exist" in done.stderr) == (2, True)
     with pytest.raises(UsageError, match="processes is out of range"):
         launch([sys.executable], processes=0)
     with pytest.raises(UsageError, match="no such program"):

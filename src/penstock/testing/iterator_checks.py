@@ -1,4 +1,4 @@
-"""The contract of an iterator: batches are a pure function of the step, and the state is a few numbers."""
+"""Check of iterators: batches are a pure function of the step, and the state is small."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[list[Arrays]]:
-    """Check that an iterator keeps its contract.
+    """Check the contract of an iterator.
 
-    Its length is the number of its batches in every epoch; two of them give the same; restored from the state at any
-    step, another continues the stream exactly; the state is at most 1 KB of JSON and does not change its form.
+    Its length is the number of batches of each epoch. Restored from the state at any step, another iterator continues
+    with the same batches. The state is at most 1 KB of JSON, always with the same keys.
 
     Args:
-        make: makes the iterator, each time at its beginning.
-        epochs: how many epochs to look at.
+        make: Returns a new iterator, at its first batch.
+        epochs: The number of epochs to check.
 
     Returns:
-        The batches of each epoch, as NumPy arrays, for comparisons between iterators.
+        The batches of each epoch, as NumPy arrays, to compare iterators.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the iterator violates the contract.
 
     Example:
         >>> from penstock import train
@@ -72,7 +72,7 @@ def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any
 
 
 def same_batches(left: Sequence[Arrays], right: Sequence[Arrays]) -> bool:
-    """Whether two lists of batches are bit-identical."""
+    """True if two lists of batches are equal bit-for-bit."""
     return len(left) == len(right) and all(
         one.keys() == other.keys()
         and all(one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name]) for name in one)

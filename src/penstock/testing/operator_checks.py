@@ -1,4 +1,4 @@
-"""The contract of an operator: one check for all of them."""
+"""Check of operators: the same results in all ways to run them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,16 @@ from penstock.testing.source_checks import ListSource
 
 @dataclass(frozen=True)
 class OperatorCase:
-    """A use of an operator.
+    """Use of an operator to check.
 
     Args:
-        build: the part of a definition that uses it: takes a node per input, returns a node or several.
-        inputs: per input, an array with a row per sample, or a list of arrays that may differ in shape.
-        layouts: per input, the layout of a sample; none names no axes.
-        full_scale: the size of the outputs' values, to which rounding errors of floats are compared.
-        ragged: whether it also takes inputs of unknown shape.
-        mixes: whether a sample's output depends on the batch that the sample is in.
-        rounds: whether integers come from rounding what is computed with floats, so that host and device may differ
-            by one.
+        build: A part of a definition: takes a node per input, returns one node or several.
+        inputs: For each input, an array with a row per sample, or a list of arrays that may differ in shape.
+        layouts: For each input, the layout of a sample; no layouts by default.
+        full_scale: The magnitude of the outputs, to which rounding errors of floats are compared.
+        ragged: True if the operator accepts inputs of unknown shape.
+        mixes: True if the output for a sample depends on the other samples of its batch.
+        rounds: True if integer outputs are rounded floats, so that host and device may differ by one.
     """
 
     build: Callable[..., Any]
@@ -50,19 +49,18 @@ class OperatorCase:
 
 
 def check_operator(case: OperatorCase, rows: int = 4) -> None:
-    """Check that an operator keeps its contract in one use of it.
+    """Check the contract of an operator in one use.
 
-    What comes out is what the spec rule promises. The same numbers come out sample by sample, in a batch of one, on
-    one thread and on several, fused with its neighbours and not, for ragged and for dense inputs; on the device
-    integers are the same, or within 1 where the case says that they are rounded, and floats are within 4 units in the
-    last place of full scale.
+    Outputs match their specs. They are the same in batches of any size, with and without threads, fused and not fused,
+    for ragged and dense inputs. On the device, integers are the same, or within 1 if `case.rounds` is set, and floats
+    are within 4 ULPs of full scale.
 
     Args:
-        case: the use.
-        rows: how many samples to compute; the inputs have at least as many, where there are any.
+        case: The use.
+        rows: The number of samples to compute. The inputs have at least as many.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the operator violates the contract.
 
     Example:
         >>> from penstock import fn
@@ -82,21 +80,21 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
 
 
 def host_outputs(case: OperatorCase, rows: int = 4) -> list[list[Array]]:
-    """What a use of an operator gives on the host: per output the samples."""
+    """Return the outputs of a use on the host: for each output, its samples."""
     return _run(case, rows, "host", exec_async=False)
 
 
 def check_docstring(name: str) -> None:
-    """Check that an operator's public function is documented as all are.
+    """Check the docstring and signature of an operator's public function.
 
-    A first line in the imperative; sections Args, Returns and Example; every argument described, those of a typed
-    dictionary in its own docstring or in that of a dictionary it extends; all but inputs are keyword-only.
+    The docstring has the sections Args, Returns and Example, and describes every argument; docstrings of typed
+    dictionaries describe their keys. All arguments but the inputs are keyword-only.
 
     Args:
-        name: the operator's, as `penstock.fn` spells it.
+        name: The name of the operator in `penstock.fn`.
 
     Raises:
-        AssertionError: something of this is missing.
+        AssertionError: a part is missing.
 
     Example:
         >>> check_docstring("resize")
@@ -119,7 +117,8 @@ def check_docstring(name: str) -> None:
 
 
 def _dictionaries(options: type) -> list[type]:
-    """A typed dictionary and those it extends: before Python 3.12, only the source tells these."""
+    """Return a typed dictionary and those it extends."""
+    # Before Python 3.12, `TypedDict` does not keep its bases, so they are read from the source.
     (statement,) = ast.parse(textwrap.dedent(inspect.getsource(options))).body
     assert isinstance(statement, ast.ClassDef)
     names = [base.id for base in statement.bases if isinstance(base, ast.Name)]
@@ -137,13 +136,14 @@ def _run(
     exec_async: bool = True,
     unfused: bool = False,
 ) -> list[list[Array]]:
-    """Per output the samples; each is checked against its spec. What is an output, too, is not fused."""
+    """Return the samples of each output, checked against their specs."""
     pipeline = Pipeline(batch_size or rows, 3, seed=1234, placement=placement, exec_async=exec_async)
     with pipeline:
         nodes = _inputs(case, ragged) if case.inputs else []
-        made = case.build(*nodes)
-        outputs = made if isinstance(made, tuple | list) else (made,)
+        result = case.build(*nodes)
+        outputs = result if isinstance(result, tuple | list) else (result,)
         pipeline.set_outputs(*outputs)
+        # A value that is an output is not fused.
         if unfused:
             others = (DataNode(value) for node in pipeline.graph.nodes for value in node.values)
             pipeline.set_outputs(*outputs, *others)
@@ -171,8 +171,8 @@ def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
 
 
 def _check_on_device(pipeline: Pipeline) -> None:
-    """Check that what can run on the device was placed there, so that the comparison means something."""
-    plan = pipeline._start().planned.plan  # noqa: SLF001  # no user needs the plan
+    """Check that all nodes that can run on the device were placed there."""
+    plan = pipeline._start().planned.plan  # noqa: SLF001  # the plan is not public
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
         movable = isinstance(node.operator, BatchKernel | FusibleOperator)

@@ -29,7 +29,6 @@ def exchange(devices: Sequence[Any], message: Any) -> list[Any]:
     firsts = {device.process_index: device for device in reversed(devices)}
     if len(firsts) <= 1:
         return [message]
-    # The program must not depend on the axis types that the user has chosen for meshes.
     mesh = Mesh(np.array([firsts[number] for number in sorted(firsts)]), ("process",), axis_types=(AxisType.Auto,))
     text = np.frombuffer(json.dumps(message).encode(), np.uint8)
     # The lengths come first, because all processes of a collective must pass arrays of one shape.
