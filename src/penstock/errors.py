@@ -35,6 +35,7 @@ class PenstockError(Exception):
     ) -> None:
         self.where = where
         lines = [what]
+        # The text of a value may have megabytes, such as that of a long list.
         lines += [f"  given:    {_cut(_text(given), 1000)}"] if given is not None else []
         lines += [f"  expected: {expected}"] if expected is not None else []
         lines += [f"  fix:      {fix}"] if fix is not None else []

@@ -34,6 +34,7 @@ def run(parsed: argparse.Namespace) -> int:
     if not parsed.script.is_file():
         print(f"penstock launch: the file does not exist: {str(parsed.script)!r}", file=sys.stderr)
         return 2
+    # The same interpreter, so that the processes import the same packages.
     command = [sys.executable, str(parsed.script), *parsed.arguments]
     try:
         return launch(command, parsed.processes, parsed.devices, port=parsed.port)

@@ -65,10 +65,12 @@ def run(parsed: argparse.Namespace) -> int:
         print(f"penstock pack: {message}", file=sys.stderr)
         if not isinstance(error, UsageError | DefinitionError):
             print("complete shards are kept; run the same command again to continue", file=sys.stderr)
+        # 2 for wrong usage, as `argparse` exits.
         return 2 if isinstance(error, UsageError | DefinitionError) else 1
     except KeyboardInterrupt:
         progress.close()
         print("penstock pack: interrupted; run the same command again to continue", file=sys.stderr)
+        # 128 + SIGINT, as shells report it.
         return 130
     progress.close()
     omitted = f", {skipped} left out" if skipped else ""
@@ -94,6 +96,7 @@ def _job(parsed: argparse.Namespace) -> PackJob:
         )
     if reader.num_shards > 1:
         raise DefinitionError("all shards are packed at once", given=f"num_shards={reader.num_shards}")
+    # Seeds of sample orders are unsigned.
     order = replace(reader, shuffle=not parsed.in_order).order(parsed.seed % (1 << 64))
     return PackJob(
         reader.source,
@@ -138,7 +141,9 @@ def _definition(source: str) -> Callable[[], Any]:
     if program:
         if not Path(program).is_file():
             raise UsageError(f"the file does not exist: {program!r}")
+        # As `python program.py` does, so that the program can import its neighbors.
         sys.path.insert(0, str(Path(program).resolve().parent))
+        # Not "__main__", so that the main block of the program does not run.
         definition: Any = runpy.run_path(program, run_name="penstock_pack").get(name)
         # `@pipeline_def` and `@data_iterator` keep the function that they decorate.
         definition = getattr(definition, "definition", definition)
@@ -177,6 +182,7 @@ class _Lines:
     def advance(self, samples: int) -> None:
         """Add completed samples; print a line at each tenth of the phase."""
         with self._lock:
+            # The threads of the job call this.
             before, self._done = self._done, self._done + samples
             if self._done * 10 // max(self._total, 1) > before * 10 // max(self._total, 1):
                 self.note(f"{self._what}: {self._done} of {self._total} samples")

@@ -30,9 +30,11 @@ def run(parsed: argparse.Namespace) -> int:
         print(f"penstock plan: there is no file {str(parsed.script)!r}", file=sys.stderr)
         return 2
     plans: list[str] = []
+    # The program gets its own arguments and import path, as with `python program.py`.
     argv, path = sys.argv, sys.path[:]
     sys.argv = [str(parsed.script), *parsed.arguments]
     sys.path.insert(0, str(parsed.script.resolve().parent))
+    # As "__main__", so that the main block runs and makes its iterators.
     try:
         with dry_run(plans.append, parsed.placement):
             runpy.run_path(str(parsed.script), run_name="__main__")

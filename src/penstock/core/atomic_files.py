@@ -42,6 +42,7 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     Raises:
         OSError: it cannot be written.
     """
+    # In the same folder, because a rename is atomic only within a file system.
     descriptor, unfinished = tempfile.mkstemp(UNFINISHED, path.name, path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  # a descriptor

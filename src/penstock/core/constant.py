@@ -172,7 +172,9 @@ class Constant:
         return str(self.value) if self.is_number else f"Constant({short_repr(self.value)})"
 
 
+# Dtypes of bare Python numbers, as in DALI.
 _PLAIN: dict[type, DALIDataType] = {bool: DALIDataType.BOOL, int: DALIDataType.INT32, float: DALIDataType.FLOAT}
+# Arguments of DALI's operators that do not change a constant.
 _HINTS = ("name", "preserve", "bytes_per_sample_hint")
 
 

@@ -97,6 +97,8 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         if dtype is None or isinstance(dtype, _VALUES):
             raise TypeError  # NumPy would return float64 for None, and the dtype of a value
         result = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
+        # Records, subarrays, objects, strings, times, and types without bytes cannot be elements of a pipeline's
+        # values.
         if result.names is not None or result.subdtype is not None or result.kind in "OSUMm" or not result.itemsize:
             raise TypeError
     except Exception:  # noqa: BLE001  # NumPy reads attributes of the object, which may raise anything
@@ -132,6 +134,7 @@ def to_dali_type(framework_type: Any) -> DALIDataType:
     """
     try:
         name = framework_type.__qualname__ if isinstance(framework_type, type) else str(framework_type)
+        # `str(torch.float32)` is "torch.float32"; PyTorch itself need not be installed.
         name = name.removeprefix("torch.")
         dtype = as_dtype({"float": "float32", "boolean": "bool"}.get(name, name))
         return next(kind for kind in _NUMERIC if kind.numpy == dtype)

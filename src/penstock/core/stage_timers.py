@@ -33,7 +33,8 @@ class StageTimers:
         self._stages: dict[str, list[float]] = {}
 
     def add(self, stage: str, *, seconds: float, samples: int = 0) -> None:
-        """Record one more call of `stage`."""
+        """Record a call of `stage`."""
+        # Three updates of a list are not atomic under the GIL.
         with self._lock:
             totals = self._stages.get(stage)
             if totals is None:

@@ -103,6 +103,7 @@ def absence_error(owner: str, name: str) -> AttributeError:
         name: The attribute.
     """
     full = f"{owner}.{name}".lstrip(".")
+    # Python and its tools look up many private names, such as `__path__`, and expect a plain AttributeError.
     if (fix := explain_absence(full)) is None or name.startswith("_"):
         return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
     return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_call_site())

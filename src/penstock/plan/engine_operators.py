@@ -74,6 +74,7 @@ class ValidMask(RowOperator):
 
 def engine_node(operator: Operator, kind: str) -> Node:
     """Return a node for an operator of the engine, whose specs follow from its fields."""
+    # Without an id and a call: the node is not in the user's graph, and does not change its fingerprint.
     specs = infer_specs(operator, (), {})
     return Node(operator, kind, (), {}, specs, -1, 0, None, "", None, CallSite("penstock", 0, "planner"))
 

@@ -30,6 +30,7 @@ def explain(
     lines = [f"{title}, placement {target.placement}"]
     hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
     chained = [*(stage.nodes for stage in plan.stages if stage.way is StageKind.CHAIN), *plan.fusion_groups]
+    # A node of a fused group is computed in the next one, and only the last has a result.
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
     paired = pair_readers(plan.graph.readers, readers)
@@ -44,6 +45,7 @@ def explain(
         if isinstance(node.operator, Reader):
             why = _reading(node, readers, local) + _pairing(node, paired, readers)
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
+    # The last column, the reasons, is not padded.
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
     if plan.device:
@@ -63,6 +65,7 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"
     if node.id in local:
+        # Shards may share a source, whose samples count once.
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
         return (
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"

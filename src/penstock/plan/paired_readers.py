@@ -20,6 +20,7 @@ def pair_readers(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]])
         readers: As in `penstock.plan.shard_merge.MergedProgram`.
     """
     pairs: dict[Node, Node] = {}
+    # A list, because parameters of readers need not be hashable.
     orders: list[tuple[Any, Node]] = []
     for node in nodes:
         order = _order(node, readers[node.id])
@@ -30,6 +31,7 @@ def pair_readers(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]])
 
 
 def _order(node: Node, readers: Sequence[Reader]) -> Any:
+    # The source itself does not count: images and masks are in different files.
     sources = [(len(reader.source), reader.source.selection) for reader in readers]
     options = [{**parameters(reader), "source": source} for reader, source in zip(readers, sources, strict=True)]
     return options, node.seed if readers[0].shuffle else None

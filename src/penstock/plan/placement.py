@@ -122,6 +122,7 @@ def _decide(
             _device_only(group[0], str(error))
         return dict.fromkeys(group, Placement(Side.HOST, str(error)))
     source, result = group[0].inputs[0], group[-1].values[0]
+    # The user has decided, so the bytes do not matter.
     if target.placement != "auto" or any(node.device_only or node.device == "gpu" for node in group):
         return {node: chosen[node] for node in group}
     others = [user for user in graph.consumers[source] if user not in group and source.spec.dense]
@@ -166,6 +167,7 @@ def _cannot(node: Node, target: TargetMachine, graph: Graph, chosen: Mapping[Nod
         # The user wrote it for JAX, which narrows 64-bit inputs in any program.
         return None
     if isinstance(node.operator, FusibleOperator):
+        # Decoders start a group, and no decoder runs in a device program.
         if node.operator.starts_group:
             return "decodes"
         if needs_host_description(node) and any(value.node.device_only for value in node.node_arguments.values()):
@@ -224,6 +226,7 @@ def _needs_64_bits(spec: Spec) -> bool:
 def _auto(node: Node, target: TargetMachine) -> Placement:
     if target.platform == "cpu":
         return Placement(Side.HOST, "on the CPU backend XLA would share these cores")
+    # `.cpu()` is a hint. Without it, an accelerator takes all work that it can.
     if node.device == "cpu":
         return Placement(Side.HOST, "asked for: .cpu()")
     if not node.operands and 0 < node.operator.random_bits <= _FEW_BITS:

@@ -84,6 +84,7 @@ def make_plan(
     placements = choose_placement(graph, target)
     host = [node for node in graph.nodes if placements[node].place is Side.HOST]
     device = tuple(node for node in graph.nodes if placements[node].place is Side.DEVICE)
+    # A dictionary as an ordered set: the inputs of the device program follow this order.
     needed = dict.fromkeys(value for value in graph.outputs if value.node in host)
     groups = tuple(fusion_groups(graph, device, set(graph.outputs), device=True))
     described_by = {nodes[-1]: host_description_node(nodes) for nodes in groups if needs_host_description(nodes[-1])}
@@ -158,6 +159,7 @@ def verify_plan(plan: Plan) -> None:
         for value in node.sources:
             if plan.on_device(value) and plan.placements[node].place is not Side.DEVICE:
                 raise InternalError(f"{node} on the host needs {value} from the device")
+    # XLA programs have fixed shapes. The canvas of a description has one, too.
     for node in plan.device:
         for value in (*node.operands, *node.values):
             if not value.spec.dense and not needs_host_description(node):

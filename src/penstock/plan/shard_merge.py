@@ -90,6 +90,7 @@ def merge_shards(
     local: set[int] = set()
 
     def join(node: Node) -> Node:
+        # Streams have no order, so they are shared if all blocks have the same source.
         if isinstance(node.operator, StreamInput):
             feeds = [_twin(first, graph, node).operator for graph in graphs]
             per_block = [feed.stream for feed in feeds if isinstance(feed, StreamInput)]
@@ -117,8 +118,10 @@ def merge_shards(
 def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> Reader | None:
     """Return the reader that replaces the readers of all blocks; None if they stay separate."""
     one = readers[0]
+    # Readers without `shard_id` are the same in every block: each block reads its slice of the whole order.
     if all(reader.same_order(one) and reader.shard_id == one.shard_id for reader in readers) and len(readers) > 1:
         return one
+    # Contiguous shards are static parts of the data, not slices of one order.
     slices = [(reader.shard_id, reader.num_shards) for reader in readers] == [(k, num_shards) for k in shards]
     if slices and num_shards > 1 and not one.contiguous and all(reader.same_order(one) for reader in readers):
         return replace(one, shard_id=0, num_shards=1)
@@ -136,6 +139,7 @@ def _join_facts(reader: Reader, facts: Sequence[ReaderFacts]) -> Reader | None:
 
 
 def _twin(first: Graph, other: Graph, node: Node) -> Node:
+    # By position: `_check_same` has compared the nodes one by one.
     return other.nodes[[n.id for n in first.nodes].index(node.id)]
 
 
@@ -161,6 +165,7 @@ def _shape_of(node: Node, graph: Graph) -> Any:
 
 
 def _same_work(mine: Node, theirs: Node) -> bool:
+    # Readers and streams may differ in any way: those that cannot be merged stay separate.
     for kind in (Reader, StreamInput):
         if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):
             return isinstance(mine.operator, kind) and isinstance(theirs.operator, kind)

@@ -122,10 +122,12 @@ def fusion_groups(
             or cast(FusibleOperator, value.node.operator).fusion_group is not operator.fusion_group
         ):
             continue
+        # Nodes with different guards compute different rows.
         if node.guard != value.node.guard or (
             device and needs_host_description(node) != needs_host_description(value.node)
         ):
             continue
+        # Used once, and by this node only: the value need not exist outside of the group.
         if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
             ending[node] = [*before, node]
@@ -160,6 +162,7 @@ def _way(node: Node) -> StageKind:
         return StageKind.WHOLE_BATCH
     if isinstance(operator, BranchSelect):
         return StageKind.SELECT
+    # A batch kernel works on one array, unless it accepts lists.
     if isinstance(operator, BatchKernel) and (operator.accepts_ragged or all(spec.dense for spec in specs)):
         return StageKind.BATCH
     return StageKind.CHAIN if isinstance(operator, FusibleOperator) else StageKind.SAMPLE

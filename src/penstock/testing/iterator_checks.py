@@ -41,6 +41,7 @@ def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[li
     stream: list[list[Arrays]] = []
     for _ in range(epochs):
         batches: list[Arrays] = []
+        # Begins the next epoch, as a `for` loop does.
         iter(iterator)
         while True:
             states.append(iterator.get_state())
@@ -62,8 +63,10 @@ def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any
     number = 0
     for epoch, batches in enumerate(stream):
         for done in range(len(batches) + 1):
+            # A saved state has been JSON: tuples became lists, and integer keys became strings.
             other.set_state(json.loads(json.dumps(states[number])))
             assert other.get_state() == states[number], "a restored iterator has the state that it was given"
+            # Three batches show a wrong position, order or random stream. All of them would take quadratic time.
             rest = [{name: np.asarray(array) for name, array in batch.items()} for batch in islice(other, 3)]
             expected = batches[done : done + 3] if done < len(batches) else [*stream, []][epoch + 1][:3]
             if done < len(batches) or epoch + 1 < len(stream):

@@ -72,6 +72,7 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
     if not case.mixes:
         _check_same(reference, _one_by_one(case, rows), "in batches of one")
     _check_same(reference, _run(case, rows, "host", unfused=True), "when nothing is fused")
+    # Ragged inputs cannot be on the device.
     if not all(isinstance(column, np.ndarray) for column in case.inputs):
         return
     if case.inputs and case.ragged:
@@ -175,6 +176,7 @@ def _check_on_device(pipeline: Pipeline) -> None:
     plan = pipeline._start().planned.plan  # noqa: SLF001  # the plan is not public
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
+        # A node that feeds the host stays there, since values do not cross back.
         movable = isinstance(node.operator, BatchKernel | FusibleOperator)
         if movable and not isinstance(node.operator, Reader | HostBatchKernel) and dense:
             feeds_host = placement.why.startswith(("feeds", "describes"))
@@ -198,12 +200,15 @@ def _check_close(reference: list[list[Array]], other: list[list[Array]], case: O
             assert a.shape == b.shape
             assert a.dtype == b.dtype
             if a.dtype.kind in "fV":
+                # XLA contracts products and sums into one instruction with one rounding, so results differ by a few
+                # ULPs.
                 scale = max(
                     case.full_scale, float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a)))
                 )
                 limit = float(4 * np.finfo(np.float32 if a.dtype.itemsize > 2 else a.dtype).eps) * scale
             else:
                 limit = 1.0 if case.rounds and a.dtype.kind != "b" else 0.0
+            # float64 cannot represent 64-bit integers, and differences of unsigned integers would wrap.
             wide: Any = np.float64 if a.dtype.itemsize < 8 else a.dtype
             np.testing.assert_allclose(
                 b.astype(wide), a.astype(wide), rtol=0, atol=limit, err_msg=f"output {number}, row {row}: on the device"

@@ -55,6 +55,7 @@ class ListSource(Source):
 
 def _read_only(sample: Any) -> Array:
     array = np.array(sample)
+    # A test must not change the samples by way of a batch.
     array.flags.writeable = False
     return array
 
@@ -73,6 +74,7 @@ def check_source(source: Source) -> None:
     """
     count = len(source)
     assert count >= 1, "a source has samples"
+    # Enough samples to show a wrong order; the source may have millions.
     everything = np.arange(min(count, 16), dtype=np.int64)
     none: list[Array | None] = [None] * len(source.specs)
     columns = source.read(everything, none)
@@ -91,6 +93,7 @@ def check_source(source: Source) -> None:
     if source.in_memory:
         assert len(source.in_memory) == len(source.specs), "all of its values are in memory, or none"
         assert _same(columns, [array[everything] for array in source.in_memory]), "what is in memory is what is read"
+    # Worker threads share a source.
     with ThreadPoolExecutor(4) as pool:
         assert all(_same(columns, result) for result in pool.map(lambda _: source.read(everything, none), range(16)))
     assert source.fingerprint() == source.fingerprint()
@@ -116,6 +119,7 @@ def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
     """
     everything = np.arange(min(len(source), 16), dtype=np.int64)
     none: list[Array | None] = [None] * len(source.specs)
+    # In the order of the indices, in another order, and repeated, as FILL repeats samples.
     for rows in (everything, everything[::-1].copy(), np.repeat(everything, 2)):
         columns, errors = source.read_tolerant(rows, none)
         assert [row for row, index in enumerate(rows.tolist()) if index in bad] == sorted(errors)
