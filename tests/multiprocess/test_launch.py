@@ -140,7 +140,7 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
     assert (done.returncode, "the file does not exist" in done.stderr) == (2, True)
     with pytest.raises(UsageError, match="processes is out of range"):
         launch([sys.executable], processes=0)
-    with pytest.raises(UsageError, match="no such program"):
+    with pytest.raises(UsageError, match="the program does not exist"):
         launch([tmp_path / "none"], processes=1)
     with pytest.raises(UsageError, match="fewer GPUs than processes"):
         launch([sys.executable], processes=2, environment={"CUDA_VISIBLE_DEVICES": "0"})
@@ -223,7 +223,7 @@ def test_what_started_a_process_is_detected():
     ours = {"JAX_COORDINATOR_ADDRESS": "a:1", "PENSTOCK_NUM_PROCESSES": "4", "PENSTOCK_PROCESS_ID": "3"}
     job = detect_job({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
     assert (job.started_by, job.coordinator, job.num_processes, job.process_id) == ("penstock launch", "a:1", 4, 3)
-    with pytest.raises(UsageError, match="a part of a job"):
+    with pytest.raises(UsageError, match="describes a job incompletely"):
         detect_job({"PENSTOCK_PROCESS_ID": "3"})
 
 
