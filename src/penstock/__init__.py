@@ -1,9 +1,34 @@
-"""Penstock: image pipelines that feed JAX.
+"""Data pipelines that feed JAX, in the vocabulary of NVIDIA DALI.
 
-Declare a pipeline once, in the vocabulary of NVIDIA DALI; iterate over batches that are already global `jax.Array`s,
-laid out on your mesh. The batches are the same whatever the number of threads, devices or processes.
+Declare a pipeline once, and iterate over batches that are global `jax.Array`s on your devices:
 
-Names are loaded when they are first used: `import penstock.sources` in a worker process does not import JAX.
+>>> import numpy as np
+>>> from penstock import data_iterator, fn
+>>> @data_iterator(output_map=["images", "labels"], reader_name="train")
+... def training_data(images, labels):
+...     images, labels = fn.readers.arrays((images, labels), name="train", random_shuffle=True)
+...     return fn.crop_mirror_normalize(images, std=255.0, mirror=fn.random.coin_flip()), labels
+>>> pixels, classes = np.zeros((6, 8, 8, 3), np.uint8), np.arange(6, dtype=np.int32)
+>>> for batch in training_data(images=pixels, labels=classes, batch_size=3, seed=1):
+...     print(batch["images"].shape, batch["labels"].shape)
+(3, 3, 8, 8) (3,)
+(3, 3, 8, 8) (3,)
+
+The names that you need:
+
+* `data_iterator`: turn a function into a factory of iterators over its batches.
+* `peekable_data_iterator`: the same, with `peek`, as `clu` has it.
+* `DataIterator`: the iterator, with `get_state`, `set_state`, `stats` and `explain`.
+* `LastBatchPolicy`: what to do with the last batch of an epoch if the data do not fill it.
+* `fn`: the operators: readers, decoders, augmentations, random numbers.
+* `types`: data types, image types, interpolation.
+* `math`: mathematical functions of values.
+* `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
+* `Pipeline`: a pipeline that you run batch by batch, as in DALI.
+* `train`: training loop, checkpoints, evaluation.
+
+Batches do not depend on the number of threads, devices or processes. Names load when you first use them:
+`import penstock.sources` in a worker process does not import JAX.
 """
 
 from __future__ import annotations
@@ -41,6 +66,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+# Module of each public name. JAX takes most of a second to import, so no module loads before its name is used.
 _HOMES = {
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",
@@ -70,6 +96,7 @@ _MODULES = (
 )
 
 
+# Last in the list, so that it only sees modules that do not exist.
 sys.meta_path.append(DaliImportHook)
 
 

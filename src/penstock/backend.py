@@ -1,4 +1,4 @@
-"""DALI's `nvidia.dali.backend`, of which programs use the classes of batches and samples."""
+"""DALI's `nvidia.dali.backend`: the classes of batches and samples that programs use."""
 
 from penstock.core.unsupported import module_getattr
 from penstock.pipeline.tensor import TensorCPU as TensorCPU
@@ -8,7 +8,7 @@ from penstock.pipeline.tensor_list import TensorListGPU as TensorListGPU
 
 
 def ReleaseUnusedMemory(*_amount: float, **_named: float) -> None:  # noqa: N802  # DALI's name
-    """Nothing, as every name for it: JAX and NumPy own the memory, there is nothing to tune."""
+    """Do nothing: JAX and NumPy own the memory. The aliases below do the same."""
 
 
 PreallocateDeviceMemory = PreallocatePinnedMemory = ReleaseUnusedMemory

@@ -1,4 +1,4 @@
-"""DALI's `nvidia.dali.backend_impl`, from which programs take the classes of batches and samples, and types."""
+"""DALI's `nvidia.dali.backend_impl`: the classes of batches and samples, and types."""
 
 import sys
 
@@ -10,6 +10,7 @@ from penstock.pipeline.tensor import TensorGPU as TensorGPU
 from penstock.pipeline.tensor_list import TensorListCPU as TensorListCPU
 from penstock.pipeline.tensor_list import TensorListGPU as TensorListGPU
 
-sys.modules[f"{__name__}.tfrecord"], sys.modules[f"{__name__}.types"] = tfrecord, types  # modules of it in DALI
+# In DALI these are modules of `backend_impl`, so `import penstock.backend_impl.types` must work.
+sys.modules[f"{__name__}.tfrecord"], sys.modules[f"{__name__}.types"] = tfrecord, types
 
 __getattr__ = module_getattr("penstock.backend")

@@ -1,8 +1,8 @@
-"""Every exception that penstock raises, and how its message is built.
+"""Exceptions of penstock, and the form of their messages.
 
-One base class, `PenstockError`; each kind also derives from the built-in class that a caller would expect, and that
-DALI raises for the same mistake. A message states what is wrong, what was given, what was expected, how to fix it,
-and the line of the user's definition.
+All derive from `PenstockError`, and also from the built-in class that a caller would expect and that DALI raises for
+the same mistake. A message states what is wrong, what was given, what was expected, how to fix it, and the line of the
+user's definition.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, cast
 
 
 class PenstockError(Exception):
-    """Something penstock refuses or cannot do.
+    """Base class of all exceptions of penstock.
 
     Args:
-        what: one sentence that states the problem.
-        given: what was given.
-        expected: what would have been right.
-        fix: what to write instead.
-        where: the line of the user's definition. What is raised without it gets it where the line is known.
+        what: A sentence that states the problem.
+        given: The wrong value. Its text is cut to 1,000 characters.
+        expected: The values that would be right.
+        fix: The code to write instead.
+        where: The line of the user's definition. `with_call_site` adds it to errors that lack it.
     """
 
     def __init__(
@@ -35,6 +35,7 @@ class PenstockError(Exception):
     ) -> None:
         self.where = where
         lines = [what]
+        # The text of a value may have megabytes, such as that of a long list.
         lines += [f"  given:    {_cut(_text(given), 1000)}"] if given is not None else []
         lines += [f"  expected: {expected}"] if expected is not None else []
         lines += [f"  fix:      {fix}"] if fix is not None else []
@@ -46,53 +47,53 @@ class PenstockError(Exception):
 
 
 class DefinitionError(PenstockError, ValueError):
-    """A pipeline definition that cannot be right, found while it is traced: dtype, layout, axis, shape."""
+    """Error in a pipeline definition, found while tracing it: a dtype, layout, axis or shape."""
 
 
 class ArgumentTypeError(PenstockError, TypeError):
-    """An argument of a kind that the function does not take, or one that it does not have."""
+    """Argument of a wrong type, or an unknown argument."""
 
 
 class UsageError(PenstockError, ValueError, AssertionError):
-    """An iterator or pipeline given arguments that do not go together.
+    """Arguments of an iterator or pipeline that exclude each other.
 
     DALI raises ValueError for some of these mistakes and AssertionError for others; programs may catch either.
     """
 
 
 class UnknownNameError(PenstockError, AttributeError, ValueError):
-    """A name that nothing has: an operator, an option."""
+    """Unknown name of an operator or option."""
 
 
 class UnknownReaderError(PenstockError, LookupError, RuntimeError):
-    """A reader name that no reader of the pipeline has."""
+    """Unknown name of a reader."""
 
 
 class ContextError(PenstockError, RuntimeError):
-    """A call in the wrong place: an operator outside a definition, a run of what was closed."""
+    """Call in the wrong place: an operator outside a definition, a run of a closed pipeline."""
 
 
 class SourceError(PenstockError, RuntimeError):
-    """A data set that cannot be opened, or is not what its reader reads."""
+    """Data set that cannot be opened, or has another format than its reader expects."""
 
 
 class SourceNotReadyError(SourceError):
-    """A source in Python that fails, or ends, when it is asked what it gives. It may be ready for the first batch."""
+    """Python source that fails or ends while its specs are inferred. It may be ready for the first batch."""
 
 
 class SourceNotFoundError(SourceError, FileNotFoundError):
-    """A path that does not exist."""
+    """Path that does not exist."""
 
 
 class SampleError(PenstockError, RuntimeError):
-    """One bad sample: it cannot be read, decoded, or brought to the shape that is needed.
+    """Bad sample: it cannot be read, decoded, or brought to the required shape.
 
     Args:
-        what: one sentence that states the problem.
-        index: the number of the sample in its data set, where it is known.
-        source: what the data set calls the sample: its path, or its database and key.
-        path: the file that holds it, where it is one.
-        **more: as `PenstockError` takes it.
+        what: A sentence that states the problem.
+        index: The index of the sample in its data set; None if unknown.
+        source: The path of the sample, or its database and key; None if unknown.
+        path: The file that holds the sample; None if there is none.
+        **more: Arguments of `PenstockError`.
     """
 
     def __init__(
@@ -103,40 +104,40 @@ class SampleError(PenstockError, RuntimeError):
 
     @staticmethod
     def of(index: int, source: str, what: str, path: str | None) -> SampleError:
-        """The error for a sample of a data set, whose message names the sample by its number and `source`."""
+        """Return the error for a sample; the message names it by its index and `source`."""
         return SampleError(f"sample {index} ({source}) {what}", index=index, source=source, path=path)
 
 
 class ResourceError(PenstockError, OSError):
-    """Something is missing or too small: open files, memory, disk space, a module, the limit on a sample's bytes.
+    """Missing or exhausted resource: open files, memory, disk space, a module, the limit on a sample's bytes.
 
-    No sample is to blame, so none is skipped or replaced for it.
+    No sample is skipped or replaced because of it, since good samples would fail, too.
     """
 
 
 class StateError(PenstockError, ValueError):
-    """A saved state that belongs to another definition or data set."""
+    """Saved state of another definition or data set."""
 
 
 class CheckpointError(PenstockError, OSError):
-    """A checkpoint that cannot be written: no right, no room, no folder."""
+    """Checkpoint that cannot be written: no permission, no disk space, no folder."""
 
 
 class NotFiniteError(PenstockError, FloatingPointError):
-    """A metric that is not a number, or infinite."""
+    """Metric that is NaN or infinite."""
 
 
 class JobError(PenstockError, RuntimeError):
-    """Another process of the job has failed, or has ended while this one needs it."""
+    """Failure of another process of the job, or its end while this process needs it."""
 
 
 class MissingExtraError(PenstockError, ImportError):
-    """An optional dependency that is not installed.
+    """Optional dependency that is not installed.
 
     Args:
-        package: the module that could not be imported.
-        extra: the extra of penstock that brings it.
-        needed_for: what wanted it.
+        package: The module that could not be imported.
+        extra: The extra of penstock that installs it.
+        needed_for: The feature that needs it.
     """
 
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
@@ -144,11 +145,11 @@ class MissingExtraError(PenstockError, ImportError):
 
 
 class MissingModuleError(PenstockError, ModuleNotFoundError):
-    """A module that DALI has and penstock has not."""
+    """Module of DALI that penstock does not have."""
 
 
 class InternalError(PenstockError, RuntimeError):
-    """A fault of penstock or of a third party's operator, not of the user's program."""
+    """Bug in penstock or in a third party's operator, not in the user's program."""
 
     def __init__(
         self, what: str, *, given: object = None, expected: object = None, where: object | None = None
@@ -159,10 +160,11 @@ class InternalError(PenstockError, RuntimeError):
         self.what, self.given, self.expected = what, given, expected
 
     def in_context(self, outer: str, where: object) -> InternalError:
-        """The same fault, said of what it happened in."""
+        """Return the same error with a message that names its context first."""
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
 
 
+# Fix by the number of a system error. No sample is to blame for these: good samples would fail in the same way.
 _RESOURCES = {
     errno.EMFILE: "fewer threads, processes or open files; `ulimit -n` shows how many files may be open",
     errno.ENFILE: "fewer processes or open files on this machine",
@@ -170,80 +172,81 @@ _RESOURCES = {
     errno.ENOSPC: "make room on the disk",
     errno.EDQUOT: "make room on the disk, or ask for a larger quota",
 }
-"""Numbers of system errors that no sample is to blame for, and what helps."""
 
 
 def resource_error(error: BaseException) -> ResourceError | None:
-    """Return the error to raise where the environment, not a sample, is the cause of an error; else None.
+    """Return the error to raise if the environment, not a sample, caused an error; otherwise None.
 
-    Environment is what fails for good samples, too: memory, open files, disk space, a module that cannot be imported,
-    a loop that Numba cannot compile.
+    The environment fails for good samples, too: memory, open files, disk space, a module that cannot be imported, a
+    loop that Numba cannot compile.
     """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, ResourceError):
             return ResourceError(str(cause.args[0]), where=cause.where)
-        if (lack := _lack(cause)) is not None:
-            said, fix = lack
-            return ResourceError(f"no sample can be read or computed now: {said}", fix=fix)
+        if (shortage := _shortage(cause)) is not None:
+            reason, fix = shortage
+            return ResourceError(f"no sample can be read or computed now: {reason}", fix=fix)
         cause = cause.__cause__
     return None
 
 
-def _lack(error: BaseException) -> tuple[str, str | None] | None:
-    """What the environment lacks, if an error says so, and what helps."""
+def _shortage(error: BaseException) -> tuple[str, str | None] | None:
+    """Return the reason and the fix if the environment caused an error; otherwise None."""
     if isinstance(error, OSError) and error.errno in _RESOURCES:
         return str(error.strerror), _RESOURCES[error.errno]
     if isinstance(error, MemoryError):
         return f"out of memory{f': {error}' if str(error) else ''}", _RESOURCES[errno.ENOMEM]
     if isinstance(error, PenstockError) and isinstance(error, ImportError):
-        return str(error.args[0]), None  # it names the extra to install
+        return str(error.args[0]), None  # the message names the extra to install
     if isinstance(error, ImportError):
         return f"{type(error).__name__}: {error}", "install the module, or import it where the program begins"
-    if type(error).__module__ == "numba.core.errors":  # by name, since importing Numba takes long
+    # By name: importing Numba takes about as long as a first batch.
+    if type(error).__module__ == "numba.core.errors":
         return f"Numba cannot compile a loop: {error}", None
     return None
 
 
 def error_text(error: Exception) -> str:
-    """What the system said, where it is the system's error and says something; else the error's own text."""
+    """Return the message of the operating system if an error has one; otherwise the error's text."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
-def short_repr(given: object) -> str:
-    """An argument for messages: the beginning of what `repr` says of it.
+def short_repr(value: object) -> str:
+    """Return the `repr` of a value for a message, cut to 80 characters.
 
     >>> short_repr([1, "a"])
     "[1, 'a']"
     """
-    return _cut(_text(given, _beginning), 80)
+    return _cut(_text(value, _beginning), 80)
 
 
-def _beginning(given: object) -> str:
-    """What `repr` says, or more than the beginning of that, where it would take long."""
-    if isinstance(given, list | tuple) and len(cast(list[Any], given)) > 80:
-        return repr(cast(list[Any], given)[:80])
-    return repr(cast(object, given))
+def _beginning(value: object) -> str:
+    # The `repr` of a list of millions of paths would take seconds, and only 80 characters of it are shown.
+    if isinstance(value, list | tuple) and len(cast(list[Any], value)) > 80:
+        return repr(cast(list[Any], value)[:80])
+    return repr(cast(object, value))
 
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
 
 
-def _text(given: object, form: Callable[[object], str] = str) -> str:
+def _text(value: object, form: Callable[[object], str] = str) -> str:
     try:
-        return form(given)
+        return form(value)
     except Exception:  # noqa: BLE001  # a user's object may raise anything
-        return f"something of type {type(given).__name__}"
+        return f"an object of type {type(value).__name__}"
 
 
-def dali_object_hint(given: object) -> str | None:
-    """What to do about an object of DALI's that was given where one of penstock's is needed; None for other objects."""
-    return "it is DALI's: import it from penstock" if type(given).__module__.startswith("nvidia.dali") else None
+def dali_object_hint(value: object) -> str | None:
+    """Return the fix for an object of DALI's package; None for other objects."""
+    # Porting a program, one easily leaves `from nvidia.dali import types`: its enums have the same names as ours.
+    return "it is DALI's: import it from penstock" if type(value).__module__.startswith("nvidia.dali") else None
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A sentence with the names nearest to `name`, or with all of them where none is near, or `name` is no text.
+    """Return a fix with the names nearest to `name`; with all of them if none is near or `name` is not a string.
 
     >>> did_you_mean("flipp", ["flip", "reshape"])
     "did you mean 'flip'?"
@@ -256,7 +259,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 def nearest_names(name: str, known: Iterable[str]) -> str | None:
-    """A sentence with the names nearest to `name`; None where none is near.
+    """Return a fix with the names nearest to `name`; None if none is near.
 
     >>> nearest_names("flipp", ["flip", "reshape"])
     "did you mean 'flip'?"

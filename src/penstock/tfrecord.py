@@ -1,4 +1,4 @@
-"""What a TFRecord reader is told of the features that it shall read, in DALI's words.
+"""Descriptions of the features that a TFRecord reader reads, under DALI's names.
 
 >>> {"image": FixedLenFeature((), string, ""), "boxes": VarLenFeature([4], float32, 0.0)}
 {'image': FixedLenFeature(shape=(), dtype=1, default_value=''),

@@ -1,7 +1,7 @@
-"""The words a user writes: data types, image types, interpolation, last-batch policies, constants.
+"""Enums and constants of definitions: data types, image types, interpolation, last-batch policies.
 
-The names are DALI's (`types.FLOAT`, `types.RGB`, `types.INTERP_LINEAR`), so that a definition written for DALI reads
-the same here. Where DALI asks for one of its data types, penstock also takes anything NumPy accepts as a dtype.
+The names are DALI's (`types.FLOAT`, `types.RGB`, `types.INTERP_LINEAR`), so that definitions written for DALI
+work unchanged. In place of DALI's data types, penstock also accepts anything that NumPy accepts as a dtype.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from penstock.core.dtypes import to_numpy_type as to_numpy_type
 from penstock.core.unsupported import module_getattr
 from penstock.errors import UsageError, did_you_mean, short_repr
 
+# Policies for bad samples: raise the error, mask the row, or read another sample in its place.
 OnError = Literal["raise", "skip", "replace"]
-"""What is done about a bad sample: the error is raised, its row is masked, or another sample takes its place."""
 
 
 class DALIImageType(IntEnum):
-    """What a decoder makes of an image: which channels, in which order."""
+    """Channels of a decoded image, and their order."""
 
     RGB = 0
     BGR = 1
@@ -33,7 +33,7 @@ class DALIImageType(IntEnum):
 
 
 class DALIInterpType(IntEnum):
-    """How a resize weighs the pixels around a point."""
+    """Interpolation filters of resize operators."""
 
     INTERP_NN = 0
     INTERP_LINEAR = 1
@@ -44,20 +44,20 @@ class DALIInterpType(IntEnum):
 
 
 class LastBatchPolicy(Enum):
-    """What an iterator does with the last batch of an epoch that the data does not fill."""
+    """Policies for the last batch of an epoch if the data do not fill it."""
 
     FILL = 0
     """Complete it with the first samples of the same epoch's order."""
     DROP = 1
     """Leave it out."""
     PARTIAL = 2
-    """Deliver the remainder as it is; legal where the sharding divides it."""
+    """Deliver the remainder as a smaller batch. The sharding must divide it."""
     PAD = 3
-    """Complete it as FILL does and add an output ``valid``, False for the rows that were added. Not in DALI."""
+    """Complete it as FILL does, and add an output ``valid``, False for the added rows. Not in DALI."""
 
 
 class PipelineAPIType(Enum):
-    """How DALI says that the methods of a pipeline are called. Here they may be mixed."""
+    """DALI's modes of calling a pipeline's methods. In penstock, all methods work in every mode."""
 
     BASIC = 0
     ITERATOR = 1
@@ -65,7 +65,7 @@ class PipelineAPIType(Enum):
 
 
 class LabelType(IntEnum):
-    """How `fn.readers.caffe2` reads the protos after the image."""
+    """Form of the labels that `fn.readers.caffe2` reads."""
 
     SINGLE_LABEL = 0
     MULTI_LABEL_SPARSE = 1
@@ -74,19 +74,19 @@ class LabelType(IntEnum):
     NO_LABEL = 4
 
 
+# DALI's name for a constant that is a number.
 ScalarConstant = Constant
-"""DALI's name for a constant that is a number."""
 
 
 @dataclass(slots=True)
 class SampleInfo:
-    """Which sample `fn.external_source` asks its source for.
+    """Position of the sample that `fn.external_source` requests from its source. All numbers count from 0.
 
     Args:
-        idx_in_epoch: its number in the epoch, from 0.
-        idx_in_batch: its number in the batch.
-        iteration: the number of the batch in the epoch.
-        epoch_idx: the number of the epoch.
+        idx_in_epoch: The position in the epoch.
+        idx_in_batch: The row in the batch.
+        iteration: The number of the batch in the epoch.
+        epoch_idx: The number of the epoch.
     """
 
     idx_in_epoch: int
@@ -97,11 +97,11 @@ class SampleInfo:
 
 @dataclass(frozen=True, slots=True)
 class BatchInfo:
-    """Which batch `fn.external_source` asks its source for, with ``batch_info=True``.
+    """Position of the batch that `fn.external_source` requests from its source, with ``batch_info=True``.
 
     Args:
-        iteration: its number in the epoch, from 0.
-        epoch_idx: the number of the epoch.
+        iteration: The number of the batch in the epoch, from 0.
+        epoch_idx: The number of the epoch, from 0.
     """
 
     iteration: int
@@ -110,16 +110,16 @@ class BatchInfo:
 
 @dataclass(frozen=True)
 class NewAxis:
-    """An axis of extent 1, to be put into brackets: ``value[newaxis]``, ``value[newaxis("F")]``.
+    """New axis of extent 1, in an index: ``value[newaxis]``, ``value[newaxis("F")]``.
 
     Args:
-        layout: the letter of the axis, for values whose axes have names.
+        layout: The letter of the axis, for values with a layout.
     """
 
     layout: str = ""
 
     def __call__(self, layout: str) -> NewAxis:
-        """The same with a name for the axis."""
+        """Return a new axis with a name."""
         return NewAxis(layout)
 
 
@@ -139,15 +139,14 @@ STRING, FEATURE, PYTHON_OBJECT = DALIDataType.STRING, DALIDataType.FEATURE, DALI
 IMAGE_TYPE, DATA_TYPE, INTERP_TYPE = DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE
 TENSOR_LAYOUT = DALIDataType.TENSOR_LAYOUT
 
+# Layouts of samples, under DALI's names for the layouts of batches.
 NCHW, NHWC, NFCHW, NFHWC = "CHW", "HWC", "FCHW", "FHWC"
-"""The layouts of a sample under DALI's names for those of a batch."""
 TensorLayout = str
-"""A layout is a text."""
+# The empty layout keeps an input's layout.
 SAME = ""
-"""The layout that says: as it is."""
 
+# DALI's `device_id` for a pipeline without an accelerator.
 CPU_ONLY_DEVICE_ID = -99999
-"""DALI's `device_id` of a pipeline that uses no accelerator."""
 
 RGB, BGR, GRAY = DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY
 YCbCr, ANY_DATA = DALIImageType.YCbCr, DALIImageType.ANY_DATA
@@ -165,23 +164,25 @@ INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
 
 
 def _raw_cuda_stream(stream: Any) -> Any:  # pyright: ignore[reportUnusedFunction]  # copies of DALI's feed_ndarray ask
-    """The number of a CUDA stream, which nothing here looks at."""
+    """Return the handle of a CUDA stream. Penstock does not use it."""
     return getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
 
 
-def as_on_error(given: Any) -> OnError:
-    """What is to be done about a bad sample.
+def as_on_error(value: Any) -> OnError:
+    """Check a policy for bad samples.
 
     Raises:
-        UsageError: it is none of the three.
+        UsageError: the value is none of the three.
 
     >>> as_on_error("skip")
     'skip'
     """
     for known in get_args(OnError):
-        if isinstance(given, str) and given == known:
+        if isinstance(value, str) and value == known:
             return known
-    raise UsageError("no such on_error", given=short_repr(given), fix=did_you_mean(given, get_args(OnError)))
+    raise UsageError(
+        "on_error has an unknown value", given=short_repr(value), fix=did_you_mean(value, get_args(OnError))
+    )
 
 
 __getattr__ = module_getattr(__name__)

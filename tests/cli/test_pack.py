@@ -311,7 +311,7 @@ def test_a_shard_that_is_not_what_was_written_is_found_and_made_anew(photos, tmp
     assert pack(*options) == 1
     said = capsys.readouterr().err
     assert "2 of 4 shards are not what was written" in said
-    assert "the same command goes on" in said
+    assert "run the same command again" in said
     assert not first.exists()
     run(*options)
     assert first.stat().st_size == len(damaged)
@@ -366,14 +366,14 @@ def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monke
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["nowhere", "out"], 2, "there is neither a folder nor a file 'nowhere'"),
-        (["none.py:f", "out"], 2, "there is no file 'none.py'"),
+        (["nowhere", "out"], 2, "the folder or file does not exist: 'nowhere'"),
+        (["none.py:f", "out"], 2, "the file does not exist: 'none.py'"),
         (["PROGRAM:g", "out"], 2, "has no function 'g'"),
-        (["PROGRAM:takes", "out"], 2, "takes is called without arguments"),
+        (["PROGRAM:takes", "out"], 2, "takes must not need arguments"),
         (["PROGRAM:computed", "out", "--names", "x"], 2, "before anything is computed"),
-        (["PROGRAM:some", "out"], 2, "a name for each value"),
+        (["PROGRAM:some", "out"], 2, "each value needs a name"),
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
-        (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values are distinct"),
+        (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values must be distinct"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
         (["PROGRAM:everything", "out", "--quality", "50"], 1, "no image that can be decoded"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),

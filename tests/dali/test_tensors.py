@@ -467,5 +467,5 @@ def test_what_is_no_number_is_refused_as_a_constant():
             penstock.types.Constant(value)
     with pytest.raises(TypeError, match=r"no argument 'nmae'(.|\n)*name"):
         penstock.types.Constant(3, nmae="x")
-    with pytest.raises(TypeError, match="its type cannot hold"):
+    with pytest.raises(TypeError, match="dtype cannot hold"):
         penstock.types.Constant(float("inf"), penstock.types.INT32)

@@ -137,10 +137,10 @@ def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, 
 
 def test_what_cannot_be_launched(tmp_path, execute, launched):
     done = execute(launched(1, 1, tmp_path / "none.py"))
-    assert (done.returncode, "there is no file" in done.stderr) == (2, True)
+    assert (done.returncode, "the file does not exist" in done.stderr) == (2, True)
     with pytest.raises(UsageError, match="processes is out of range"):
         launch([sys.executable], processes=0)
-    with pytest.raises(UsageError, match="no such program"):
+    with pytest.raises(UsageError, match="the program does not exist"):
         launch([tmp_path / "none"], processes=1)
     with pytest.raises(UsageError, match="fewer GPUs than processes"):
         launch([sys.executable], processes=2, environment={"CUDA_VISIBLE_DEVICES": "0"})
@@ -150,7 +150,7 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
     ("arguments", "message"),
     [
         (["-n", "0"], "processes is out of range"),
-        (["--port", "99999"], "there is no such port"),
+        (["--port", "99999"], "the port is out of range"),
         (["--port", "{used}"], "the processes cannot meet at port"),
     ],
 )
@@ -223,7 +223,7 @@ def test_what_started_a_process_is_detected():
     ours = {"JAX_COORDINATOR_ADDRESS": "a:1", "PENSTOCK_NUM_PROCESSES": "4", "PENSTOCK_PROCESS_ID": "3"}
     job = detect_job({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
     assert (job.started_by, job.coordinator, job.num_processes, job.process_id) == ("penstock launch", "a:1", 4, 3)
-    with pytest.raises(UsageError, match="a part of a job"):
+    with pytest.raises(UsageError, match="describes a job incompletely"):
         detect_job({"PENSTOCK_PROCESS_ID": "3"})
 
 

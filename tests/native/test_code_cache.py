@@ -16,7 +16,7 @@ from penstock.native import code_cache
 def place(tmp_path, monkeypatch):
     """Two folders, as they are looked into."""
     monkeypatch.setattr(code_cache, "code_folders", lambda: [tmp_path / "a", tmp_path / "b"])
-    monkeypatch.setattr(code_cache, "_said", set())
+    monkeypatch.setattr(code_cache, "_warned", set())
     return tmp_path
 
 
@@ -125,7 +125,7 @@ def test_code_that_others_can_write_is_not_read(kept, which, mode, caplog):
 def test_a_folder_on_the_way_in_which_others_can_rename_is_not_trusted(tmp_path, mode, read, monkeypatch, caplog):
     open_to_all = tmp_path / "open"
     monkeypatch.setattr(code_cache, "code_folders", lambda: [open_to_all / "mine" / "penstock"])
-    monkeypatch.setattr(code_cache, "_said", set())
+    monkeypatch.setattr(code_cache, "_warned", set())
     code_cache.write_code("x", b"code")
     open_to_all.chmod(mode)
     assert code_cache.read_code("x") == read

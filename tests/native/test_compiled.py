@@ -130,7 +130,7 @@ def test_where_nothing_can_be_kept_loops_are_compiled_in_memory(tmp_path):
     done = process(path=str(tmp_path), HOME=os.devnull)
     out, said = done.communicate()
     assert (out, done.returncode) == ("True\n", 0), said
-    assert said.count("compiled loops cannot be kept") == 1
+    assert said.count("compiled loops cannot be cached") == 1
     assert "Traceback" not in said
 
 
@@ -147,7 +147,7 @@ def test_code_that_others_can_replace_is_compiled_again(tmp_path, open_to):
         os.chown(tmp_path / "penstock", 12345, 12345)
     out, said = process(NUMBA_CACHE_DIR=str(tmp_path)).communicate()
     assert out == "True\n"
-    assert said.count(f"machine code is neither loaded from {tmp_path / 'penstock'} nor kept there") == 1
+    assert said.count(f"machine code is neither loaded from {tmp_path / 'penstock'} nor cached there") == 1
 
 
 def test_what_is_damaged_is_compiled_anew(places):
@@ -294,7 +294,7 @@ def reshapes(out):
         (allocates, "cannot be compiled"),
         (returns, "returns something"),
         (raises, "raised an exception"),
-        (reshapes, "needs numba while it runs"),
+        (reshapes, "needs numba at run time"),
     ],
 )
 def test_what_machine_code_cannot_do_is_refused(function, message):

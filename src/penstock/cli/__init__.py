@@ -9,10 +9,10 @@ from penstock.cli import launch_command, pack_command, plan_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code.
+    """Run the command. Returns its exit code.
 
     Args:
-        arguments: what follows the command's name; None takes the process's.
+        arguments: The command's arguments; those of the process by default.
     """
     parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
     commands = parser.add_subparsers(required=True, metavar="command")

@@ -1,4 +1,4 @@
-"""`python -m penstock.cli`."""
+"""Entry point of `python -m penstock.cli`."""
 
 import sys
 

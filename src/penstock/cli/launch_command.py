@@ -1,4 +1,4 @@
-"""`penstock launch -n 2 script.py ...`: several processes of one job on this machine."""
+"""The command `penstock launch -n 2 script.py ...`: run a program as several processes of a job on this machine."""
 
 from __future__ import annotations
 
@@ -17,27 +17,28 @@ def add_to(commands: Any) -> None:
         "launch",
         help="run a program as several processes of one job on this machine",
         description="Runs a program as several processes of one job. Each joins it by penstock.launch.initialize(), "
-        "or by jax.distributed.initialize with arguments of its own. If one fails, all are ended.",
+        "or by jax.distributed.initialize with its own arguments. If one fails, all are ended.",
     )
-    parser.add_argument("-n", "--processes", type=int, default=1, help="how many processes (1)")
+    parser.add_argument("-n", "--processes", type=int, default=1, help="number of processes (1)")
     parser.add_argument(
         "-d", "--devices", type=int, default=1, help="CPU devices of each process (1); GPUs are divided"
     )
-    parser.add_argument("--port", type=int, help="where process 0 listens for the others (a free port)")
+    parser.add_argument("--port", type=int, help="port at which process 0 listens for the others (a free one)")
     parser.add_argument("script", type=Path, help="the program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the processes; the exit code is that of the first one that fails."""
+    """Run the processes. Returns the exit code of the first one that fails."""
     if not parsed.script.is_file():
-        print(f"penstock launch: there is no file {str(parsed.script)!r}", file=sys.stderr)
+        print(f"penstock launch: the file does not exist: {str(parsed.script)!r}", file=sys.stderr)
         return 2
+    # The same interpreter, so that the processes import the same packages.
     command = [sys.executable, str(parsed.script), *parsed.arguments]
     try:
         return launch(command, parsed.processes, parsed.devices, port=parsed.port)
     except UsageError as error:
-        error.where = None  # which is a line of Python's own
+        error.where = None  # not a line of the user's program
         print(f"penstock launch: {error}", file=sys.stderr)
         return 2

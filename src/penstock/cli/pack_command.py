@@ -1,4 +1,4 @@
-"""`penstock pack photos packed`: any reader's samples as shards."""
+"""The command `penstock pack photos packed`: write the samples of a reader as shards."""
 
 from __future__ import annotations
 
@@ -26,62 +26,65 @@ def add_to(commands: Any) -> None:
     """Add the command to an `argparse` parser."""
     parser = commands.add_parser(
         "pack",
-        help="write what a reader reads as tar or ArrayRecord files",
-        description="Writes samples in random order as shards, in parallel, and verifies them. What was killed goes on "
-        "where it was by the same command.",
+        help="write the samples of a reader as tar or ArrayRecord files",
+        description="Writes samples in random order as shards, in parallel, and verifies them. Run the same command "
+        "again to resume after an interruption.",
     )
     parser.add_argument(
         "source",
         help="a folder above one folder per class; a text file with a path and a class number per line, both also in "
-        "object stores (s3://bucket/folder); or program.py:function, a function that returns what a reader returned",
+        "object stores (s3://bucket/folder); or program.py:function, a function that returns the outputs of a reader",
     )
     parser.add_argument("target", type=_folder, help="the folder for the shards, on a local disk")
-    parser.add_argument("--format", choices=("tar", "array_record"), default="tar", help="tar, as WebDataset has it")
-    parser.add_argument("--title", default="data", help="what the names of shards begin with (data)")
+    parser.add_argument("--format", choices=("tar", "array_record"), default="tar", help="tar for WebDataset (tar)")
+    parser.add_argument("--title", default="data", help="prefix of the names of shards (data)")
     parser.add_argument("--names", help="a name for each value, such as jpg,cls: the extensions in tar files")
-    parser.add_argument("--samples-per-shard", type=_positive, default=1000, metavar="N", help="at most (1000)")
-    parser.add_argument("--seed", type=int, default=0, help="what selects the order (0)")
+    parser.add_argument(
+        "--samples-per-shard", type=_positive, default=1000, metavar="N", help="most samples per shard (1000)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the order (0)")
     parser.add_argument("--in-order", action="store_true", help="keep the order of the data set")
-    parser.add_argument("--resize-shorter", type=_positive, metavar="N", help="make images smaller, to N pixels")
-    parser.add_argument("--quality", type=_quality, metavar="Q", help="encode images anew as JPEG (90 where resized)")
-    parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="of a bad sample (raise)")
-    parser.add_argument("--threads", type=_positive, default=os.cpu_count() or 1, help="shards at the same time (all)")
+    parser.add_argument("--resize-shorter", type=_positive, metavar="N", help="shrink images to N pixels")
+    parser.add_argument("--quality", type=_quality, metavar="Q", help="re-encode images as JPEG (90 for resized ones)")
+    parser.add_argument("--on-error", choices=("raise", "skip"), default="raise", help="policy for bad samples (raise)")
+    parser.add_argument("--threads", type=_positive, default=os.cpu_count() or 1, help="parallel shards (one per core)")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Pack; the exit code is 0 where all shards are there and verified."""
+    """Pack. Returns 0 if all shards are written and verified."""
     progress = _Bar() if sys.stderr.isatty() else _Lines()
     try:
         job = _job(parsed)
         written, skipped = pack(job, parsed.target, parsed.threads, progress)
     except (PenstockError, OSError) as error:
         progress.close()
-        what = str(error)
+        message = str(error)
         if isinstance(error, OSError) and not isinstance(error, PenstockError):
-            what = f"{error.filename or parsed.target} cannot be written: {error.strerror or error}"
-        print(f"penstock pack: {what}", file=sys.stderr)
+            message = f"{error.filename or parsed.target} cannot be written: {error.strerror or error}"
+        print(f"penstock pack: {message}", file=sys.stderr)
         if not isinstance(error, UsageError | DefinitionError):
-            print("complete shards are kept: the same command goes on from there", file=sys.stderr)
+            print("complete shards are kept; run the same command again to continue", file=sys.stderr)
+        # 2 for wrong usage, as `argparse` exits.
         return 2 if isinstance(error, UsageError | DefinitionError) else 1
     except KeyboardInterrupt:
         progress.close()
-        print("penstock pack: interrupted; the same command goes on from there", file=sys.stderr)
+        print("penstock pack: interrupted; run the same command again to continue", file=sys.stderr)
+        # 128 + SIGINT, as shells report it.
         return 130
     progress.close()
-    left = f", {skipped} left out" if skipped else ""
-    print(f"{written} samples in {job.shards} shards{left}, verified: {parsed.target}")
+    omitted = f", {skipped} left out" if skipped else ""
+    print(f"{written} samples in {job.shards} shards{omitted}, verified: {parsed.target}")
     return 0
 
 
 def _job(parsed: argparse.Namespace) -> PackJob:
-    """What the command line asks for.
+    """Return the job for the command line.
 
     Raises:
-        PenstockError: it cannot be packed.
+        PenstockError: the source cannot be packed.
     """
-    given = parsed.names.split(",") if parsed.names else None
-    names, nodes = _outputs(parsed.source, given)
+    names, nodes = _outputs(parsed.source, parsed.names.split(",") if parsed.names else None)
     operators = {node.value.node for node in nodes}
     reader = nodes[0].value.node.operator
     if len(operators) != 1 or not isinstance(reader, Reader):
@@ -93,6 +96,7 @@ def _job(parsed: argparse.Namespace) -> PackJob:
         )
     if reader.num_shards > 1:
         raise DefinitionError("all shards are packed at once", given=f"num_shards={reader.num_shards}")
+    # Seeds of sample orders are unsigned.
     order = replace(reader, shuffle=not parsed.in_order).order(parsed.seed % (1 << 64))
     return PackJob(
         reader.source,
@@ -107,93 +111,97 @@ def _job(parsed: argparse.Namespace) -> PackJob:
     )
 
 
-def _outputs(source: str, given: list[str] | None) -> tuple[list[str | None], list[DataNode]]:
-    """The names and nodes of what is packed."""
+def _outputs(source: str, names_option: list[str] | None) -> tuple[list[str | None], list[DataNode]]:
+    """Return the names and nodes of the values to pack."""
     with Trace("pack").active():
-        found = _definition(source)()
+        result = _definition(source)()
     own: list[str | None] | None = None
-    if isinstance(found, Mapping):
-        named = cast(Mapping[str | None, Any], found)
+    if isinstance(result, Mapping):
+        named = cast(Mapping[str | None, Any], result)
         own, nodes = [*named], list(named.values())
     else:
-        nodes = list(cast(Any, found)) if isinstance(found, tuple | list) else [found]
+        nodes = list(cast(Any, result)) if isinstance(result, tuple | list) else [result]
         own = [None, "cls"] if not _program(source) else None
     if not nodes or not all(isinstance(node, DataNode) for node in nodes):
-        raise DefinitionError("the definition returns what a reader returned", given=short_repr(found))
-    names = own if given is None else given
+        raise DefinitionError("the definition must return the outputs of a reader", given=short_repr(result))
+    names = own if names_option is None else names_option
     if names is None or len(names) != len(nodes):
         raise UsageError(
-            "a name for each value", given=given and ",".join(given), expected=f"{len(nodes)} names",
-            fix="--names, or a dictionary of nodes as what the definition returns",
+            "each value needs a name", given=names_option and ",".join(names_option), expected=f"{len(nodes)} names",
+            fix="--names, or a definition that returns a dictionary of nodes",
         )  # fmt: skip
     if len(set(names)) != len(names) or not all(name is None or name.strip() == name != "" for name in names):
-        raise UsageError("the names of values are distinct, and none is empty", given=names)
+        raise UsageError("the names of values must be distinct and not empty", given=names)
     return [*names], nodes
 
 
 def _definition(source: str) -> Callable[[], Any]:
-    """A function that calls the reader."""
+    """Return a function that calls the reader."""
     program, name = _program(source) or ("", "")
     if program:
         if not Path(program).is_file():
-            raise UsageError(f"there is no file {program!r}")
+            raise UsageError(f"the file does not exist: {program!r}")
+        # As `python program.py` does, so that the program can import its neighbors.
         sys.path.insert(0, str(Path(program).resolve().parent))
-        made: Any = runpy.run_path(program, run_name="penstock_pack").get(name)
-        made = getattr(made, "definition", made)
-        if not callable(made):
+        # Not "__main__", so that the main block of the program does not run.
+        definition: Any = runpy.run_path(program, run_name="penstock_pack").get(name)
+        # `@pipeline_def` and `@data_iterator` keep the function that they decorate.
+        definition = getattr(definition, "definition", definition)
+        if not callable(definition):
             raise UsageError(f"{program!r} has no function {name!r}")
-        function = cast(Callable[[], Any], inspect.unwrap(made))
+        function = cast(Callable[[], Any], inspect.unwrap(definition))
         try:
             inspect.signature(function).bind()
         except TypeError as error:
-            raise UsageError(f"{name} is called without arguments: {error}", fix="default values") from None
+            raise UsageError(f"{name} must not need arguments: {error}", fix="add default values") from None
         return function
     if Path(source).is_dir() or (is_remote(source) and not is_object(source)):
         return lambda: fn.readers.file(file_root=source)
     if Path(source).is_file() or is_remote(source):
         return lambda: fn.readers.file(file_list=source)
-    raise UsageError(f"there is neither a folder nor a file {source!r}", fix="program.py:function for other readers")
+    raise UsageError(f"the folder or file does not exist: {source!r}", fix="use program.py:function for other readers")
 
 
 def _program(source: str) -> tuple[str, str] | None:
-    """The program and the function that are named."""
+    """Split `program.py:function`; None for other sources."""
     program, _, name = source.rpartition(":")
     return (program, name) if program.endswith(".py") else None
 
 
 class _Lines:
-    """A line for each tenth of the work."""
+    """Progress as a line for each tenth of the work."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._what, self._total, self._done = "", 0, 0
 
     def begin(self, what: str, total: int, done: int) -> None:
-        """Begin a stretch of `total` samples, of which `done` are done."""
+        """Begin a phase of `total` samples, of which `done` are complete."""
         self._what, self._total, self._done = what, total, done
 
     def advance(self, samples: int) -> None:
-        """Count `samples` more as done; print a line at each tenth of the stretch."""
+        """Add completed samples; print a line at each tenth of the phase."""
         with self._lock:
+            # The threads of the job call this.
             before, self._done = self._done, self._done + samples
             if self._done * 10 // max(self._total, 1) > before * 10 // max(self._total, 1):
                 self.note(f"{self._what}: {self._done} of {self._total} samples")
 
     def note(self, text: str) -> None:
-        """Print `text`."""
+        """Print a line."""
         print(text, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """End the progress: lines leave nothing open."""
+        """Do nothing: lines need no cleanup."""
 
 
 class _Bar(_Lines):
-    """A bar of tqdm's, where it is installed."""
+    """Progress as a bar of tqdm, if it is installed."""
 
     _bar: Any = None
 
     def begin(self, what: str, total: int, done: int) -> None:
-        """A bar begins."""
+        """Begin a bar."""
         super().begin(what, total, done)
         self.close()
         try:
@@ -203,7 +211,7 @@ class _Bar(_Lines):
         self._bar = tqdm.tqdm(total=total, initial=done, desc=what, unit=" samples")
 
     def advance(self, samples: int) -> None:
-        """The bar grows."""
+        """Advance the bar."""
         if self._bar is None:
             super().advance(samples)
             return
@@ -211,14 +219,14 @@ class _Bar(_Lines):
             self._bar.update(samples)
 
     def note(self, text: str) -> None:
-        """A line above the bar."""
+        """Print a line above the bar."""
         if self._bar is None:
             super().note(text)
         else:
             self._bar.write(text, file=sys.stderr)
 
     def close(self) -> None:
-        """The bar stays as it is."""
+        """Close the bar, which stays on the screen."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
@@ -226,7 +234,7 @@ class _Bar(_Lines):
 
 def _folder(text: str) -> Path:
     if is_remote(text):
-        raise argparse.ArgumentTypeError(f"{text} is no local folder: copy the shards there when they are packed")
+        raise argparse.ArgumentTypeError(f"{text} is not a local folder: pack to a local folder, then copy the shards")
     return Path(text)
 
 

@@ -1,4 +1,4 @@
-"""`penstock plan script.py`: what runs where, and why, before a byte is read."""
+"""The command `penstock plan script.py`: print the plans of a program without training."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ def add_to(commands: Any) -> None:
     """Add the command to an `argparse` parser."""
     parser = commands.add_parser(
         "plan",
-        help="print what runs where and why in every iterator that a program makes",
-        description="Runs a program up to its first batch, and prints the plan of each iterator made by then.",
+        help="print where each node of a program's iterators runs, and why",
+        description="Runs a program up to its first batch, and prints the plan of each iterator that it has made.",
     )
-    parser.add_argument("--placement", choices=("auto", "host", "device"), help="plan as if the program asked for this")
+    parser.add_argument("--placement", choices=("auto", "host", "device"), help="override the program's placement")
     parser.add_argument("script", type=Path, help="the program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="its own arguments")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
-    """Run the program as far as its plans, and print them."""
+    """Run the program up to its first batch, and print the plans."""
     if not parsed.script.is_file():
         print(f"penstock plan: there is no file {str(parsed.script)!r}", file=sys.stderr)
         return 2
     plans: list[str] = []
+    # The program gets its own arguments and import path, as with `python program.py`.
     argv, path = sys.argv, sys.path[:]
     sys.argv = [str(parsed.script), *parsed.arguments]
     sys.path.insert(0, str(parsed.script.resolve().parent))
+    # As "__main__", so that the main block runs and makes its iterators.
     try:
         with dry_run(plans.append, parsed.placement):
             runpy.run_path(str(parsed.script), run_name="__main__")

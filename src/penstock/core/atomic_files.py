@@ -1,4 +1,4 @@
-"""What is written to disk: files that are there whole or not at all, and a folder of the user's to keep them in."""
+"""Atomic file writes, and the user's cache folder."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+# Suffix of files that are being written.
 UNFINISHED = ".part"
-"""How the names of files end that are being written."""
 
 
 def user_cache_dir() -> Path | None:
-    """Penstock's part of the user's cache folder; None for a user without a home."""
+    """Return penstock's folder in the user's cache folder; None for a user without a home."""
     if base := os.environ.get("XDG_CACHE_HOME"):
         return Path(base) / "penstock"
     try:
@@ -24,22 +24,25 @@ def user_cache_dir() -> Path | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its parents for the user alone, whatever the umask is: machine code is kept in some of them.
+    """Create a folder and its parents with permissions for the user only.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: it cannot be created.
     """
+    # The umask may allow others to write, and some of these folders hold machine code. `mkdir(parents=True)` would give
+    # the parents default permissions.
     if not folder.is_dir():
         for path in reversed([folder, *folder.parents]):
             path.mkdir(mode=0o700, exist_ok=True)
 
 
 def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file under another name, then rename it: whoever reads or writes the same meanwhile has a whole one.
+    """Write a file under a temporary name, then rename it, so that concurrent readers and writers see whole files.
 
     Raises:
         OSError: it cannot be written.
     """
+    # In the same folder, because a rename is atomic only within a file system.
     descriptor, unfinished = tempfile.mkstemp(UNFINISHED, path.name, path.parent)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  # a descriptor
@@ -52,13 +55,13 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
 
 
 def fsync_file(file: IO[Any]) -> None:
-    """See that what was written to a file is on the disk."""
+    """Flush a file to the disk."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def fsync_directory(folder: Path) -> None:
-    """See that the names in a folder are on the disk."""
+    """Flush the names in a folder to the disk, such as that of a renamed file."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

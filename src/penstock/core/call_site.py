@@ -1,4 +1,4 @@
-"""The line of the user's program that made a node, or a call that is refused."""
+"""Call sites: the lines of the user's program that errors name."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class CallSite:
-    """A line of source.
+    """Line of a source file.
 
     Args:
-        file: its path, as Python knows it.
-        line: its number, from 1.
-        function: the function it stands in.
+        file: The path, as in the code object.
+        line: The line number, from 1.
+        function: The enclosing function.
     """
 
     file: str
@@ -41,25 +41,25 @@ class CallSite:
         return f"{self.file}:{self.line} in {self.function}" + (f": {text}" if text else "")
 
 
-_instead: ContextVar[CallSite | None] = ContextVar("standing_at", default=None)
+_override: ContextVar[CallSite | None] = ContextVar("call_site", default=None)
 
 
 @contextmanager
 def pretend_at(where: CallSite) -> Generator[None]:
-    """Let a line be the user's, for what is done again on its behalf."""
-    token = _instead.set(where)
+    """Use this call site in errors, for work that is repeated on behalf of an earlier call."""
+    token = _override.set(where)
     try:
         yield
     finally:
-        _instead.reset(token)
+        _override.reset(token)
 
 
 def user_call_site() -> CallSite:
-    """The innermost line outside this package on the stack: frames are excluded by file, not counted."""
-    if (instead := _instead.get()) is not None:
-        return instead
-    # the only way to a frame that does not build a whole traceback, hence the private name
-    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
+    """Return the innermost line on the stack that is outside this package."""
+    if (override := _override.get()) is not None:
+        return override
+    # `inspect.stack` would read source files and build the whole stack, for every node of a definition.
+    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
@@ -67,12 +67,13 @@ def user_call_site() -> CallSite:
 
 def _is_ours(frame: FrameType) -> bool:
     file = frame.f_code.co_filename
-    made = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("penstock.")  # by a dataclass
-    return made or file.startswith(PACKAGE)
+    # The constructors of dataclasses are compiled from strings, in the globals of their module.
+    generated = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("penstock.")
+    return generated or file.startswith(PACKAGE)
 
 
 def with_call_site(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose errors have the line of the user's program, where they do not know a better one."""
+    """Add the user's line to the errors of a function that do not have one."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -82,5 +83,6 @@ def with_call_site(function: Callable[P, R]) -> Callable[P, R]:
             error.where = error.where or user_call_site()
             raise
 
-    vars(call)["__wrapped__"] = inspect.unwrap(function)  # what the user wrote, if the function wraps that
+    # The function that the user wrote, even if `function` wraps it.
+    vars(call)["__wrapped__"] = inspect.unwrap(function)
     return call

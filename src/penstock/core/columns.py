@@ -1,4 +1,4 @@
-"""Columns."""
+"""Columns: the values of several rows."""
 
 from __future__ import annotations
 
@@ -10,25 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
-
-
 Array = np.ndarray[Any, Any]
-
-
+# Values of several rows: an array with a leading axis of rows, or a list with one array per row.
 Column = Array | list[Array]
-"""One value for several rows: an array with a leading axis of rows, or a list with one array per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowSelection:
-    """Rows of an array, by their numbers: a column that nobody has copied yet."""
+    """Rows of an array, by index: a column that is not copied until it is needed."""
 
     array: Array
     indices: Indices
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the column."""
+        """The shape of the column."""
         return len(self.indices), *self.array.shape[1:]
 
     def __len__(self) -> int:
@@ -41,6 +37,6 @@ class RowSelection:
         return (self.array[index] for index in self.indices.tolist())
 
     def gather(self, out: Array | None = None) -> Array:
-        """The column as an array of its own, in `out` where that is given."""
-        # mode="clip" lets NumPy write into `out` without a buffer; indices are inside by contract
+        """Copy the column to a new array, or to `out`."""
+        # With mode="raise", the default, NumPy copies `out` to a buffer first. Indices are in range by contract.
         return np.take(self.array, self.indices, axis=0, out=out, mode="clip")

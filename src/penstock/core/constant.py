@@ -1,4 +1,4 @@
-"""A value that is the same for every sample."""
+"""Constants: values that are the same for every sample."""
 
 from __future__ import annotations
 
@@ -14,25 +14,24 @@ from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, s
 
 
 class Constant:
-    """A value that is the same for every sample, with its dtype.
+    """Value that is the same for every sample, with its dtype.
 
-    A bare Python number in a definition counts as int32, float32 or bool, as in DALI; `Constant` says otherwise, in an
-    argument or by the method that has a type's name: ``Constant(3).uint8()``. As there, a number is more than a node:
-    it has a `value`, a `dtype` and no `shape`, and is equal to another one of both. All else can what a node can.
+    A bare Python number in a definition is an int32, float32 or bool, as in DALI. `Constant` sets another dtype, with
+    an argument or with a method: ``Constant(3).uint8()``. As in DALI, a constant that is one number has a `value`, a
+    `dtype` and no `shape`; all others work like nodes.
 
     Args:
-        value: a number, a (nested) list of numbers or an array; the shape is that of one sample.
-        dtype: the element type; None gives 32 bits to what has 64, as Python's numbers and lists have, and keeps an
-            array's own else; also that of NumPy's numbers: ``np.int64(3)`` is an int64. A float becomes a whole number
-            without its fraction; floats in lists and arrays are rounded.
-        shape: the shape of a sample: `value` has as many numbers, or one that is repeated. None: that of `value`. One
-            number stays one, if its shape is 1.
-        layout: the names of the axes, such as "HWC"; empty where they have none.
-        device: a placement hint, "cpu" or "gpu". With it or a layout, a number is an array without axes.
-        **hints: "name", "preserve" or "bytes_per_sample_hint", which change nothing.
+        value: A number, a (nested) list of numbers, or an array of the shape of one sample.
+        dtype: The element type. By default, 64-bit Python numbers, lists and arrays are narrowed to 32 bits, and other
+            arrays and NumPy's scalars keep their dtype: ``np.int64(3)`` is an int64. Converting to integers truncates
+            a single float, and rounds floats in lists and arrays.
+        shape: The shape of a sample; that of `value` by default. `value` has as many elements, or one to repeat.
+        layout: The names of the axes, such as "HWC"; empty if they have none.
+        device: A placement hint, "cpu" or "gpu". With it or with a layout, a number is an array without axes.
+        **hints: "name", "preserve" or "bytes_per_sample_hint". They have no effect.
 
     Raises:
-        ArgumentTypeError: it is no number, list or array; an argument of another type, or one that does not exist.
+        ArgumentTypeError: `value` is not a number, list or array, or an argument is unknown or of a wrong type.
     """
 
     def __init__(
@@ -44,10 +43,10 @@ class Constant:
         device: str | None = None,
         **hints: Any,
     ) -> None:
-        for name, given in (("layout", layout), ("device", device)):
-            if not isinstance(cast(Any, given), str | None):
+        for name, argument in (("layout", layout), ("device", device)):
+            if not isinstance(cast(Any, argument), str | None):
                 raise ArgumentTypeError(
-                    f"a constant's {name} is a text", given=short_repr(given), where=user_call_site()
+                    f"a constant's {name} is a string", given=short_repr(argument), where=user_call_site()
                 )
         for name in hints:
             if name not in _HINTS:
@@ -58,27 +57,27 @@ class Constant:
         self._extents, self._hints = shape, hints
         bare = (layout, device) == (None, None) and not hints and _shape(shape) in ((), (1,))
         self.is_number: bool = bare and not isinstance(value, list | tuple | Enum) and not _axes(value)
-        """Whether it is what DALI calls a scalar constant."""
+        """True for DALI's scalar constants: one number, without an array's attributes."""
         if self.is_number:
             self.value, self.dtype = _number(value, dtype)
-            self._given = dtype is not None or hasattr(cast(Any, value), "dtype")
+            self._has_dtype = dtype is not None or hasattr(cast(Any, value), "dtype")
 
     @with_call_site
     def array(self) -> np.ndarray[Any, Any]:
-        """The value as an array of its dtype and shape.
+        """Return the value as an array of its dtype and shape.
 
         Raises:
-            ArgumentTypeError: the value is no numbers, or the shape has another number of elements.
+            ArgumentTypeError: the value is not numeric, or the shape has another number of elements.
 
         >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
         (dtype('int32'), array([7., 7.], dtype=float16))
         """
         try:
             array = np.asarray(self.value)
-        except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+        except Exception as error:  # a ragged list, or any error of a user's object
             raise ArgumentTypeError("a constant holds numbers", given=short_repr(self.value)) from error
         if self.is_number:
-            return _saturated(array, as_dtype(self.dtype)) if self._given else narrowed(array)
+            return _saturated(array, as_dtype(self.dtype)) if self._has_dtype else narrowed(array)
         array = narrowed(array) if self.dtype is None else _saturated(array, as_dtype(self.dtype))
         if self._extents is None:
             return array
@@ -88,7 +87,7 @@ class Constant:
             )
         except (TypeError, ValueError):
             raise ArgumentTypeError(
-                "a constant of another shape",
+                "the constant does not fit its shape",
                 given=f"{array.size} numbers",
                 expected=f"shape {short_repr(self._extents)}",
             ) from None
@@ -99,51 +98,51 @@ class Constant:
         return Constant(self.value, dtype, self._extents, self.layout, self.device, **self._hints)
 
     def bool(self) -> Constant:
-        """The same as bool."""
+        """Return the constant as bool."""
         return self._as(DALIDataType.BOOL)
 
     def int8(self) -> Constant:
-        """The same as int8."""
+        """Return the constant as int8."""
         return self._as(DALIDataType.INT8)
 
     def int16(self) -> Constant:
-        """The same as int16."""
+        """Return the constant as int16."""
         return self._as(DALIDataType.INT16)
 
     def int32(self) -> Constant:
-        """The same as int32."""
+        """Return the constant as int32."""
         return self._as(DALIDataType.INT32)
 
     def int64(self) -> Constant:
-        """The same as int64."""
+        """Return the constant as int64."""
         return self._as(DALIDataType.INT64)
 
     def uint8(self) -> Constant:
-        """The same as uint8."""
+        """Return the constant as uint8."""
         return self._as(DALIDataType.UINT8)
 
     def uint16(self) -> Constant:
-        """The same as uint16."""
+        """Return the constant as uint16."""
         return self._as(DALIDataType.UINT16)
 
     def uint32(self) -> Constant:
-        """The same as uint32."""
+        """Return the constant as uint32."""
         return self._as(DALIDataType.UINT32)
 
     def uint64(self) -> Constant:
-        """The same as uint64."""
+        """Return the constant as uint64."""
         return self._as(DALIDataType.UINT64)
 
     def float16(self) -> Constant:
-        """The same as float16."""
+        """Return the constant as float16."""
         return self._as(DALIDataType.FLOAT16)
 
     def float32(self) -> Constant:
-        """The same as float32."""
+        """Return the constant as float32."""
         return self._as(DALIDataType.FLOAT)
 
     def float64(self) -> Constant:
-        """The same as float64."""
+        """Return the constant as float64."""
         return self._as(DALIDataType.FLOAT64)
 
     def __bool__(self) -> bool:
@@ -158,8 +157,10 @@ class Constant:
     def _only(self, kinds: str) -> Any:
         array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
         if array.dtype.kind not in kinds or array.size != 1:
-            fix = "float32() before" if kinds == "f" else "bool() or int32() before"
-            raise ArgumentTypeError("a constant of another kind", given=repr(self), fix=fix, where=user_call_site())
+            fix = "call float32() first" if kinds == "f" else "call bool() or int32() first"
+            raise ArgumentTypeError(
+                "the constant cannot be converted", given=repr(self), fix=fix, where=user_call_site()
+            )
         return self.value if self.is_number else array.item()
 
     __hash__ = object.__hash__
@@ -171,26 +172,28 @@ class Constant:
         return str(self.value) if self.is_number else f"Constant({short_repr(self.value)})"
 
 
+# Dtypes of bare Python numbers, as in DALI.
 _PLAIN: dict[type, DALIDataType] = {bool: DALIDataType.BOOL, int: DALIDataType.INT32, float: DALIDataType.FLOAT}
+# Arguments of DALI's operators that do not change a constant.
 _HINTS = ("name", "preserve", "bytes_per_sample_hint")
 
 
-def _shape(given: Any) -> tuple[Any, ...]:
+def _shape(shape: Any) -> tuple[Any, ...]:
     try:
-        return () if given is None else tuple(given)
+        return () if shape is None else tuple(shape)
     except TypeError:
-        return (given,)
+        return (shape,)
 
 
 def _axes(value: Any) -> int:
     try:
         return np.ndim(value)
-    except Exception as error:  # whatever an object of somebody else's raises
+    except Exception as error:  # any error of a user's object
         raise ArgumentTypeError("a constant holds numbers", given=short_repr(value), where=user_call_site()) from error
 
 
 def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
-    """A number as Python has it, of the kind of its type, and this type."""
+    """Return a number as a Python int, float or bool, and its dtype."""
     own = np.asarray(value)
     number = cast(Any, own).item()
     if type(number) not in _PLAIN:
@@ -199,18 +202,21 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
         )
     if dtype is None and not hasattr(value, "dtype"):
         return number, _PLAIN[type(number)]
-    found = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
-    kind = {"b": bool, "f": float}.get(found.numpy.kind, int)
+    result = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
+    kind = {"b": bool, "f": float}.get(result.numpy.kind, int)
     try:
-        return kind(number), found
+        return kind(number), result
     except (ValueError, OverflowError) as error:
         raise ArgumentTypeError(
-            "a constant that its type cannot hold", given=short_repr(value), expected=found.name, where=user_call_site()
+            "the constant's dtype cannot hold its value",
+            given=short_repr(value),
+            expected=result.name,
+            where=user_call_site(),
         ) from error
 
 
 def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Numbers of 64 bits with 32; others as they are.
+    """Convert 64-bit numbers to 32 bits. Returns other arrays unchanged.
 
     Raises:
         ArgumentTypeError: an integer does not fit.
@@ -220,7 +226,7 @@ def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     narrow = np.dtype(f"{array.dtype.kind}4")
     if narrow.kind in "iu" and array.size and not np.array_equal(array, array.astype(narrow)):
         raise ArgumentTypeError(
-            f"a whole number beyond {narrow}",
+            f"an integer does not fit into {narrow}",
             given=f"{array.min()} to {array.max()}",
             fix=f"dtype=types.{array.dtype.name.upper()}",
         )
@@ -228,9 +234,10 @@ def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _saturated(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """The numbers in another type: for integers rounded, halves away from zero, and brought within its limits."""
+    """Convert numbers to another dtype. For integers, round halves away from zero and saturate, like DALI."""
     if dtype.kind in "iu" and array.dtype.kind in "iuf":
         limits = np.iinfo(dtype)
         whole = np.copysign(np.floor(np.abs(array) + 0.5), array) if array.dtype.kind == "f" else array
-        array = np.asarray(np.clip(whole.astype(object), limits.min, limits.max))  # Python's integers do not wrap
+        # Python's integers, because the limits of uint64 and int64 have no common NumPy dtype.
+        array = np.asarray(np.clip(whole.astype(object), limits.min, limits.max))
     return array.astype(dtype)

@@ -1,4 +1,4 @@
-"""The element types of values: DALI's, NumPy's, and what names them."""
+"""Element types: DALI's, NumPy's, and their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, s
 
 
 class DALIDataType(IntEnum):
-    """The element types of a value. The integers are DALI's, so that stored configurations keep their meaning.
+    """Element types. The integers are DALI's, so that stored configurations keep their meaning.
 
     >>> DALIDataType.FLOAT.numpy
     dtype('float32')
@@ -44,7 +44,7 @@ class DALIDataType(IntEnum):
         """The NumPy dtype of the same name and width.
 
         Raises:
-            TypeError: it is the type of an argument of DALI's, and no value of a pipeline has it.
+            TypeError: only arguments of DALI have this type, and no values.
         """
         if self not in _NUMERIC:
             raise TypeError(self.name)
@@ -52,19 +52,20 @@ class DALIDataType(IntEnum):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The same, under the name by which NumPy looks for it: its dtypes are equal to those of DALI.
+        """The NumPy dtype, in the attribute that NumPy reads when it compares dtypes.
 
         >>> np.dtype("float32") == DALIDataType.FLOAT, np.dtype("int8") == DALIDataType.STRING
         (True, False)
         """
         if self not in _NUMERIC:
-            raise AttributeError(f"{self.name} is no dtype")  # so that NumPy's comparison is False
+            # NumPy takes this error as "not equal".
+            raise AttributeError(f"{self.name} is not a dtype")
         return self.numpy
 
     def __hash__(self) -> int:
-        """That of the equal dtype, so that a dictionary by types is one by the dtypes of batches, too.
+        """Return the hash of the equal NumPy dtype, so that a dictionary with types as keys finds dtypes of batches.
 
-        A type is equal to its number as well, as in DALI, but no dictionary by numbers: dtypes hash otherwise.
+        A type is also equal to its number, as in DALI, but does not hash like it.
 
         >>> {DALIDataType.FLOAT: 4, DALIDataType.INT8: 1}[np.dtype("float32")]
         4
@@ -75,44 +76,46 @@ class DALIDataType(IntEnum):
         return f"DALIDataType.{self.name}"
 
 
+# The types that values of a pipeline can have.
 _NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
-"""The types that values of a pipeline have."""
 
+# `np.dtype` accepts these, as numbers of types, by their `dtype`, or as descriptions of records.
 _VALUES: Any = (bool, np.generic, np.ndarray, list, tuple, dict)
-"""What is no data type, though it is a number, has one, or NumPy makes one of records of it."""
 
 
 @with_call_site
 def as_dtype(dtype: Any) -> np.dtype[Any]:
-    """The NumPy dtype that `dtype` names: a `DALIDataType`, its number, or whatever NumPy takes as a dtype.
+    """Return the NumPy dtype of a `DALIDataType`, of its number, or of anything that NumPy accepts as a dtype.
 
     Raises:
-        ArgumentTypeError: it names none.
+        ArgumentTypeError: there is no such dtype.
 
     >>> as_dtype(DALIDataType.UINT8), as_dtype("float16")
     (dtype('uint8'), dtype('float16'))
     """
     try:
         if dtype is None or isinstance(dtype, _VALUES):
-            raise TypeError  # NumPy would take it for float64, or for that of a value
-        found = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
-        if found.names is not None or found.subdtype is not None or found.kind in "OSUMm" or not found.itemsize:
+            raise TypeError  # NumPy would return float64 for None, and the dtype of a value
+        result = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
+        # Records, subarrays, objects, strings, times, and types without bytes cannot be elements of a pipeline's
+        # values.
+        if result.names is not None or result.subdtype is not None or result.kind in "OSUMm" or not result.itemsize:
             raise TypeError
-    except Exception:  # noqa: BLE001  # NumPy looks into the object, which may raise anything
+    except Exception:  # noqa: BLE001  # NumPy reads attributes of the object, which may raise anything
         raise ArgumentTypeError(
             "no such data type",
             given=short_repr(dtype),
             expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
             fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else dali_object_hint(dtype),
         ) from None
-    return found
+    return result
 
 
 def to_numpy_type(dali_type: Any) -> Any:
-    """The NumPy scalar type of a `DALIDataType`, or of its number.
+    """Return the NumPy scalar type of a `DALIDataType` or of its number.
 
     Raises:
-        ArgumentTypeError: NumPy has none.
+        ArgumentTypeError: NumPy has no such type.
 
     >>> to_numpy_type(DALIDataType.FLOAT)
     <class 'numpy.float32'>
@@ -121,20 +124,21 @@ def to_numpy_type(dali_type: Any) -> Any:
 
 
 def to_dali_type(framework_type: Any) -> DALIDataType:
-    """The `DALIDataType` of another library's type, by its name; "float" is float32, as in DALI.
+    """Return the `DALIDataType` with the name of another library's type; "float" is float32, as in DALI.
 
     Raises:
-        ArgumentTypeError: there is none of that name.
+        ArgumentTypeError: there is no type of that name.
 
     >>> to_dali_type("uint8"), to_dali_type(np.float32), to_dali_type("torch.half")
     (<DALIDataType.UINT8: 0>, <DALIDataType.FLOAT: 9>, <DALIDataType.FLOAT16: 8>)
     """
     try:
         name = framework_type.__qualname__ if isinstance(framework_type, type) else str(framework_type)
+        # `str(torch.float32)` is "torch.float32"; PyTorch itself need not be installed.
         name = name.removeprefix("torch.")
         dtype = as_dtype({"float": "float32", "boolean": "bool"}.get(name, name))
         return next(kind for kind in _NUMERIC if kind.numpy == dtype)
     except Exception:  # noqa: BLE001  # a user's object may raise anything
         raise ArgumentTypeError(
-            "no such data type", given=short_repr(framework_type), expected="a type of numbers", where=user_call_site()
+            "no such data type", given=short_repr(framework_type), expected="a numeric type", where=user_call_site()
         ) from None

@@ -1,4 +1,4 @@
-"""Modules of packages that extras bring."""
+"""Import of optional packages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from penstock.errors import MissingExtraError
 
 
 def import_extra(module: str, extra: str, needed_for: str) -> Any:
-    """A module of an optional package.
+    """Import a module of an optional package.
 
     Args:
-        module: its full name.
-        extra: the extra of penstock that brings the package.
-        needed_for: what wants it.
+        module: The full name of the module.
+        extra: The extra of penstock that installs the package.
+        needed_for: The feature that needs it.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: the package is not installed.
     """
     try:
         return importlib.import_module(module)

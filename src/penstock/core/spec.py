@@ -1,4 +1,4 @@
-"""What is known about a value before any data exists."""
+"""Specs: dtype, shape and layout of values, known before any data."""
 
 from __future__ import annotations
 
@@ -10,37 +10,40 @@ from typing import Any
 
 import numpy as np
 
+# Extents of one sample, without the batch axis; None for extents in which samples may differ.
 Shape = tuple[int | None, ...]
-"""The extents of one sample, without the batch axis; None where samples may differ."""
+
+# The fix of errors about ragged values.
+ONE_SHAPE_FIX = "fn.crop(..., crop=(height, width)), fn.pad(..., shape=...) or fn.resize(..., size=(height, width))"
 
 
 class ShapeKind(Enum):
-    """How sure the shape of a sample is."""
+    """Certainty of the shape of samples."""
 
     FIXED = "fixed"
-    """The definition alone tells it."""
+    """Follows from the definition."""
     SAME = "assumed-same"
-    """A consumer needs one shape: sample 0 showed it, every later sample is checked against it."""
+    """Taken from sample 0, because a consumer needs one shape. Every later sample is checked against it."""
     RAGGED = "ragged"
-    """Samples may differ."""
+    """Differs between samples."""
 
 
 def bounds_or_none(extents: Iterable[int | None]) -> tuple[int, ...]:
-    """The largest extents as `Spec` has them: none, where one of them is not known."""
-    found = tuple(extents)
-    return () if None in found else tuple(extent for extent in found if extent is not None)
+    """Return the bounds for a `Spec`: empty if one of the extents is unknown."""
+    bounds = tuple(extents)
+    return () if None in bounds else tuple(extent for extent in bounds if extent is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """dtype, shape and layout of one sample of a value.
+    """Dtype, shape and layout of one sample of a value.
 
     Args:
-        dtype: the element type.
-        shape: the extents of a sample; None for an extent in which samples may differ.
-        layout: one letter per axis, such as "HWC"; empty where the axes have no names.
-        assumed: whether the shape was read off sample 0 (extent SAME) rather than known (extent FIXED).
-        bounds: the largest extents that samples can have, one per axis; empty where the definition sets no limit.
+        dtype: The element type.
+        shape: The extents of a sample; None for an extent in which samples may differ.
+        layout: One letter per axis, such as "HWC"; empty if the axes have no names.
+        assumed: True if the shape is that of sample 0 (`ShapeKind.SAME`).
+        bounds: The largest extents that samples can have, one per axis; empty if the definition sets no limit.
 
     >>> Spec(np.dtype("uint8"), (None, None, 3), "HWC").extent
     <ShapeKind.RAGGED: 'ragged'>
@@ -54,47 +57,48 @@ class Spec:
 
     @property
     def extent(self) -> ShapeKind:
-        """How sure the shape is."""
+        """Certainty of the shape."""
         if None in self.shape:
             return ShapeKind.RAGGED
         return ShapeKind.SAME if self.assumed else ShapeKind.FIXED
 
     @property
     def dense(self) -> bool:
-        """Whether a batch of such samples can be one array."""
+        """True if a batch of such samples can be one array."""
         return None not in self.shape
 
     @property
     def max_shape(self) -> Shape:
-        """The largest extents, axis by axis; None where there is no limit."""
+        """The largest extent of each axis; None if there is no limit."""
         return tuple(self.bounds) or self.shape
 
     @property
     def fixed_shape(self) -> tuple[int, ...]:
-        """The shape of a dense value, with no extent left open."""
-        return tuple(int(size) for size in self.shape if size is not None)  # a user may have written True for 1
+        """The shape of a dense value."""
+        # `int`, because users write shapes, and True is an int.
+        return tuple(int(size) for size in self.shape if size is not None)
 
     @property
     def storage_shape(self) -> tuple[int, ...] | None:
-        """The extents of an array that holds any sample; None where there is no limit."""
+        """The shape of an array that holds any sample; None if there is no limit."""
         return self.fixed_shape if self.dense else self.bounds or None
 
     @property
     def nbytes(self) -> int:
-        """The size of a dense value, in bytes."""
+        """The size of a sample of a dense value, in bytes."""
         return math.prod(self.fixed_shape) * self.dtype.itemsize
 
     def probe(self, shape: tuple[int, ...]) -> Spec:
-        """This spec with the shape that sample 0 showed."""
+        """Return this spec with the shape of sample 0."""
         return replace(self, shape=shape, assumed=True)
 
     def accepts(self, sample: np.ndarray[Any, Any]) -> bool:
-        """Whether `sample` is what this spec promises."""
+        """True if a sample has this dtype and shape."""
         return sample.dtype == self.dtype and (
             sample.shape == self.shape
             or (
                 sample.ndim == len(self.shape)
-                and all(size in (None, given) for size, given in zip(self.shape, sample.shape, strict=True))
+                and all(size in (None, extent) for size, extent in zip(self.shape, sample.shape, strict=True))
             )
         )
 

@@ -1,17 +1,17 @@
-"""Counters and stage timers: any stage may add to them, and `stats()` reads them."""
+"""Stage timers, which `stats()` reads."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
 
+# Names of the timers that count idle time; all others count work.
 HOST_WAIT, DEVICES_WAIT = "wait for the host", "wait for emulated devices"
-"""Under these names a run reports time in which it did nothing; all others are work."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageTiming:
-    """What a stage has done so far: how often it ran, for how many samples, and how many seconds that took."""
+    """Number of calls of a stage, their samples, and their time in seconds."""
 
     calls: int = 0
     samples: int = 0
@@ -19,7 +19,7 @@ class StageTiming:
 
 
 class StageTimers:
-    """Adds up what the stages of one run report. May be called from any thread.
+    """Totals of the stages of a run. Thread-safe.
 
     >>> meter = StageTimers()
     >>> meter.add("decode", seconds=0.5, samples=10)
@@ -33,17 +33,18 @@ class StageTimers:
         self._stages: dict[str, list[float]] = {}
 
     def add(self, stage: str, *, seconds: float, samples: int = 0) -> None:
-        """Record one more call of `stage`."""
+        """Record a call of `stage`."""
+        # Three updates of a list are not atomic under the GIL.
         with self._lock:
-            so_far = self._stages.get(stage)
-            if so_far is None:
-                so_far = self._stages[stage] = [0, 0, 0.0]
-            so_far[0] += 1
-            so_far[1] += samples
-            so_far[2] += seconds
+            totals = self._stages.get(stage)
+            if totals is None:
+                totals = self._stages[stage] = [0, 0, 0.0]
+            totals[0] += 1
+            totals[1] += samples
+            totals[2] += seconds
 
     def snapshot(self) -> dict[str, StageTiming]:
-        """What has been recorded up to now, by stage."""
+        """Return the totals by stage."""
         with self._lock:
             return {
                 stage: StageTiming(int(calls), int(samples), seconds)

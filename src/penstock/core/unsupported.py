@@ -1,4 +1,4 @@
-"""What DALI has and penstock has not, by name, each with a sentence that says what to do instead."""
+"""Names of DALI that penstock does not have, each with the alternative."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INNER = (
 ABSENT: Mapping[str, str] = {
     **dict.fromkeys(_INNER.split(), _OWN),
     "backend.CUDAStreamSynchronize": _CUDA,
-    "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack take what has __dlpack__",
+    "backend.CheckDLPackCapsule": "numpy.from_dlpack and jax.dlpack accept objects with __dlpack__",
     "backend.GetCxx11AbiFlag": _NATIVE,
     "backend.GetCUDA*": "jax.devices() tells the devices",
     "backend.GetSchema*": _SCHEMA,
@@ -82,41 +82,46 @@ ABSENT: Mapping[str, str] = {
     "types.dali_type_converters": "to_dali_type knows the types of NumPy, JAX and PyTorch by name",
     "types.tfrec": "the module penstock.tfrecord",
 }
-"""The sentences, by the name without ``nvidia.dali``; ``*`` stands for any letters, and a name in full goes first."""
+"""Alternatives by the name without ``nvidia.dali``. A ``*`` matches any letters; exact names take precedence."""
 
 
 def explain_absence(name: str) -> str | None:
-    """Why penstock has not what DALI calls so, or what to do instead; None where the table does not tell.
+    """Return the alternative to a name of DALI; None if the table does not have it.
 
     >>> explain_absence("backend.GetNppVersion")
     'importlib.metadata.version tells the versions of packages'
     """
-    found = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
-    return ABSENT.get(name) or (ABSENT[max(found, key=len)] if found else None)
+    matches = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
+    return ABSENT.get(name) or (ABSENT[max(matches, key=len)] if matches else None)
 
 
 def absence_error(owner: str, name: str) -> AttributeError:
-    """The error for a name that something has in DALI, or has not there either.
+    """Return the error for an unknown attribute, with the alternative if DALI has it.
 
     Args:
-        owner: what DALI calls the module or class, without ``nvidia.dali``; "" for the package.
-        name: what it was asked for.
+        owner: The module or class in DALI, without ``nvidia.dali``; "" for the package.
+        name: The attribute.
     """
     full = f"{owner}.{name}".lstrip(".")
+    # Python and its tools look up many private names, such as `__path__`, and expect a plain AttributeError.
     if (fix := explain_absence(full)) is None or name.startswith("_"):
         return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
     return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_call_site())
 
 
 class DaliImportHook:
-    """The last finder that Python asks for a module: importing one that only DALI has says what to do instead."""
+    """Import finder that refuses modules which only DALI has, and names the alternative.
+
+    A module's `__getattr__` handles ``from penstock.plugin import pytorch``, but not ``import
+    penstock.plugin.pytorch``.
+    """
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Refuse a module that the table tells of; let Python refuse every other one.
+        """Refuse a module of the table. Python refuses all others itself.
 
         Raises:
-            MissingModuleError: the table has a sentence for the module.
+            MissingModuleError: only DALI has the module.
         """
         package, _, full = name.partition(".")
         if package == "penstock" and (fix := explain_absence(full)) is not None:
@@ -124,7 +129,7 @@ class DaliImportHook:
 
 
 def module_getattr(module: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` that says what to do instead of what DALI's module of that name has."""
+    """Return a `__getattr__` for a module of DALI's name, whose errors name the alternative."""
 
     def getattr_(name: str) -> Any:
         raise absence_error(module.removeprefix("penstock").lstrip("."), name)
@@ -133,7 +138,7 @@ def module_getattr(module: str) -> Callable[[str], Any]:
 
 
 def refuse_attributes(kind: type, owner: str) -> None:
-    """Give a class what the table says of the attributes of DALI's class `owner`: asking for one raises the error."""
+    """Add properties to a class that raise the error for the missing attributes of DALI's class `owner`."""
     for full in ABSENT:
         name = full.removeprefix(f"{owner}.")
         if name != full and not hasattr(kind, name):

@@ -1,1 +1,1 @@
-"""What the user wrote."""
+"""Definitions: tracing them, and the graph that results."""

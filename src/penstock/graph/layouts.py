@@ -1,4 +1,4 @@
-"""What operators on images need to know of layouts: which axis is which."""
+"""Layouts: the meaning of the axes of images."""
 
 from __future__ import annotations
 
@@ -10,23 +10,20 @@ from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.tracing.trace import DataNode, as_value
 
+# The spatial axes of images and volumes, outermost first.
 SPATIAL = "DHW"
-"""The axes of an image or volume in which it has an extent in space, outermost first."""
 
 
 def assumed_layout(spec: Spec, rank_4: str = "FHWC") -> str:
-    """The layout of a value, or where it has none that which it is taken to have, as in DALI.
-
-    What it is for rank 4 depends on the operator there.
-    """
+    """Return the layout of a value, or the one that DALI assumes by rank; for rank 4 it depends on the operator."""
     return spec.layout or {2: "HW", 3: "HWC", 4: rank_4, 5: "FDHWC"}.get(len(spec.shape), "")
 
 
 def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
-    """The layout of an input that must be an image, a volume or a sequence of such, as `assumed` has it.
+    """Return the layout of an input that must be an image, a volume or a sequence of these.
 
     Raises:
-        DefinitionError: it has no height and width.
+        DefinitionError: the input has no height and width.
     """
     spec = as_value(images).spec
     layout = assumed_layout(spec, rank_4)
@@ -42,10 +39,10 @@ def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
 
 
 def plane_layout(images: object, kind: str) -> str:
-    """The layout of an input that must be an image or a sequence of images, as `image_layout` has it.
+    """Return the layout of an input that must be an image or a sequence of images.
 
     Raises:
-        DefinitionError: it has no height and width, or it has a depth.
+        DefinitionError: the input has no height and width, or has a depth.
     """
     layout = image_layout(images, kind)
     if "D" in layout:
@@ -56,31 +53,31 @@ def plane_layout(images: object, kind: str) -> str:
 
 
 def spatial_layout(images: object, kind: str) -> str:
-    """The layout of an input as `image_layout` has it, but without a layout all axes are spatial, as in DALI's filters.
+    """Return the layout like `image_layout`, except that DALI's filters take three axes without a layout as a volume.
 
     Raises:
-        DefinitionError: it has no height and width.
+        DefinitionError: the input has no height and width.
     """
     spec = as_value(images).spec
     return "DHW" if not spec.layout and len(spec.shape) == 3 else image_layout(images, kind)
 
 
 def by_axis(numbers: Any, layout: str) -> Any:
-    """Numbers per spatial axis, from the order of the layout, in which users give them, to that of `SPATIAL`.
+    """Reorder numbers per spatial axis from the order of the layout, which users write, to that of `SPATIAL`.
 
     Args:
         numbers: (rows, spatial axes).
-        layout: of the images.
+        layout: The layout of the images.
     """
     own = [axis for axis in layout if axis in SPATIAL]
     return numbers[:, np.array([own.index(axis) for axis in SPATIAL if axis in own])]
 
 
 def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
-    """The axes that a user named, by number or by letter; all axes if by neither.
+    """Return the axes that the user named by number or by letter; all axes by default.
 
     Raises:
-        DefinitionError: there is no such axis, or one is named twice, or they are named in both ways.
+        DefinitionError: an axis does not exist or is named twice, or both numbers and letters are set.
     """
     ndim = len(spec.shape)
     if axes is not None and names is not None:
@@ -88,6 +85,7 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
     if isinstance(axes, DataNode):
         raise DefinitionError(f"fn.{kind}: axes are the same for all samples", given="a node", expected="numbers")
     if names is not None:
+        # DALI takes three axes without a layout as an image.
         layout = spec.layout or ("HWC" if ndim == 3 else "")
         missing = [name for name in names if name not in layout]
         if missing:
@@ -106,15 +104,15 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
 
 
 def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
-    """A layout that the user gave for a value of `ndim` axes.
+    """Check a layout that the user set for a value of `ndim` axes.
 
     Raises:
-        DefinitionError: it names another number of axes, or one twice.
+        DefinitionError: the layout has another number of axes, or one axis twice.
     """
     if layout is None:
         return spec.layout if len(spec.shape) == ndim else ""
     if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
-        raise ArgumentTypeError(f"{what}: a layout is a text", given=short_repr(layout), expected='such as "HWC"')
+        raise ArgumentTypeError(f"{what}: a layout is a string", given=short_repr(layout), expected='such as "HWC"')
     if layout and (len(layout) != ndim or len(set(layout)) != ndim):
         raise DefinitionError(
             f"{what}: a layout names each axis once",

@@ -1,4 +1,4 @@
-"""Many processes of one job: starting them on this machine, and joining the job from inside one of them."""
+"""Jobs of several processes: start them on this machine, and join a job from one of its processes."""
 
 from penstock.launch.distributed import JobEnvironment as JobEnvironment
 from penstock.launch.distributed import detect_job as detect_job

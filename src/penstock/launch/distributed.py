@@ -1,9 +1,10 @@
-"""Joining a job of several processes, whoever started them. The engine is `jax.distributed`."""
+"""Join a job of several processes with `jax.distributed`, under any launcher."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,32 +13,33 @@ from penstock.core.call_site import with_call_site
 from penstock.errors import UsageError
 from penstock.graph.arguments.argument_checks import check_annotations
 
+# JAX reads these two itself; a program that calls `jax.distributed.initialize` under `penstock launch` gets them, too.
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"
-"""Where process 0 is listening; JAX's own variable."""
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"
-"""The address at which process 0 listens, where that is not the coordinator's own; JAX's own variable."""
+
 NUM_PROCESSES = "PENSTOCK_NUM_PROCESSES"
 PROCESS_ID = "PENSTOCK_PROCESS_ID"
 
 LOOPBACK = "127.0.0.1"
 
+_OPEN_MPI_URI = "OMPI_MCA_orte_hnp_uri"
+
+# Variables by which JAX recognizes each cluster, in its order: JAX reads the number of processes from the same one.
 _CLUSTERS = {
-    "Open MPI": ("OMPI_MCA_orte_hnp_uri",),
+    "Open MPI": (_OPEN_MPI_URI,),
     "SLURM": ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID"),
 }
-"""Of what JAX reads by itself, the variables that tell that it is there."""
-_LOCAL_SIZE = "OMPI_COMM_WORLD_LOCAL_SIZE"
 
 
 @dataclass(frozen=True)
 class JobEnvironment:
-    """What the environment says of the job that this process belongs to.
+    """Description of the job that started this process, from its environment.
 
     Args:
         started_by: "penstock launch", "Open MPI", "SLURM", or "nobody".
-        coordinator: where process 0 is listening; None where JAX finds that out.
-        num_processes: how many processes the job has; None likewise.
-        process_id: which of them this is; None likewise.
+        coordinator: The address of process 0, HOST:PORT. None under Open MPI and SLURM.
+        num_processes: The number of processes. None under Open MPI and SLURM, where JAX reads it.
+        process_id: The number of this process. None under Open MPI and SLURM, where JAX reads it.
     """
 
     started_by: str
@@ -48,13 +50,13 @@ class JobEnvironment:
 
 @check_annotations
 def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
-    """Find out from the environment who started this process. Imports nothing, starts nothing.
+    """Return the job that started this process. Neither imports JAX nor connects to anything.
 
     Args:
-        environment: the variables; None takes the process's.
+        environment: Environment variables; the process's own by default.
 
     Raises:
-        UsageError: some of the variables that belong together are missing.
+        UsageError: only some of the variables that describe a job are set.
 
     Example:
         >>> from penstock.launch import detect_job
@@ -68,7 +70,7 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
         missing = [name for name in (COORDINATOR, NUM_PROCESSES, PROCESS_ID) if name not in variables]
         if missing:
             raise UsageError(
-                "the environment names a part of a job only",
+                "the environment describes a job incompletely",
                 given=f"without {', '.join(missing)}",
                 expected=f"{COORDINATOR}, {NUM_PROCESSES} and {PROCESS_ID}, or none of them",
             )
@@ -82,21 +84,21 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
 
 @with_call_site
 def initialize() -> JobEnvironment:
-    """Join the job that this process was started for. Called first thing in a program, before JAX is used.
+    """Join the job that started this process. Call it first in a program, before you use JAX.
 
-    Under `penstock launch`, `mpirun` of Open MPI, and `srun` of SLURM it calls `jax.distributed.initialize` with what
-    the environment says. Where nobody started a job it does nothing, and the program runs as one process. Other
-    launchers set JAX_COORDINATOR_ADDRESS, PENSTOCK_NUM_PROCESSES and PENSTOCK_PROCESS_ID, or the program calls
+    Under `penstock launch`, Open MPI's `mpirun` and SLURM's `srun` it calls `jax.distributed.initialize` with the
+    addresses and numbers from the environment. Otherwise it does nothing, and the program runs as one process. Other
+    launchers set JAX_COORDINATOR_ADDRESS, PENSTOCK_NUM_PROCESSES and PENSTOCK_PROCESS_ID, or your program calls
     `jax.distributed.initialize` itself.
 
     Process 0 listens at the coordinator's address only, which is on the loopback interface if all processes are on one
-    machine. Set JAX_COORDINATOR_BIND_ADDRESS for another one, such as `[::]:8476` for all interfaces.
+    machine. Set JAX_COORDINATOR_BIND_ADDRESS to listen elsewhere, such as `[::]:8476` for all interfaces.
 
     Returns:
-        What was found.
+        The job, as from `detect_job`.
 
     Raises:
-        UsageError: some of the variables that belong together are missing, or process 0 cannot listen at its address.
+        UsageError: only some of the variables that describe a job are set, or process 0 cannot listen at its address.
 
     Example:
         >>> from penstock.launch import initialize
@@ -105,37 +107,65 @@ def initialize() -> JobEnvironment:
     """
     job = detect_job()
     if job.started_by != "nobody":
-        import jax  # noqa: PLC0415  # the launcher itself has no use for it
+        # Imported here, because the launcher itself does not need JAX.
+        import jax  # noqa: PLC0415
 
-        from penstock.engine.jobs import members  # noqa: PLC0415  # it imports jax
-        from penstock.engine.jobs.loopback import detected  # noqa: PLC0415  # likewise
+        from penstock.engine.jobs import members  # noqa: PLC0415
 
-        coordinator, process = (job.coordinator, job.process_id) if job.coordinator else detected()
+        coordinator, process = job.coordinator, job.process_id
         if coordinator is None:
-            raise UsageError(f"JAX finds no coordinator under {job.started_by}", fix=f"set {COORDINATOR}")
-        if _on_one_machine(job.started_by):
-            coordinator = f"{LOOPBACK}:{split_address(coordinator)[1]}"
+            coordinator, process = _cluster_coordinator(job.started_by)
         bound = os.environ.get(BIND, coordinator)
         if process == 0:
             check_address(bound)
+        # By default, JAX binds all interfaces.
         jax.distributed.initialize(coordinator, job.num_processes, job.process_id, coordinator_bind_address=bound)
         members.join_job()
     return job
 
 
+def _cluster_coordinator(started_by: str) -> tuple[str, int]:
+    """Return the coordinator's address and the number of this process, from the variables of Open MPI or SLURM.
+
+    JAX would find an address by itself, but it does not return it, so process 0 could not bind that address only.
+
+    Raises:
+        UsageError: the variables name no host.
+    """
+    if started_by == "SLURM":
+        # "node001", "node001,host2", "node[001-015],host2" or "node[001,007-015]"; JAX's process 0 is on the first node
+        first = re.match(r"([^,\[]+)(?:\[(\w+))?", os.environ["SLURM_STEP_NODELIST"])
+        job, process = int(os.environ["SLURM_JOB_ID"]), int(os.environ["SLURM_PROCID"])
+    else:
+        # Such as "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911" or "1531576320.0;tcp6://[fe80::1,fe80::2]:43370".
+        uri = os.environ[_OPEN_MPI_URI]
+        first = re.search(r"tcp(?:6://\[([^,\]]+)|://([^,:]+))", uri)
+        # Open MPI numbers its jobs in steps of 4096.
+        job, process = int(uri.partition(".")[0]) >> 12, int(os.environ["OMPI_COMM_WORLD_RANK"])
+    if first is None:
+        raise UsageError(
+            f"the environment of {started_by} names no host for the coordinator",
+            fix=f"set {COORDINATOR}, {NUM_PROCESSES} and {PROCESS_ID}",
+        )
+    # A port that all processes compute, and that another job on the machine is unlikely to use: one of the last 4096
+    port = os.environ.get("JAX_COORDINATOR_PORT", (1 << 16) - 4096 + job % 4096)
+    host = LOOPBACK if _on_one_machine(started_by) else "".join(part or "" for part in first.groups())
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}", process
+
+
 def _on_one_machine(started_by: str) -> bool:
-    """True if the cluster's launcher says that all processes of the job are on this machine."""
+    """True if the launcher's variables say that all processes of the job are on this machine."""
     if started_by == "SLURM":
         return os.environ.get("SLURM_STEP_NUM_NODES") == "1"
-    processes = os.environ.get("OMPI_COMM_WORLD_SIZE")
-    return started_by == "Open MPI" and processes is not None and processes == os.environ.get(_LOCAL_SIZE)
+    processes, local = (os.environ.get(f"OMPI_COMM_WORLD_{name}") for name in ("SIZE", "LOCAL_SIZE"))
+    return started_by == "Open MPI" and processes is not None and processes == local
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and the port of an address such as `10.0.0.1:8476` or `[::1]:8476`.
+    """Return the host and the port of an address such as `10.0.0.1:8476` or `[::1]:8476`.
 
     Raises:
-        UsageError: it has no port.
+        UsageError: the address has no port.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -144,45 +174,45 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def check_address(address: str) -> None:
-    """Check that process 0 can listen at an address, and that the other processes can mean the same one.
+    """Check that process 0 can listen at an address, and that the other processes can reach it there.
 
     Raises:
-        UsageError: the host is unknown, another machine, or a name that other machines do not resolve to this one.
+        UsageError: the host is unknown or another machine, or other machines resolve its name to themselves.
     """
     host, port = split_address(address)
     fix = f"an IP address of this machine in {COORDINATOR}, or in {BIND}; {LOOPBACK} for a job on one machine"
     try:
-        addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     except OSError as error:
         raise UsageError(f"process 0 cannot resolve the coordinator's host: {error}", given=host, fix=fix) from None
-    # many systems resolve their own name to 127.0.1.1: other machines would wait for process 0 for 300 seconds
-    if host not in {"localhost", *addresses} and all(ipaddress.ip_address(each).is_loopback for each in addresses):
-        found = ", ".join(sorted(addresses))
+    # Debian resolves a machine's own name to 127.0.1.1. Other machines would wait 300 seconds for process 0.
+    if host not in {"localhost", *addresses} and all(ipaddress.ip_address(item).is_loopback for item in addresses):
+        listed = ", ".join(sorted(addresses))
         raise UsageError(
-            "the coordinator's host is a name for the loopback interface", given=f"{host} ({found})", fix=fix
+            "the coordinator's host is a name for the loopback interface", given=f"{host} ({listed})", fix=fix
         )
     check_port(port, sorted(addresses), fix=f"another port; or {fix}")
 
 
 def check_port(port: int, addresses: Sequence[str] = (LOOPBACK,), fix: str = "another port") -> None:
-    """Check that process 0 can listen at a port: where it cannot, JAX ends it by a signal.
+    """Check that process 0 can listen at a port. JAX would abort the process by a signal, without an exception.
 
     Args:
-        port: the port.
-        addresses: where it listens; one of them is enough, as for gRPC.
-        fix: what helps where it cannot.
+        port: The TCP port, 1 to 65535.
+        addresses: The addresses to listen at. One that works is enough, as for gRPC.
+        fix: The fix that the error names.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: the port is out of range, in use, or at none of this machine's addresses.
     """
     if not 0 < port < 1 << 16:
-        raise UsageError("there is no such port", given=port, expected=f"1 to {(1 << 16) - 1}")
-    why = ""
+        raise UsageError("the port is out of range", given=port, expected=f"1 to {(1 << 16) - 1}")
+    reason = ""
     for address in addresses:
         try:
             with socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET):
                 return
         except OSError as error:
-            why = os.strerror(error.errno or 0)
+            reason = os.strerror(error.errno or 0)
     where = "" if list(addresses) == [LOOPBACK] else f" of {', '.join(addresses)}"
-    raise UsageError(f"the processes cannot meet at port {port}{where}", given=why, fix=fix)
+    raise UsageError(f"the processes cannot meet at port {port}{where}", given=reason, fix=fix)

@@ -1,14 +1,12 @@
-"""Starting the processes of a job on this machine, and ending them.
+"""Local launcher: starts and ends the processes of a job on this machine.
 
-The contract:
-
-* Nothing listens to the network: the processes meet on the loopback interface.
-* Output is passed on as it comes, with the number of the process in front of each line.
-* When a process fails, the others are ended at once. They are asked first (SIGTERM), and killed a few seconds later: to
-  a JAX program SIGTERM is a notice of preemption.
-* The same happens when the launcher is interrupted or terminated. What the processes have started ends with them, in
-  sessions of its own, too.
-* On Linux all that is so where the launcher is killed, as well: a small process outlives it for that.
+* No process listens on the network: they meet on the loopback interface.
+* Output is forwarded immediately, each line prefixed with the number of the process.
+* If a process fails, the others get SIGTERM at once and SIGKILL a few seconds later: JAX programs take SIGTERM as a
+  notice of preemption.
+* The same happens if the launcher is interrupted or terminated. Child processes end with their parents, also in other
+  sessions.
+* On Linux, this includes SIGKILL to the launcher: a small watchdog process outlives it.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ from penstock.launch.distributed import BIND, COORDINATOR, LOOPBACK, NUM_PROCESS
 from penstock.launch.output_prefix import Printer, forward_output
 from penstock.launch.watchdog import JOB, kill
 
+# Seconds between SIGTERM and SIGKILL.
 _GRACE = 3.0
-"""Seconds that a process has to end when it is asked to."""
 
+# Seconds between two polls of the processes.
 _POLL = 0.02
-"""Seconds between two looks at the processes."""
 
 
 @check_annotations
@@ -54,18 +52,18 @@ def launch(
     """Run a command as several processes of one job, and wait for them.
 
     Args:
-        command: the program and its arguments, the same for all.
-        processes: how many.
-        devices: how many devices each has on JAX's CPU backend. GPUs are divided evenly.
-        environment: the variables that they inherit; None takes this process's.
-        port: where process 0 listens for the others; None takes a free one.
+        command: The program and its arguments, the same for all processes.
+        processes: The number of processes.
+        devices: The number of devices of each process on JAX's CPU backend. GPUs are divided evenly.
+        environment: Environment variables that the processes inherit; those of this process by default.
+        port: The port at which process 0 listens for the others; a free one by default.
 
     Returns:
-        0 if all processes ended well; otherwise the exit code of the one that failed first, 128 + n where signal n
-        ended it or the launcher.
+        0 if all processes succeeded; otherwise the exit code of the first that failed, or 128 + n if signal n ended it
+        or the launcher.
 
     Raises:
-        UsageError: there is no such program, or there cannot be that many processes or devices.
+        UsageError: the program does not exist, the port is in use, or there are fewer GPUs than processes.
 
     Example:
         >>> import sys
@@ -77,13 +75,13 @@ def launch(
     inherited = dict(os.environ if environment is None else environment)
     words = [os.fspath(word) for word in command]
     if not words or shutil.which(words[0], path=inherited.get("PATH")) is None:
-        raise UsageError("there is no such program", given=words)
-    shares = _gpu_shares(processes, inherited)
+        raise UsageError("the program does not exist", given=words)
+    gpus = _gpu_shares(processes, inherited)
     name = secrets.token_hex(8)
     out, error = Printer(sys.stdout), Printer(sys.stderr)
     job: list[_Process] = []
     stop = _Interruptions()
-    with stop, _keeper(name), nullcontext(port) if port is not None else free_port() as meeting:
+    with stop, _watchdog(name), nullcontext(port) if port is not None else free_port() as meeting:
         try:
             for number in range(processes):
                 own = {
@@ -95,21 +93,22 @@ def launch(
                     "JAX_NUM_CPU_DEVICES": str(devices),
                     "PYTHONUNBUFFERED": "1",
                 }
-                own |= {"JAX_LOCAL_DEVICE_IDS": shares[number]} if shares else {}
-                # NCCL prefers every other interface
+                own |= {"JAX_LOCAL_DEVICE_IDS": gpus[number]} if gpus else {}
+                # By default, NCCL takes the first interface that is not the loopback interface.
                 job.append(_Process(number, words, {"NCCL_SOCKET_IFNAME": "lo", **inherited, **own}, out, error))
-            code, why = _wait(job, stop, error)
+            code, reason = _wait(job, stop, error)
         finally:
             _end(job, name)
         if lost := out.failure or error.failure:
-            why = "; ".join([*([why] if why else []), f"what the processes print could not be written: {lost}"])
-        if why:  # below what the others print while they end
-            error.say(f"penstock launch: {why}")
+            reason = "; ".join([*([reason] if reason else []), f"the output could not be written: {lost}"])
+        # After `_end`, so that it is the last line.
+        if reason:
+            error.say(f"penstock launch: {reason}")
         return code or int(lost is not None)
 
 
 class _Interruptions:
-    """While entered, takes note of the signals that would end this process."""
+    """Context that records signals in place of ending this process."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -118,7 +117,8 @@ class _Interruptions:
     def __enter__(self) -> None:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup asks for
+                # `nohup` ignores SIGHUP. A shell ignores SIGINT for jobs in the background, but the launcher needs it.
+                if number is not signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                     self._before[number] = signal.signal(number, self._note)
 
     def __exit__(self, *error: object) -> None:
@@ -130,7 +130,7 @@ class _Interruptions:
 
 
 class _Process:
-    """One process of the job, and the threads that pass on what it prints."""
+    """Process of the job, and the threads that forward its output."""
 
     def __init__(
         self, number: int, command: Sequence[str], environment: Mapping[str, str], out: Printer, error: Printer
@@ -143,6 +143,7 @@ class _Process:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
+            # Ctrl-C in a terminal reaches the launcher only, which ends the processes in order.
             start_new_session=True,
         )
         streams = ((self.running.stdout, out), (self.running.stderr, error))
@@ -157,52 +158,52 @@ class _Process:
 
     @property
     def code(self) -> int | None:
-        """Its exit code, 128 + n for signal n; None while it runs."""
+        """The exit code, 128 + n for signal n; None while the process runs."""
         code = self.running.poll()
         return 128 - code if code is not None and code < 0 else code
 
     @property
-    def fate(self) -> str:
-        """How it ended, in words."""
+    def outcome(self) -> str:
+        """Description of the end of the process."""
         code = self.running.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return f"process {self.number} (pid {self.running.pid}) {how}"
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to it and to all that it has started."""
+        """Send a signal to the process and its children."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.running.pid, number)
 
     def finish(self) -> None:
-        """Wait until it is gone and all that it printed has been passed on."""
+        """Wait until the process has ended and its output is forwarded."""
         self.running.wait()
         for thread in self._threads:
             thread.join(timeout=_GRACE)
 
 
 def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> tuple[int, str]:
-    """Wait until all have ended, one has failed, or the launcher is told to stop.
+    """Wait until all processes have ended, one has failed, or the launcher gets a signal.
 
     Returns:
-        The exit code of the job, and which processes have failed, in words.
+        The exit code of the job, and a description of the processes that failed.
     """
     while True:
         if stop.signal is not None:
             error.say(f"penstock launch: {stop.signal.name}: ending {len(job)} processes")
             return 128 + stop.signal, ""
         codes = [process.code for process in job]
-        # one that loses its peer fails, too: where two have ended since the last look, a signal was there first
+        # A process that loses a peer fails, too. If both ended since the last poll, the one with a signal was first.
         failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
         if failed:
             others = [f"the launcher ended the other {codes.count(None)}"] if None in codes else []
-            return failed[0].code or 1, "; ".join([*(process.fate for process in failed), *others])
+            return failed[0].code or 1, "; ".join([*(process.outcome for process in failed), *others])
         if None not in codes:
             return 0, ""
         time.sleep(_POLL)
 
 
 def _end(job: Sequence[_Process], name: str) -> None:
-    """End all processes, and what they have started."""
+    """End all processes and their children."""
     for process in job:
         process.send(signal.SIGTERM)
     deadline = time.monotonic() + _GRACE
@@ -216,32 +217,34 @@ def _end(job: Sequence[_Process], name: str) -> None:
 
 
 @contextmanager
-def _keeper(name: str) -> Iterator[None]:
-    """A process that ends the job if this one is killed."""
+def _watchdog(name: str) -> Iterator[None]:
+    """Run a process that ends the job if the launcher is killed."""
     if sys.platform != "linux":
         yield
         return
     command = [sys.executable, "-I", "-S", str(watchdog.__file__), name]
-    # without variables, so that it is no member of a job itself
+    # With an empty environment, so that it is not a process of the job itself.
     with subprocess.Popen(command, env={}, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
         yield
 
 
 @contextmanager
 def free_port() -> Iterator[int]:
-    """A port at which process 0 can listen. On Linux no other program is given it while this is entered."""
-    with socket.socket() as held:
-        if sys.platform == "linux":  # who asks for this port may have it, as long as nobody listens
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind((LOOPBACK, 0))
-        port: int = held.getsockname()[1]
+    """Reserve a port at which process 0 can listen. On Linux, no other program can get it inside of the context."""
+    with socket.socket() as reserved:
+        # On Linux, with this option on both sockets, process 0 can bind the port while it is reserved but not
+        # listening.
+        if sys.platform == "linux":
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((LOOPBACK, 0))
+        port: int = reserved.getsockname()[1]
         if sys.platform != "linux":
-            held.close()
+            reserved.close()
         yield port
 
 
 def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
-    """Per process the numbers of its GPUs, separated by commas; nothing where it has none or JAX is not to see them.
+    """Return the GPU numbers of each process, separated by commas; empty if there are none or JAX ignores them.
 
     Raises:
         UsageError: there are fewer GPUs than processes.
@@ -249,14 +252,16 @@ def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
     if environment.get("JAX_PLATFORMS", "") == "cpu":
         return []
     listed = environment.get("CUDA_VISIBLE_DEVICES")
-    found = len(list(Path("/dev").glob("nvidia[0-9]*"))) if listed is None else len([x for x in listed.split(",") if x])
-    if not found:
+    # Counted by device files: asking JAX would initialize the GPUs in the launcher, too.
+    devices = Path("/dev").glob("nvidia[0-9]*") if listed is None else filter(None, listed.split(","))
+    gpus = len(list(devices))
+    if not gpus:
         return []
-    share = found // processes
+    share = gpus // processes
     if not share:
         raise UsageError(
             "there are fewer GPUs than processes",
-            given=f"{found} GPUs for {processes} processes",
+            given=f"{gpus} GPUs for {processes} processes",
             fix="fewer processes, or JAX_PLATFORMS=cpu",
         )
     return [",".join(map(str, range(number * share, (number + 1) * share))) for number in range(processes)]

@@ -1,7 +1,7 @@
-"""Passing on what the processes of a job print, with the number of the process in front of every line.
+"""Forwarding of the output of a job's processes, each line prefixed with the number of the process.
 
-Bytes go through as they are, in pieces of a bounded size. A piece is passed on when its line ends, by a newline or by
-the carriage return of a progress bar, or when nothing more comes for a moment.
+Bytes are not decoded. A piece of output is forwarded when its line ends, with a newline or with the carriage return of
+a progress bar, when it reaches a maximum size, or after a short pause.
 """
 
 from __future__ import annotations
@@ -12,76 +12,79 @@ import select
 import threading
 from typing import IO
 
+# Bytes to read at once, and to buffer of a line.
 _SIZE = 1 << 16
-"""Bytes that are read at once, and kept of a line at most."""
 
+# Seconds after which an unfinished line is forwarded.
 _PAUSE = 0.1
-"""Seconds after which a line that is not finished is shown."""
 
 _PIECES = re.compile(rb"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]+")
 _FINISHED = (b"\n", b"\r")
 
 
 class Printer:
-    """Where the output of several processes comes together.
+    """Merged output of several processes.
 
     Args:
-        target: a text stream; where it has bytes below, they are written. None where there is none.
+        target: A text stream; its binary buffer is used if it has one. None discards all output.
     """
 
     def __init__(self, target: IO[str] | None) -> None:
+        # The reason that output could not be written. A closed pipe does not count.
         self.failure: str | None = None
-        """Why something could not be written; nothing where merely nobody reads it any more."""
         self._target = target
         self._lock = threading.Lock()
-        self._open: int | None = None  # whose line is not finished
+        self._unfinished: int | None = None  # the process whose line is not finished
 
     def write(self, number: int, pieces: list[bytes]) -> None:
-        """Print parts of lines of a process."""
+        """Print pieces of lines of a process."""
         with self._lock:
             for piece in pieces:
-                front = b"" if self._open == number else f"[{number}] ".encode()
-                if self._open not in (None, number):
-                    front = b"\n" + front
-                self._print(front + piece)
-                self._open = None if piece.endswith(_FINISHED) else number
+                prefix = b"" if self._unfinished == number else f"[{number}] ".encode()
+                if self._unfinished not in (None, number):
+                    prefix = b"\n" + prefix
+                self._print(prefix + piece)
+                self._unfinished = None if piece.endswith(_FINISHED) else number
             self._print(b"", flush=True)
 
     def say(self, text: str) -> None:
-        """Print a line that is nobody's."""
+        """Print a line of the launcher."""
         with self._lock:
-            self._print(f"{'' if self._open is None else os.linesep}{text}\n".encode(), flush=True)
-            self._open = None
+            self._print(f"{'' if self._unfinished is None else os.linesep}{text}\n".encode(), flush=True)
+            self._unfinished = None
 
     def _print(self, text: bytes, *, flush: bool = False) -> None:
         if self._target is None:
             return
-        below = getattr(self._target, "buffer", None)
+        buffer = getattr(self._target, "buffer", None)
         try:
-            if below is None:
+            if buffer is None:
                 self._target.write(text.decode(errors="replace"))
             else:
-                below.write(text)
+                buffer.write(text)
             if flush:
                 self._target.flush()
-        except (BrokenPipeError, ValueError):  # nobody reads it any more, or it is closed
+        except (BrokenPipeError, ValueError):  # the reader has gone, or the stream is closed
             pass
         except OSError as error:
             self.failure = error.strerror
 
 
 def forward_output(source: IO[bytes], printer: Printer, number: int) -> None:
-    """Pass on what a process prints, until it ends. Goes on reading where it cannot be printed any more."""
+    """Forward the output of a process until it ends.
+
+    Continues to read if the output cannot be written: a full pipe would block the process.
+    """
     rest = b""
     with source:
         while True:
-            waits = rest and not select.select([source], [], [], _PAUSE)[0]
-            read = b"" if waits else os.read(source.fileno(), _SIZE)
+            paused = rest and not select.select([source], [], [], _PAUSE)[0]
+            read = b"" if paused else os.read(source.fileno(), _SIZE)
             pieces = _PIECES.findall(rest + read)
-            ends = not read or len(rest) + len(read) >= _SIZE
-            # a carriage return at the end may be the first half of a line's end
-            rest = b"" if ends or not pieces or pieces[-1].endswith(b"\n") else pieces.pop()
+            flush = not read or len(rest) + len(read) >= _SIZE
+            # A carriage return at the end may be the first half of "\r\n".
+            rest = b"" if flush or not pieces or pieces[-1].endswith(b"\n") else pieces.pop()
             if pieces:
                 printer.write(number, pieces)
-            if not read and not waits:
+            if not read and not paused:
                 return

@@ -1,8 +1,10 @@
-"""Ends what a job has started, whoever is left to do it. A program of its own, too: it needs nothing but Python.
+"""Watchdog: kills the processes of a job, also as a program that outlives the launcher.
 
-The launcher gives every process of a job a variable with the job's name, and all that they start inherits it: so it is
-found after its parent has ended, and in a session of its own. As a program this waits until the launcher is gone,
-however that happens, and then ends what is left. It is for Linux; elsewhere nothing is found.
+It only needs the standard library.
+
+The launcher sets an environment variable with the job's name for every process, and child processes inherit it. So they
+can be found after their parents have ended, and in other sessions. As a program, the watchdog waits until the launcher
+has ended, and kills the remaining processes. It works on Linux only; elsewhere it finds no processes.
 """
 
 from __future__ import annotations
@@ -14,23 +16,24 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+# Environment variable with the name of the job.
 JOB = "PENSTOCK_JOB"
-"""The variable with the name of the job."""
 
 
 def job_pids(job: str) -> list[int]:
-    """The pids of all processes of a job that run."""
+    """Return the pids of all running processes of a job."""
     wanted = f"{JOB}={job}".encode()
-    found: list[int] = []
+    pids: list[int] = []
     for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # it has ended, or belongs to somebody else
+        with suppress(OSError):  # the process has ended, or belongs to another user
             if wanted in (path / "environ").read_bytes().split(b"\0") and int(path.name) != os.getpid():
-                found.append(int(path.name))
-    return found
+                pids.append(int(path.name))
+    return pids
 
 
 def kill(job: str, patience: float = 5.0) -> None:
-    """Kill all processes of a job, and those that they start meanwhile."""
+    """Kill all processes of a job."""
+    # Repeated, because a process may start another one between listing and killing.
     until = time.monotonic() + patience
     while (pids := job_pids(job)) and time.monotonic() < until:
         for pid in pids:
@@ -42,5 +45,6 @@ def kill(job: str, patience: float = 5.0) -> None:
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    sys.stdin.buffer.read()  # until the launcher closes it, or the kernel does
+    # Returns when the launcher closes the pipe, or the kernel does because the launcher has ended.
+    sys.stdin.buffer.read()
     kill(sys.argv[1])

@@ -1,1 +1,1 @@
-"""Compiles marked Python functions to machine code with numba, once, and loads it without numba."""
+"""Loops compiled once with numba, and loaded without it."""

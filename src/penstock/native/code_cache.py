@@ -1,7 +1,7 @@
-"""Machine code on disk: a folder with a file per compiled loop, which several processes may use at once.
+"""Cache of machine code on disk: a file per compiled loop. Several processes may share it.
 
-What is kept runs in the process that finds it. So a folder is used only if nobody but the user and root can write to it
-(`native/trusted_files.py`).
+Cached code runs in the process that loads it, so a folder is used only if no user but its owner and root can write to
+it (`native/trusted_files.py`).
 """
 
 from __future__ import annotations
@@ -16,25 +16,23 @@ from pathlib import Path
 from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
 from penstock.native.trusted_files import UntrustedError, check_folder, read_trusted
 
+# Files per folder, of a few kilobytes each. The least recently used are removed first.
 LIMIT = 512
-"""How many files a folder keeps. A file has a few kilobytes; those that were not used for longest go first."""
 
+# Code compiled when the package was built, for this version of Python. Loaded without the checks of `trusted_files`: a
+# user who can write to the package's folder can also change its Python files.
 AHEAD = Path(__file__).parent / "ahead" / sys.implementation.cache_tag
-"""What was compiled when the package was built, for this version of Python. Never written to afterwards.
-
-Read as it is: who can write to the package's folder can change its Python files, too.
-"""
 
 _SUFFIX = ".code"
 _DIGEST = hashlib.sha256().digest_size
 _log = logging.getLogger("penstock")
-_said: set[str] = set()
+_warned: set[str] = set()
 
 
 def code_folders() -> list[Path]:
-    """Where machine code may lie: all are looked into, and the first that takes a file gets it.
+    """Return the folders of the cache. All are read; the first that is writable receives new files.
 
-    ``NUMBA_CACHE_DIR``, if it is set, is the only place; else the user's cache folder, and then the package's own.
+    ``NUMBA_CACHE_DIR`` is the only folder if it is set; otherwise the user's cache folder, then the package's.
     """
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return [Path(chosen) / "penstock"]
@@ -44,7 +42,7 @@ def code_folders() -> list[Path]:
 
 
 def read_code(name: str) -> bytes | None:
-    """What was kept under a name; None where nothing was, or what is there is damaged or not to be trusted."""
+    """Return the cached data of a name; None if there are none, or if the file is damaged or not trusted."""
     for folder in code_folders():
         try:
             data = _verified(read_trusted(folder, name + _SUFFIX))
@@ -56,13 +54,14 @@ def read_code(name: str) -> bytes | None:
             continue
         if data is not None:
             with contextlib.suppress(OSError):
-                os.utime(folder / (name + _SUFFIX))  # it is in use
+                # The modification time is that of the last use, for `_tidy`.
+                os.utime(folder / (name + _SUFFIX))
             return data
     return None
 
 
 def read_ahead(name: str) -> bytes | None:
-    """What was compiled when the package was built; None where nothing was, or what is there is damaged."""
+    """Return the data of a name from the package; None if there are none, or if the file is damaged."""
     try:
         return _verified((AHEAD / (name + _SUFFIX)).read_bytes())
     except OSError:
@@ -70,13 +69,13 @@ def read_ahead(name: str) -> bytes | None:
 
 
 def _verified(content: bytes) -> bytes | None:
-    """The data in a file, if they are what was written."""
+    """Return the data of a file; None if the digest does not match."""
     digest, data = content[:_DIGEST], content[_DIGEST:]
     return data if hashlib.sha256(data).digest() == digest else None
 
 
 def write_code(name: str, data: bytes) -> None:
-    """Keep data under a name. Where no folder can be written, a warning says so, once."""
+    """Cache data under a name. Logs a warning, once, if no folder is writable."""
     reasons: list[str] = []
     for folder in code_folders():
         try:
@@ -90,22 +89,22 @@ def write_code(name: str, data: bytes) -> None:
         else:
             _tidy(folder)
             return
-    what = ", ".join(reasons)
-    if what and what not in _said:
-        _said.add(what)
+    problem = ", ".join(reasons)
+    if problem and problem not in _warned:
+        _warned.add(problem)
         _log.warning(
-            "compiled loops cannot be kept, so every process compiles them anew: %s cannot be written; "
+            "compiled loops cannot be cached, so every process compiles them again: %s cannot be written; "
             "set NUMBA_CACHE_DIR to a folder that can",
-            what,
+            problem,
         )
 
 
 def _warn(error: UntrustedError) -> None:
-    """Say once why a folder is not used."""
-    if str(error.path) not in _said:
-        _said.add(str(error.path))
+    """Log once why a folder is not used."""
+    if str(error.path) not in _warned:
+        _warned.add(str(error.path))
         _log.warning(
-            "machine code is neither loaded from %s nor kept there, because %s: loops are compiled again; "
+            "machine code is neither loaded from %s nor cached there, because %s: loops are compiled again; "
             "fix: %s, or set NUMBA_CACHE_DIR to a folder that only you can write to",
             error.path,
             error.why,
@@ -114,14 +113,14 @@ def _warn(error: UntrustedError) -> None:
 
 
 def write_code_to(folder: Path, name: str, data: bytes) -> Path:
-    """Write data into a file of a folder, whole or not at all, whoever else writes the same."""
+    """Write a file with data and their digest, atomically."""
     path = folder / (name + _SUFFIX)
     write_atomically(path, [hashlib.sha256(data).digest(), data])
     return path
 
 
 def _tidy(folder: Path) -> None:
-    """Remove what was not used for longest, if there is too much. Other processes may do the same."""
+    """Remove the least recently used files beyond the limit. Other processes may do the same at the same time."""
     files: list[tuple[float, Path]] = []
     for path in folder.iterdir():
         with contextlib.suppress(OSError):

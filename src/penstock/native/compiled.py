@@ -1,4 +1,4 @@
-"""Loops that NumPy has no word for, as machine code: compiled by numba once, then kept on disk."""
+"""Compiled loops: Python functions that run as machine code, for work that NumPy cannot express."""
 
 from __future__ import annotations
 
@@ -25,33 +25,32 @@ _AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 class Compiled(Generic[P, R]):
-    """A loop that runs as machine code, without the interpreter's lock. Its first call compiles it, or loads it.
+    """Loop that runs as machine code, without the GIL. The first call compiles it, or loads it from the cache.
 
-    It takes arrays and numbers, writes into its arrays, and neither allocates nor returns anything. It may call other
-    such functions, and these may return numbers. It is compiled for each combination of dtypes, ranks and layouts
-    (C-contiguous or not) with which it is called.
+    A loop takes arrays and numbers, writes to its arrays, and neither allocates nor returns anything. It may call other
+    compiled loops, and these may return numbers. It is compiled for each combination of dtypes, ranks and layouts
+    (C-contiguous or not) of its arguments.
 
     Args:
-        function: written in the part of Python and NumPy that numba knows.
+        function: The loop, in the subset of Python and NumPy that numba supports.
     """
 
     def __init__(self, function: Callable[P, R]) -> None:
         self._function = cast(types.FunctionType, function)
         self._native: dict[tuple[Kind, ...], Native] = {}
         self._name = self._function.__qualname__
+        # Kinds of arguments, and constants of the variants, for which release builds compile the loop.
         self.ahead: tuple[tuple[Kind, ...], ...] = ()
-        """For which arguments it is compiled ahead."""
         self.variants: tuple[dict[str, bool], ...] = ({},)
-        """In which variants it is compiled ahead: the constants of each."""
-        self._of_constants: dict[tuple[tuple[str, bool], ...], Compiled[P, R]] = {}
+        self._variants: dict[tuple[tuple[str, bool], ...], Compiled[P, R]] = {}
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run it.
+        """Run the loop.
 
         Raises:
-            InternalError: it cannot be compiled, or raises an exception.
-            TypeError: an argument that it cannot take, or that is given by name.
+            InternalError: the loop cannot be compiled, or raises an exception.
+            TypeError: an argument is neither an array nor a number, or is passed by name.
         """
         if _AS_PYTHON:
             return self.python_function(*args, **kwargs)
@@ -64,70 +63,73 @@ class Compiled(Generic[P, R]):
         return cast(Any, None)
 
     def bind(self, *args: Any) -> Callable[[int, int], None]:
-        """The same call again and again, but for its last two arguments, two ints: a function of these.
+        """Return a function of the last two arguments, two ints, with the other arguments bound.
 
         Raises:
-            InternalError: it cannot be compiled; or, likewise each call, raises an exception.
-            TypeError: an argument that it cannot take.
+            InternalError: the loop cannot be compiled, or raises an exception when called.
+            TypeError: an argument is neither an array nor a number.
         """
         if _AS_PYTHON:
             return functools.partial(cast(Any, self.python_function), *args)
         kinds, values = machine_code.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
-        # an int is made into a number of C's in each call, and that takes longer than all else
-        made = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
-        return functools.partial(self._again, native, made, args)
+        # ctypes would convert each int again in every call, which takes longer than the rest of the call.
+        converted = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
+        return functools.partial(self._call_bound, native, converted, args)
 
-    def _again(self, native: Native, values: Sequence[Any], arrays: Sequence[Any], first: int, last: int) -> None:
-        """One of these calls. It keeps the arrays alive, of which the values are the addresses."""
+    def _call_bound(self, native: Native, values: Sequence[Any], arrays: Sequence[Any], first: int, last: int) -> None:
+        """Call the machine code with bound arguments."""
+        # The arrays are bound only to keep them alive: `values` holds their addresses.
         del arrays
         if native(*values, first, last):
             raise InternalError(f"{self._name} raised an exception")
 
     @functools.cached_property
     def python_function(self) -> Callable[P, R]:
-        """The function as Python runs it, and what it calls: the twin to which the compiled one is compared."""
+        """The uncompiled function, which calls uncompiled functions. Tests compare the compiled loop to it."""
         return self._with(lambda other: other.python_function)
 
     @functools.cached_property
     def digest(self) -> str:
-        """What the function does, and all that it calls, as a short text."""
+        """Hash of the code of the function and of all functions that it calls."""
         return hashlib.sha256("\n".join(_facts(self._function.__code__, self._function)).encode()).hexdigest()
 
     @functools.cached_property
     def _numba(self) -> Any:
-        """The function as numba has it."""
-        return machine_code.as_njit(self._with(lambda other: other._numba))  # noqa: SLF001  # of its own class
+        """The function as a numba dispatcher."""
+        return machine_code.as_njit(self._with(lambda other: other._numba))  # noqa: SLF001  # the same class
 
     def _load(self, kinds: tuple[Kind, ...]) -> Native:
-        with _lock:  # several threads may be first
+        # Several threads may make the first call.
+        with _lock:
             if kinds not in self._native:
-                self._native[kinds] = self._kept(kinds) or self._compile(kinds)
+                self._native[kinds] = self._load_cached(kinds) or self._compile(kinds)
             return self._native[kinds]
 
     def variant(self, **constants: bool) -> Compiled[P, R]:
-        """The same loop with other values of its module's constants, also in the loops that it calls.
+        """Return the loop with other values of its module's constants, also in the loops that it calls.
 
-        What stands under ``if CONSTANT:``, by itself, is compiled only where the constant is true.
+        Code under ``if CONSTANT:`` is compiled only if the constant is true, so each variant compiles only what it
+        needs.
 
         Args:
-            constants: their values.
+            constants: The values of the constants.
         """
         key = tuple(sorted(constants.items()))
-        variant = self._of_constants.get(key)
+        variant = self._variants.get(key)
         if variant is None:
             variant = Compiled(self._with(lambda other: other.variant(**constants), constants))
             variant.ahead = self.ahead
-            variant = self._of_constants.setdefault(key, variant)
+            variant = self._variants.setdefault(key, variant)
         return variant
 
     @property
     def forms(self) -> Sequence[Compiled[P, R]]:
-        """The variants that are compiled ahead."""
+        """The variants that release builds compile."""
         return [self.variant(**constants) for constants in self.variants]
 
     def precompiled(self, environment: str) -> dict[str, bytes]:
-        """The machine code that is compiled ahead, packed, by the name that it is kept under."""
+        """Compile the loop for a release build. Returns packed machine code by cache key."""
         codes = {kinds: machine_code.compile_loop(self._numba, kinds) for kinds in self.ahead}
         return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
 
@@ -135,7 +137,7 @@ class Compiled(Generic[P, R]):
         digest = hashlib.sha256(repr((self.digest, kinds, environment)).encode()).hexdigest()
         return f"{self._function.__name__}-{digest[:32]}"
 
-    def _kept(self, kinds: tuple[Kind, ...]) -> Native | None:
+    def _load_cached(self, kinds: tuple[Kind, ...]) -> Native | None:
         ahead, data = machine_code.environment_ahead(), None
         if kinds in self.ahead and ahead is not None:
             data = code_cache.read_ahead(self._key(kinds, ahead))
@@ -147,7 +149,7 @@ class Compiled(Generic[P, R]):
         code = machine_code.compile_loop(self._numba, kinds)
         native = machine_code.load_machine_code(code, kinds)
         if native is None:
-            raise InternalError(f"{self._name} calls what does not exist", given=", ".join(code.needs))
+            raise InternalError(f"{self._name} calls functions that do not exist", given=", ".join(code.needs))
         code_cache.write_code(self._key(kinds, machine_code.environment()), code.pack())
         return native
 
@@ -156,11 +158,11 @@ class Compiled(Generic[P, R]):
         form: Callable[[Compiled[..., Any]], Callable[..., Any]],
         constants: Mapping[str, bool] = MappingProxyType({}),
     ) -> Callable[P, R]:
-        """The function, calling other compiled functions in one of their forms, with other values of constants."""
+        """Return the function with other globals: forms of the loops that it calls, and values of constants."""
         names = self._function.__globals__
-        called = {name: names[name] for name in self._function.__code__.co_names if name in names}
-        changed = {name: form(cast(Any, value)) for name, value in called.items() if isinstance(value, Compiled)}
-        changed |= {name: constants[name] for name in called if name in constants}
+        used = {name: names[name] for name in self._function.__code__.co_names if name in names}
+        changed = {name: form(cast(Any, value)) for name, value in used.items() if isinstance(value, Compiled)}
+        changed |= {name: constants[name] for name in used if name in constants}
         if not changed:
             return cast(Any, self._function)
         function = types.FunctionType(self._function.__code__, names | changed, self._function.__name__)
@@ -168,10 +170,11 @@ class Compiled(Generic[P, R]):
 
 
 def _facts(code: types.CodeType, function: types.FunctionType) -> list[str]:
-    """All that a function's machine code depends on: its instructions, its constants, and the values of its globals."""
+    """List everything that a function's machine code depends on: instructions, constants, and values of globals."""
+    # Numba's own cache only compares the time stamp of the file, so it misses changes in functions of other modules.
     facts = [code.co_code.hex(), repr((code.co_varnames, code.co_names, code.co_argcount))]
     if code.co_freevars:
-        raise TypeError(f"a compiled loop has no variables of an outer function: {function.__qualname__}")
+        raise TypeError(f"a compiled loop cannot use variables of an outer function: {function.__qualname__}")
     for constant in code.co_consts:
         facts += _facts(constant, function) if isinstance(constant, types.CodeType) else [repr(constant)]
     names = function.__globals__
@@ -191,19 +194,21 @@ def _fact(value: Any, function: types.FunctionType) -> str:
         case types.ModuleType() | type():
             return value.__name__
         case _:
-            raise TypeError(f"a compiled loop has numbers as constants: {function.__qualname__} uses {value!r}")
+            raise TypeError(
+                f"a compiled loop can only use numbers as constants: {function.__qualname__} uses {value!r}"
+            )
 
 
 def precompile(*kinds: str, variants: Sequence[dict[str, bool]] = ({},)) -> Callable[[Compiled[P, R]], Compiled[P, R]]:
-    """Have a compiled function compiled when a release is built, so that its first call need not do it.
+    """Mark a loop to be compiled when a release is built, so that its first call does not compile it.
 
     Args:
-        kinds: of the arguments of its most frequent calls, as `machine_code.parsed` takes them.
-        variants: the constants of each variant that is called.
+        kinds: The kinds of arguments of its most frequent calls, as in `machine_code.parse_kinds`.
+        variants: The constants of each variant that is called.
     """
 
-    def marked(function: Compiled[P, R]) -> Compiled[P, R]:
+    def mark(function: Compiled[P, R]) -> Compiled[P, R]:
         function.ahead, function.variants = tuple(map(machine_code.parse_kinds, kinds)), tuple(variants)
         return function
 
-    return marked
+    return mark

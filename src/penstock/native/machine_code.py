@@ -1,8 +1,8 @@
-"""Machine code of one compiled loop: made by numba, kept as bytes, run through ctypes.
+"""Machine code of a compiled loop: compiled by numba, cached as bytes, called through ctypes.
 
-numba compiles. What it has compiled runs without it: importing numba and calling the first function takes about as long
-as a first batch, loading machine code takes milliseconds. So a loop is only what machine code can be by itself: it gets
-arrays and numbers, writes into its arrays, and allocates and returns nothing.
+Machine code runs without numba: importing numba and calling the first function takes about as long as a first batch,
+but loading machine code takes milliseconds. So a loop must not need numba's runtime: it takes arrays and numbers,
+writes to its arrays, and allocates and returns nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from numpy.typing import NDArray
 
 from penstock.errors import InternalError
 
+# Kind of an argument: the dtype of a number; or the dtype, rank and layout of an array.
 Kind = np.dtype[Any] | tuple[np.dtype[Any], int, str]
-"""What a loop is compiled for: the dtype of a number; or the dtype, rank and layout of an array."""
 
+# Loaded machine code. Takes the values of `flatten_arguments`, and returns 0 unless it raised an exception.
 Native = Callable[..., int]
-"""A loop in memory. It takes what `flat` gives, and returns 0 unless it raised an exception."""
 
+# Options of numba: no wrappers for calls from Python and C, and no runtime, which allocates memory.
 _OPTIONS = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
-"""How numba compiles: without wrappers for Python, and without the runtime that allocates."""
 
+# The processor that release builds compile for: LLVM's name of it, and the features that `environment_ahead` requires.
 BASELINE = "x86-64-v3", "+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+popcnt,+sse3,+sse4.1,+sse4.2,+ssse3,+xsave"
-"""The processor that loops are compiled ahead for: its name, and what it can do that not all of its kind can."""
 
+# Environment variables that change the code numba generates.
 SETTINGS = tuple(
     f"NUMBA_{name}"
     for name in (
@@ -43,8 +44,8 @@ SETTINGS = tuple(
         "OPT", "SLP_VECTORIZE",
     )
 )  # fmt: skip
-"""The variables of the environment by which users change what numba makes."""
 
+# Types of numbers in ctypes and in LLVM, by NumPy's codes.
 _NUMBERS: dict[str, tuple[Any, str]] = {
     "b1": (ctypes.c_bool, "i8"),
     "i1": (ctypes.c_int8, "i8"),
@@ -58,31 +59,35 @@ _NUMBERS: dict[str, tuple[Any, str]] = {
     "f4": (ctypes.c_float, "float"),
     "f8": (ctypes.c_double, "double"),
 }
-"""Numbers as ctypes and as LLVM name them."""
 
 _INT, _POINTER, _SIZE = np.dtype(np.int64), (ctypes.c_void_p, "ptr"), (ctypes.c_int64, "i64")
+# Dtypes of numbers, by type.
 _DTYPES: dict[type, np.dtype[Any]] = {
     **{np.dtype(name).type: np.dtype(name) for name in _NUMBERS},
     int: _INT,
     float: np.dtype(np.float64),
     bool: np.dtype(np.bool_),
 }
-"""The dtypes of numbers, by type."""
 
-_Array = NDArray[Any]  # named once: to write it costs as much as all else that a call needs
-_sink = (ctypes.c_void_p * 2)()  # where loops may write a result and an exception, which nobody reads
+# Evaluating `NDArray[Any]` in each call would double the time of a call.
+_Array = NDArray[Any]
+
+# Memory for the result and the exception of a loop. It is never read, so all threads can share it.
+_sink = (ctypes.c_void_p * 2)()
 _SINK = (ctypes.addressof(_sink), ctypes.addressof(_sink) + ctypes.sizeof(ctypes.c_void_p))
+
+# Size of the header of a Python object.
 _HEADER = object.__basicsize__
 
 
 @dataclass(frozen=True)
 class MachineCode:
-    """What LLVM made of a loop.
+    """Compiled object file of a loop.
 
     Args:
-        symbol: its name in the object file.
-        needs: names of other functions that it calls.
-        binary: the object file.
+        symbol: The name of the loop in the object file.
+        needs: The names of external functions that it calls.
+        binary: The object file.
     """
 
     symbol: str
@@ -90,22 +95,22 @@ class MachineCode:
     binary: bytes
 
     def pack(self) -> bytes:
-        """As bytes, to keep it."""
+        """Convert to bytes for the cache."""
         return json.dumps([self.symbol, self.needs]).encode() + b"\n" + self.binary
 
     @staticmethod
     def unpack(data: bytes) -> MachineCode:
-        """From the bytes that `pack` gave."""
+        """Convert from the bytes of `pack`."""
         header, _, binary = data.partition(b"\n")
         symbol, needs = json.loads(header)
         return MachineCode(symbol, tuple(needs), binary)
 
 
 def flatten_arguments(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[Any]]:
-    """The kinds of the arguments, and what machine code takes for them: several numbers for each array.
+    """Return the kinds of the arguments, and the values that machine code takes: several numbers for each array.
 
     Raises:
-        TypeError: an argument is no array and no number.
+        TypeError: an argument is neither an array nor a number.
         OverflowError: an int has more than 64 bits.
     """
     kinds: list[Kind] = []
@@ -115,6 +120,7 @@ def flatten_arguments(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[
             array = cast(_Array, argument)
             flags = array.flags
             kinds.append((array.dtype, array.ndim, ("C" if flags.c_contiguous else "A") if flags.aligned else "U"))
+            # The fields of numba's array structure. The first two, meminfo and parent, are unused without its runtime.
             values += (None, None, array.size, array.itemsize, address(array), *array.shape, *array.strides)
             continue
         dtype = _DTYPES.get(cast(Any, type(argument)))
@@ -128,7 +134,7 @@ def flatten_arguments(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[
 
 
 def parse_kinds(kinds: str) -> tuple[Kind, ...]:
-    """Kinds as they are written: dtypes, those of arrays with their rank, which are C-contiguous.
+    """Parse kinds of arguments: dtypes, with the rank in brackets for C-contiguous arrays.
 
     >>> parse_kinds("u1[2] f4")
     ((dtype('uint8'), 2, 'C'), dtype('float32'))
@@ -141,13 +147,15 @@ def parse_kinds(kinds: str) -> tuple[Kind, ...]:
 
 
 def address(array: NDArray[Any]) -> int:
-    """Where the data of an array begin."""
-    # the first field of its C structure, which every extension reads; `array.ctypes.data` takes ten times longer
+    """Return the address of an array's data."""
+    # The first field of NumPy's C structure, after the object header; it is part of NumPy's ABI. `array.ctypes.data`
+    # takes 3 us in place of 0.2 us, for every array in every call of a loop.
     return ctypes.c_ssize_t.from_address(id(array) + _HEADER).value
 
 
 def _parameters(kinds: Sequence[Kind]) -> list[tuple[Any, str]]:
-    """The parameters of the machine code, as ctypes and as LLVM name them."""
+    """Return the types of the parameters, of ctypes and of LLVM."""
+    # Numba's calling convention: pointers to the result and to the exception come first.
     result = [_POINTER, _POINTER]
     for kind in kinds:
         if isinstance(kind, tuple):
@@ -159,7 +167,7 @@ def _parameters(kinds: Sequence[Kind]) -> list[tuple[Any, str]]:
 
 @functools.cache
 def environment() -> str:
-    """What machine code depends on besides its loop: the compiler, its settings, the interpreter and the processor."""
+    """Return everything else that machine code depends on: compiler, settings, interpreter and processor."""
     binding = _llvm()
     facts = [metadata.version("numba"), metadata.version("llvmlite"), sys.implementation.cache_tag, _OPTIONS]
     facts += [
@@ -173,12 +181,12 @@ def environment() -> str:
 
 @functools.cache
 def environment_ahead() -> str | None:
-    """What machine code compiled ahead depends on besides its loop; None where this process cannot run any."""
+    """Return everything else that code of release builds depends on; None if this process cannot run it."""
     binding = _llvm()
     if not binding.get_process_triple().startswith("x86_64"):
         return None
-    able = binding.get_host_cpu_features()
-    if _settings() or not all(able.get(feature[1:]) for feature in BASELINE[1].split(",")):
+    features = binding.get_host_cpu_features()
+    if _settings() or not all(features.get(feature[1:]) for feature in BASELINE[1].split(",")):
         return None
     return repr((sys.implementation.cache_tag, _OPTIONS, binding.get_process_triple(), BASELINE))
 
@@ -189,7 +197,8 @@ def _settings() -> list[tuple[str, str]]:
 
 @functools.cache
 def _llvm() -> Any:
-    binding = cast(Any, import_module("llvmlite.binding"))  # programs without such a loop need not wait for it
+    # Imported late, because programs without compiled loops do not need it.
+    binding = cast(Any, import_module("llvmlite.binding"))
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding
@@ -197,26 +206,27 @@ def _llvm() -> Any:
 
 @functools.cache
 def _numba() -> Any:
-    return import_module("numba")  # slow, and only needed where nothing is kept yet
+    # Slow, and only needed if the cache does not have a loop.
+    return import_module("numba")
 
 
 def as_njit(function: Callable[..., Any]) -> Any:
-    """A function as numba has it, which may call others of these."""
+    """Return a function as a numba dispatcher, which may call other dispatchers."""
     dispatcher = _numba().njit(function, **_OPTIONS)
     compiled_call, unliteral = dispatcher.get_call_template, _numba().types.unliteral
 
     def call_template(args: Sequence[Any], kws: dict[str, Any]) -> Any:
         return compiled_call(tuple([unliteral(arg) for arg in args]), kws)
 
-    # numba compiles a callee once more for an argument that is a constant at first and a variable later; LLVM
-    # propagates constants anyway. For the largest loops this was a fifth of the time
+    # Numba compiles a callee twice if an argument is a constant in one call and a variable in another. LLVM propagates
+    # constants anyway. For the largest loops, the second compilation took a fifth of the time.
     dispatcher.get_call_template = call_template
     return dispatcher
 
 
 @contextlib.contextmanager
 def _vectorized() -> Generator[None]:
-    """Let LLVM make one instruction of the same operation on several variables, unless the user says otherwise."""
+    """Enable LLVM's SLP vectorizer, which numba disables, unless the user has set it."""
     config = _numba().config
     before = config.SLP_VECTORIZE
     config.SLP_VECTORIZE = before if "NUMBA_SLP_VECTORIZE" in os.environ else 1
@@ -230,11 +240,11 @@ def compile_loop(function: Any, kinds: Sequence[Kind]) -> MachineCode:
     """Compile a loop.
 
     Args:
-        function: what `compilable` gave.
-        kinds: of its arguments.
+        function: A dispatcher from `as_njit`.
+        kinds: The kinds of its arguments.
 
     Raises:
-        InternalError: the loop cannot be compiled, or needs more than machine code by itself can do.
+        InternalError: the loop cannot be compiled, or needs numba's runtime.
     """
     types, of_dtype, failure = _numba().types, _numba().from_dtype, _numba().core.errors.NumbaError
     signature = tuple(
@@ -254,32 +264,35 @@ def compile_loop(function: Any, kinds: Sequence[Kind]) -> MachineCode:
         raise InternalError(f"{name} returns something", expected="a compiled loop that writes into its arrays")
     symbol, library = result.fndesc.llvm_func_name, result.library
     module = _llvm().parse_assembly(library.get_llvm_str())
-    made = str(module.get_function(symbol).global_value_type)
+    interface = str(module.get_function(symbol).global_value_type)
     expected = f"i32 ({', '.join(name for _, name in _parameters(kinds))})"
-    if made != expected:
-        raise InternalError("numba compiles to another interface", given=made, expected=expected)
-    needs = [each.name for each in module.functions if each.is_declaration and not each.name.startswith("llvm.")]
-    if foreign := [each for each in needs if re.match(r"Py|_Py|NRT_|numba_", each)]:
+    # A later numba may change its calling convention.
+    if interface != expected:
+        raise InternalError("numba compiles to another interface", given=interface, expected=expected)
+    needs = [item.name for item in module.functions if item.is_declaration and not item.name.startswith("llvm.")]
+    if runtime := [item for item in needs if re.match(r"Py|_Py|NRT_|numba_", item)]:
         raise InternalError(
-            f"{name} needs numba while it runs", given=", ".join(foreign), expected="loops over the arrays it is given"
+            f"{name} needs numba at run time", given=", ".join(runtime), expected="loops over the arrays it is given"
         )
     binary = library.serialize_using_object_code()[2][0]
     return MachineCode(symbol, tuple(needs), binary)
 
 
 def load_machine_code(code: MachineCode, kinds: Sequence[Kind]) -> Native | None:
-    """Machine code ready to run; None where this process lacks something that it needs."""
+    """Load machine code; None if this process lacks a function that it needs."""
     binding = _llvm()
     machine = binding.Target.from_triple(binding.get_process_triple()).create_target_machine(jit=True)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    # LLVM would abort the process.
     if any(binding.address_of_symbol(name) is None for name in code.needs):
-        return None  # LLVM would end the process
+        return None
     engine.add_object_file(binding.ObjectFileRef.from_data(code.binary))
     engine.finalize_object()
     address = engine.get_function_address(code.symbol)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *[parameter for parameter, _ in _parameters(kinds)])
     native = prototype(address)
-    _engines.append(engine)  # its memory holds the code
+    # The engine owns the memory of the code.
+    _engines.append(engine)
     return native
 
 

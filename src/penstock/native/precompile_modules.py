@@ -1,4 +1,7 @@
-"""Compiles loops for release wheels: ``python -m penstock.native.precompile_modules FOLDER``, run by hatch_build.py."""
+"""Compilation of loops for release wheels: ``python -m penstock.native.precompile_modules FOLDER``.
+
+`hatch_build.py` runs it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from typing import Any, cast
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
 
+# Modules with loops that release builds compile. The build environment has only NumPy and numba, so these modules must
+# not import anything else.
 MODULES = (
     "image.describe.random_window",
     "image.kernels.clahe_tiles",
@@ -45,14 +50,13 @@ MODULES = (
     "sources.formats.tar.tar_index",
     "sources.storage.crc32c",
 )
-"""Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 
 
 def main(folder: Path) -> None:
-    """Compile what is marked with `ahead` into a folder.
+    """Compile the loops marked with `precompile` into a folder.
 
     Raises:
-        SystemExit: the build runs on a processor for which nothing can be compiled ahead.
+        SystemExit: the processor of the build lacks features of the baseline, or numba's settings are changed.
     """
     environment = machine_code.environment_ahead()
     if environment is None:

@@ -1,9 +1,9 @@
-"""Files that are safe to run: nobody but the user and root can have written them, nor can replace them.
+"""Trusted files: files that only the user and root can write or replace.
 
-Every folder from the root on counts, because who can write to a folder can rename what is in it. A folder that
-everybody can write to is accepted on the way only with the sticky bit, as /tmp has it: there, only owners rename. All
-checks look at what is already open, so that nothing can be exchanged between the check and the use. ACLs count: they
-show as the permissions of the group. On Windows, where files have no such permissions, nothing is checked.
+All parent folders count, because a user who can write to a folder can rename its entries. A world-writable parent is
+accepted only with the sticky bit, as on /tmp, where only owners can rename. All checks use open descriptors, so that no
+file can be exchanged between the check and the use. ACLs count: they show as the permissions of the group. On Windows,
+where files have no such permissions, nothing is checked.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import os
 import stat
 from pathlib import Path
 
+# Flags to open a folder. With O_PATH, it need not be readable.
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""Opening a folder; by O_PATH, it need not be readable."""
 
+# Flags to open a file. With O_NONBLOCK, a pipe in its place does not block.
 _FILE = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-"""Opening a file; a pipe in its place must not block."""
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _ROOT = 0
 
 
 class UntrustedError(PermissionError):
-    """Somebody other than the user and root can write to a file or a folder.
+    """File or folder that other users can write.
 
     Args:
-        path: the file or the folder.
-        why: who can.
-        fix: what helps.
+        path: The file or folder.
+        why: The reason.
+        fix: The fix for the message.
     """
 
     def __init__(self, path: Path, why: str, fix: str) -> None:
@@ -38,10 +38,10 @@ class UntrustedError(PermissionError):
 
 
 def read_trusted(folder: Path, name: str) -> bytes:
-    """The content of a file.
+    """Read a file.
 
     Raises:
-        UntrustedError: others can write the file, or replace it.
+        UntrustedError: other users can write or replace the file.
         OSError: the file cannot be read.
     """
     if os.name != "posix":
@@ -57,18 +57,18 @@ def read_trusted(folder: Path, name: str) -> bytes:
 
 
 def check_folder(folder: Path) -> None:
-    """Check that others cannot write to a folder, nor replace it.
+    """Check that other users can neither write to a folder nor replace it.
 
     Raises:
         UntrustedError: they can.
-        OSError: there is no such folder.
+        OSError: the folder does not exist.
     """
     if os.name == "posix":
         os.close(_open(folder))
 
 
 def _open(folder: Path) -> int:
-    """The descriptor of a folder, opened from the root on, one checked folder after another."""
+    """Open a folder from the root down, checking each folder on the path. Returns its descriptor."""
     path = Path(os.path.realpath(folder))
     descriptor = os.open(path.anchor, _FOLDER)
     try:
@@ -87,9 +87,9 @@ def _check(status: os.stat_result, path: Path, *, sticky: bool = False) -> None:
     """Check one file or folder.
 
     Args:
-        status: of what is open.
-        path: for messages.
-        sticky: whether others may write to it if it has the sticky bit.
+        status: The status of the open descriptor.
+        path: The path, for messages.
+        sticky: True if other users may write to it if it has the sticky bit.
     """
     if status.st_uid not in (_ROOT, os.geteuid()):
         raise UntrustedError(path, f"it belongs to user {status.st_uid}", "use a folder of your own")

@@ -1,6 +1,6 @@
-"""Conversions that NumPy and XLA must agree on: rounding, saturation, casts. Every operator uses these.
+"""Rounding, saturation and casts with the same result in NumPy and XLA. All operators use these.
 
-Left to themselves the two differ: 300.0 as uint8 is 44 in NumPy and 255 in XLA, both round halves to even where DALI
+The defaults of the two differ: 300.0 as uint8 is 44 in NumPy and 255 in XLA, both round halves to even where DALI
 rounds them away from zero, and `uint8 * 0.5` is a float64 in NumPy.
 """
 
@@ -17,37 +17,37 @@ from penstock.types import NO_TYPE, as_dtype
 
 
 def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
-    """The first dtype that a user gave, or the input's own."""
+    """Return the first dtype that the user set, or the input's."""
     return next((dtype for dtype in map(wanted_dtype, wanted) if dtype is not None), own)
 
 
 def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
-    """The dtype that a user wants; None where none was given. DALI's NO_TYPE counts as none."""
+    """Return the dtype that the user set; None for None and for DALI's NO_TYPE."""
     return None if dtype is None or dtype is NO_TYPE else as_dtype(dtype)
 
 
 def output_dtype(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
-    """The dtype of the result of an operator that gives its input's dtype, or float32.
+    """Return the output dtype of an operator that can return its input's dtype or float32.
 
     Raises:
-        DefinitionError: another one is wanted.
+        DefinitionError: the user set another dtype.
     """
     dtype = result_dtype(own, wanted)
     if dtype not in (own, np.float32):
-        raise DefinitionError(f"fn.{kind} gives its input's dtype, or FLOAT", given=dtype, expected=f"{own}, float32")
+        raise DefinitionError(f"fn.{kind} returns its input's dtype, or FLOAT", given=dtype, expected=f"{own}, float32")
     return dtype
 
 
 def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
-    """Values as another dtype, the way DALI's cast converts them.
+    """Convert values to another dtype as DALI does.
 
-    Floats become integers by rounding to the nearest, halves away from zero; what does not fit becomes the nearest
-    value that does; NaN becomes 0. Anything that is not 0 becomes True.
+    Floats round to the nearest integer, halves away from zero. Values out of range saturate, and NaN becomes 0. For
+    bool, all values but 0 become True.
 
     Args:
-        xp: the array namespace.
-        values: an array.
-        dtype: the dtype to convert to.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of any shape.
+        dtype: The dtype of the result.
 
     >>> cast_saturating(np, np.array([-1.5, 0.5, 300.0]), np.dtype("uint8"))
     array([  0,   1, 255], dtype=uint8)
@@ -67,18 +67,21 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def round_half_away(xp: Any, values: Any) -> Any:
-    """Floats rounded to whole numbers, halves away from zero."""
+    """Round floats to whole numbers, halves away from zero."""
+    # `floor(x + 0.5)` would be wrong for 0.49999997 in float32, where the sum rounds up to 1.
     whole = xp.trunc(values)
     up = abs(values - whole) >= xp.asarray(0.5, values.dtype)
     return whole + xp.copysign(up.astype(values.dtype), values)
 
 
 def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
-    """Whole floats as integers, clipped; the limits of wide integers are no floats, so they are put in afterwards."""
+    """Convert whole floats to integers, with saturation."""
     limits = np.iinfo(dtype)
+    # float16 cannot represent the limits of int32.
     if values.dtype.itemsize == 2:
         values = values.astype(np.float32)
     low, high = xp.asarray(limits.min, values.dtype), xp.asarray(limits.max, values.dtype)
+    # As floats, the limits of wide integers may round up, out of range. So they are filled in as integers.
     inside = (values > low) & (values < high)  # False for NaN
     result = xp.where(inside, values, xp.zeros((), values.dtype)).astype(dtype)
     result = xp.where(values >= high, xp.asarray(limits.max, dtype), result)
@@ -88,19 +91,20 @@ def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
 def normalize_values(
     xp: Any, values: Any, mean: Any, factor: Any, shift: float, dtype: np.dtype[Any], out: Array | None = None
 ) -> Any:
-    """``(values - mean) * factor + shift`` in float32, converted to `dtype`.
+    """Return ``(values - mean) * factor + shift``, computed in float32 and converted to `dtype`.
 
     Args:
-        xp: the array namespace.
-        values: an array of numbers.
-        mean: float32, broadcasts against `values`; None leaves it out.
-        factor: float32, broadcasts against `values`; None leaves it out.
-        shift: a number; 0 leaves it out.
-        dtype: of the result.
-        out: under NumPy, where a float32 result may be written.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of numbers.
+        mean: float32, broadcasts against `values`; None for 0.
+        factor: float32, broadcasts against `values`; None for 1.
+        shift: Added last.
+        dtype: The dtype of the result.
+        out: With NumPy, an array for a float32 result.
     """
     if xp is np and dtype == np.float32:
         result = np.empty(values.shape, np.float32) if out is None else out
+        # One pass over the data in place of up to four. The loop takes contiguous arrays and scalars only.
         if _flat(values, result) and _single(mean) and _single(factor):
             mean, factor = (default if t is None else t.flat[0] for t, default in ((mean, _ZERO), (factor, _ONE)))
             scale_and_shift(values.reshape(-1), mean, factor, np.float32(shift), result.reshape(-1))
@@ -124,13 +128,13 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 @precompile("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
 @Compiled
 def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
-    """``out[i] = (values[i] - mean) * factor + shift`` in float32; both one-dimensional."""
+    """Compute ``out[i] = (values[i] - mean) * factor + shift`` in float32."""
     for i in range(values.shape[0]):
         out[i] = (np.float32(values[i]) - mean) * factor + shift
 
 
 def _flat(values: Array, result: Array) -> bool:
-    """Whether both hold their elements in the same order, without gaps."""
+    """True if both arrays are contiguous, so that their elements are in the same order."""
     return values.flags.c_contiguous and result.flags.c_contiguous and values.dtype.kind in "iuf"
 
 
@@ -139,6 +143,6 @@ def _single(term: Array | None) -> bool:
 
 
 def broadcast_rows(xp: Any, argument: Any, ndim: int) -> Any:
-    """An argument with one entry per row, shaped to broadcast against a batch of rank `ndim`; constants stay."""
+    """Reshape an argument with one entry per row to broadcast against rank `ndim`. Constants stay scalars."""
     values = xp.asarray(argument)
     return values.reshape(values.shape[:1] + (1,) * (ndim - 1)) if values.ndim else values

@@ -1,4 +1,4 @@
-"""Sums of floats in one fixed order, the same under NumPy and XLA, whatever is computed beside them."""
+"""Sums of floats in a fixed order, with the same result in NumPy and in any XLA program."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 
 
 def axes_last(xp: Any, values: Any, axes: Sequence[int]) -> Any:
-    """The axes of an array as its last one, in their order; the others stay in front of it.
+    """Merge axes of an array into one last axis, in their order.
 
     Args:
-        xp: the array namespace.
-        values: an array.
-        axes: which, not negative.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of any shape.
+        axes: The axes to merge, not negative.
 
     Returns:
-        An array with as many elements and one axis more than are kept.
+        The remaining axes, followed by the merged one.
     """
     kept = [axis for axis in range(values.ndim) if axis not in axes]
     moved = xp.transpose(values, (*kept, *sorted(axes)))
@@ -27,16 +27,16 @@ def axes_last(xp: Any, values: Any, axes: Sequence[int]) -> Any:
 
 
 def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
-    """The sum over axes, which are left out.
+    """Sum over axes.
 
-    How a library orders the additions depends on the shape of the batch and on what is compiled around them. Here the
-    second half of the numbers is added to the first until one is left: with this order the result is a function of the
-    summed numbers alone. Its error grows with the logarithm of their count, as in pairwise summation.
+    Libraries order additions by the shape of the batch, and XLA also by the surrounding program. Here the second half
+    of the terms is added to the first until one term is left, so the result depends on the terms only. Its error grows
+    with the logarithm of their number, as in pairwise summation.
 
     Args:
-        xp: the array namespace.
-        values: an array of floats.
-        axes: over which, not negative.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of floats.
+        axes: The axes to sum over, not negative.
 
     >>> import numpy as np
     >>> ordered_sum(np, np.ones((3, 5, 7), np.float32), [1, 2])
@@ -55,29 +55,29 @@ def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:
 
 
 def no_fma(xp: Any, values: Any) -> Any:
-    """Products or roots as they are, for an addition or a division that follows.
+    """Keep XLA from fusing a product with a following addition, or a root with a following division.
 
-    Compilers contract a product and an addition, or a root and a division, into one instruction that rounds otherwise,
-    and whether they do depends on the number of rows. So the values pass through a comparison, which changes none but
-    minus infinity: that becomes the lowest number.
+    The fused instructions round once in place of twice, and XLA uses them depending on the number of rows. A comparison
+    in between prevents that. It changes no value but minus infinity, which becomes the lowest finite number.
 
     Args:
-        xp: the array namespace.
-        values: an array of floats.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of floats.
     """
     if xp is np:
         return values
-    lowest = xp.finfo(values.dtype).min  # a bound of 0 would be recognised as one that squares never fall below
+    # XLA would remove a bound of 0, which it knows to be below all squares.
+    lowest = xp.finfo(values.dtype).min
     return xp.maximum(values, xp.asarray(lowest, values.dtype))
 
 
 def sum_of_squares(xp: Any, values: Any, axes: Sequence[int]) -> Any:
-    """The sum of the squares over axes, which are left out; ordered as `ordered_sum` orders it.
+    """Sum the squares over axes, in the order of `ordered_sum`.
 
     Args:
-        xp: the array namespace.
-        values: an array of floats.
-        axes: over which, not negative.
+        xp: The array namespace, `numpy` or `jax.numpy`.
+        values: An array of floats.
+        axes: The axes to sum over, not negative.
 
     >>> sum_of_squares(np, np.float32([[1, 2], [3, 4]]), [1])
     array([ 5., 25.], dtype=float32)

@@ -1,4 +1,4 @@
-"""Columns whose samples may differ in shape, as one array for a compiled loop, and back."""
+"""Conversion of ragged columns to one array for compiled loops, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.core.columns import Array, Column
 
 
 def entries(column: Any) -> NDArray[np.int64]:
-    """How many entries each sample has; of JAX's arrays, too."""
+    """Return the number of entries of each sample. Accepts JAX's arrays, too."""
     if isinstance(column, list):
         samples = cast(list[Array], column)
         return np.fromiter(map(len, samples), np.int64, len(samples))
@@ -20,7 +20,7 @@ def entries(column: Any) -> NDArray[np.int64]:
 
 
 def concatenate(column: Column) -> tuple[Array, NDArray[np.int64]]:
-    """The entries of all samples, one after the other, and how many each has.
+    """Concatenate the entries of all samples. Returns them, and their number per sample.
 
     >>> concatenate([np.zeros((2, 4)), np.zeros((0, 4))])[0].shape, concatenate(np.zeros((5, 3, 4)))[1].tolist()
     ((2, 4), [3, 3, 3, 3, 3])
@@ -31,15 +31,16 @@ def concatenate(column: Column) -> tuple[Array, NDArray[np.int64]]:
 
 
 def flattened(column: Column) -> tuple[Array, NDArray[np.int64]]:
-    """The elements of all samples in one line, and the shape of each, (rows, axes)."""
+    """Concatenate the elements of all samples. Returns them, and the shape of each sample, (rows, axes)."""
     if isinstance(column, np.ndarray):
         shape = np.array(column.shape[1:], np.int64)
         return column.reshape(-1), np.broadcast_to(shape, (len(column), len(shape))).copy()
-    return np.concatenate([each.reshape(-1) for each in column]), np.array([each.shape for each in column], np.int64)
+    elements = np.concatenate([sample.reshape(-1) for sample in column])
+    return elements, np.array([sample.shape for sample in column], np.int64)
 
 
 def pad_to_longest(column: Any) -> Any:
-    """Samples as one array, zeros behind what each has; an array as it is."""
+    """Pad samples with zeros to the longest, as one array. Returns arrays unchanged."""
     if not isinstance(column, list):
         return column
     values, counts = concatenate(cast(list[Array], column))
@@ -49,7 +50,7 @@ def pad_to_longest(column: Any) -> Any:
 
 
 def split(values: Array, counts: Any) -> list[Array]:
-    """The inverse of `joined`: a part for each sample.
+    """Split entries into samples; the inverse of `concatenate`.
 
     >>> [part.tolist() for part in split(np.arange(3), [2, 0, 1])]
     [[0, 1], [], [2]]

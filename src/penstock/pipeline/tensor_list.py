@@ -12,12 +12,11 @@ import numpy as np
 
 from penstock.core.call_site import with_call_site
 from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core.spec import ONE_SHAPE_FIX, Spec
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, suggested_fix
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 
 
@@ -152,7 +151,7 @@ class TensorList:
             raise DefinitionError(
                 "the samples differ in shape, so they are no array",
                 given=", ".join(map(str, dict.fromkeys(self.shape()))),
-                fix=f"give them one shape ({suggested_fix(ShapeProblem.RAGGED)}), or take them one by one with .at(i)",
+                fix=f"give them one shape ({ONE_SHAPE_FIX}), or take them one by one with .at(i)",
             )
         return np.stack(self._samples) if self._listed else self._samples
 

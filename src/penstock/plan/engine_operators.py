@@ -1,4 +1,4 @@
-"""Values that come from nothing but the coordinates of a row: the planner adds them where they are needed."""
+"""Operators that the planner adds to a graph: row counters, masks, and host descriptions of fused groups."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from penstock.numerics.random_bits import row_counters
 
 @dataclass(frozen=True, slots=True)
 class RowCoordinates:
-    """Where the rows of a batch stand.
+    """Coordinates of the rows of a batch.
 
     Args:
-        epoch: its number.
-        positions: int64 `(rows,)`, unbroken over the epoch: a row that FILL repeats has a position of its own.
+        epoch: The number of the epoch, from 0.
+        positions: int64 `(rows,)`, consecutive over the epoch. A row that FILL repeats gets a new position.
         real: bool `(rows,)`, False for rows past the end of the epoch.
     """
 
@@ -35,56 +35,57 @@ class RowCoordinates:
 
 
 class RowOperator(Operator):
-    """An operator of the engine's own, computed on the host from the coordinates of rows."""
+    """Operator of the engine, computed on the host from the coordinates of rows."""
 
     @abstractmethod
     def infer(self) -> Spec:
-        """The spec of its value."""
+        """Return the spec of its value."""
 
     @abstractmethod
     def compute(self, rows: RowCoordinates) -> np.ndarray[Any, Any]:
-        """Its value for these rows."""
+        """Compute its value for these rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowCounters(RowOperator):
-    """The coordinates of rows, from which the device makes random bits."""
+    """Coordinates of rows, from which the device program draws random bits."""
 
     def infer(self) -> Spec:
-        """Three numbers of 32 bits."""
+        """Return the spec of three uint32 words: epoch, low and high half of the position."""
         return Spec(np.dtype(np.uint32), (3,))
 
     def compute(self, rows: RowCoordinates) -> NDArray[np.uint32]:
-        """Epoch and position."""
+        """Compute the words of each row."""
         return row_counters(rows.epoch, rows.positions)
 
 
 @dataclass(frozen=True, eq=False)
 class ValidMask(RowOperator):
-    """The mask of a batch: which rows are the epoch's own, and not past its end."""
+    """Mask of a batch: True for rows of the epoch, False for rows past its end."""
 
     def infer(self) -> Spec:
-        """One truth value."""
+        """Return the spec of one bool."""
         return Spec(np.dtype(np.bool_), ())
 
     def compute(self, rows: RowCoordinates) -> NDArray[np.bool_]:
-        """Whether the row is one of the epoch's own."""
+        """Return the mask."""
         return rows.real
 
 
 def engine_node(operator: Operator, kind: str) -> Node:
-    """A node for an operator of the engine's own, whose specs follow from its fields."""
+    """Return a node for an operator of the engine, whose specs follow from its fields."""
+    # Without an id and a call: the node is not in the user's graph, and does not change its fingerprint.
     specs = infer_specs(operator, (), {})
     return Node(operator, kind, (), {}, specs, -1, 0, None, "", None, CallSite("penstock", 0, "planner"))
 
 
 @dataclass(frozen=True, eq=False)
 class HostDescription(Operator):
-    """An operator of the engine's own: the numbers of a chain, and its input on a canvas where samples differ in size.
+    """Description of a fused group for the device program: its parameters, and its input on a canvas if ragged.
 
     Args:
-        nodes: the chain.
-        canvas: how the device program does its work.
+        nodes: The nodes of the group.
+        canvas: The device program for the group.
     """
 
     nodes: tuple[Node, ...]
@@ -92,17 +93,17 @@ class HostDescription(Operator):
 
     @property
     def given(self) -> Value:
-        """The chain's input."""
+        """The group's input."""
         return self.nodes[0].inputs[0]
 
     def infer(self, *_sources: Spec) -> tuple[Spec, ...]:
-        """A vector; and the largest size of the input, where it is ragged."""
+        """Return the specs of the vector of parameters, and of the canvas if the input is ragged."""
         numbers, spec = Spec(np.dtype(np.float32), (self.canvas.size,)), self.given.spec
         return (numbers,) if spec.dense else (numbers, Spec(spec.dtype, spec.bounds, spec.layout))
 
 
 def needs_host_description(node: Node) -> bool:
-    """Whether the host describes a node where the device program computes it: its numbers do not come from there."""
+    """True if the device program can compute a node only with a description by the host."""
     if not isinstance(node.operator, FusibleOperator):
         return False
     link = node.as_fused
@@ -112,25 +113,25 @@ def needs_host_description(node: Node) -> bool:
 
 
 def canvas_of(nodes: Sequence[Node]) -> CanvasProgram:
-    """How the device program does the work of a chain.
+    """Return the device program for a fused group.
 
     Raises:
-        ValueError: it cannot.
+        ValueError: the device cannot compute the group.
     """
-    chain = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
-    return chain.canvas([{name: _typical(node, name) for name in node.arguments} for node in nodes])
+    group = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
+    return group.canvas([{name: _typical(node, name) for name in node.arguments} for node in nodes])
 
 
 def _typical(node: Node, name: str) -> Any:
-    """An argument with one entry."""
-    schema, given = node.operator.schema[name], node.arguments[name]
-    if not isinstance(given, Value):
-        return schema.broadcast_rows(np, given, 1, varying=False)
-    return schema.broadcast_rows(np, np.full((1, *given.spec.fixed_shape), schema.example), 1, varying=True)
+    """Return an example of an argument for one row: the size of the description does not depend on its value."""
+    schema, argument = node.operator.schema[name], node.arguments[name]
+    if not isinstance(argument, Value):
+        return schema.broadcast_rows(np, argument, 1, varying=False)
+    return schema.broadcast_rows(np, np.full((1, *argument.spec.fixed_shape), schema.example), 1, varying=True)
 
 
 def host_description_node(nodes: tuple[Node, ...]) -> Node:
-    """The node of the engine's own that describes a chain of the device program."""
+    """Return the engine's node that describes a fused group of the device program."""
     operator = HostDescription(nodes, canvas_of(nodes))
     sources = [value for node in nodes for value in node.node_arguments.values()]
     sources += [] if operator.given.spec.dense else [operator.given]

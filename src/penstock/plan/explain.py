@@ -1,4 +1,4 @@
-"""The plan as text: what runs where, on what, and why."""
+"""Text of a plan: a table of nodes with their placement and its reason."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from penstock.plan.stage_grouping import StageKind
 def explain(
     plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str, local: frozenset[int] = frozenset()
 ) -> str:
-    """A table of the nodes in the order of the definition, and what crosses to the device.
+    """Return a table of the nodes in the order of the definition, and the values that cross to the device.
 
     Args:
-        plan: the plan.
-        readers: as in `penstock.plan.shard_merge.Program`.
-        batch: a few words on the batch.
-        local: the serial numbers of the readers that have one for each shard.
+        plan: The plan.
+        readers: As in `penstock.plan.shard_merge.MergedProgram`.
+        batch: A description of the batch for the title.
+        local: Ids of the nodes that have one reader or stream per shard.
     """
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
     hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
     chained = [*(stage.nodes for stage in plan.stages if stage.way is StageKind.CHAIN), *plan.fusion_groups]
+    # A node of a fused group is computed in the next one, and only the last has a result.
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
     rows = [("", "node", "where", "how", "gives", "why")]
     paired = pair_readers(plan.graph.readers, readers)
@@ -44,6 +45,7 @@ def explain(
         if isinstance(node.operator, Reader):
             why = _reading(node, readers, local) + _pairing(node, paired, readers)
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
+    # The last column, the reasons, is not padded.
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
     if plan.device:
@@ -63,6 +65,7 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
     reader = parts[0]
     order = "shuffled in each epoch" if reader.shuffle else "in order"
     if node.id in local:
+        # Shards may share a source, whose samples count once.
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
         return (
             f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
@@ -72,13 +75,13 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
 
 
 def _feeding(node: Node, feed: StreamInput, local: frozenset[int]) -> str:
-    each = "; one for each shard" if node.id in local else ""
+    scope = "; one for each shard" if node.id in local else ""
     obstacle = feed.stream.seek_obstacle
-    return f"calls the source{each}" + (f"; cannot be resumed: {obstacle}" if obstacle else "")
+    return f"calls the source{scope}" + (f"; cannot be resumed: {obstacle}" if obstacle else "")
 
 
 def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequence[Reader]]) -> str:
-    """With which reader a reader is in step, where there are several."""
+    """Return the reader that a reader is paired with, or the reason that it is not; "" for the first reader."""
     first = next(iter(paired))
     if node is first:
         return ""

@@ -1,4 +1,4 @@
-"""Which readers of a definition follow one order, so that what they read side by side belongs together."""
+"""Paired readers: readers that follow the same order, such as images and masks."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from penstock.graph.ir.operator import Reader, parameters
 
 
 def pair_readers(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dict[Node, Node]:
-    """For each reader the first one that visits as many samples in the same order; itself where none did before it.
+    """Map each reader to the first reader that visits as many samples in the same order; to itself if there is none.
 
-    Readers of one length follow one order, unless they differ in what that depends on: how they shuffle, a seed of
-    their own, shard and padding, and which samples they choose.
+    Readers of one length follow one order unless they differ in the options that determine it: shuffling, an explicit
+    seed, shard, padding, and selected samples.
 
     Args:
-        nodes: the readers, in the order of the definition.
-        readers: as in `penstock.plan.shard_merge.Program`.
+        nodes: The readers, in the order of the definition.
+        readers: As in `penstock.plan.shard_merge.MergedProgram`.
     """
-    found: dict[Node, Node] = {}
+    pairs: dict[Node, Node] = {}
+    # A list, because parameters of readers need not be hashable.
     orders: list[tuple[Any, Node]] = []
     for node in nodes:
         order = _order(node, readers[node.id])
         first = next((other for known, other in orders if known == order), node)
         orders.append((order, first))
-        found[node] = first
-    return found
+        pairs[node] = first
+    return pairs
 
 
 def _order(node: Node, readers: Sequence[Reader]) -> Any:
+    # The source itself does not count: images and masks are in different files.
     sources = [(len(reader.source), reader.source.selection) for reader in readers]
     options = [{**parameters(reader), "source": source} for reader, source in zip(readers, sources, strict=True)]
     return options, node.seed if readers[0].shuffle else None

@@ -1,4 +1,4 @@
-"""The decision: which nodes run on the host and which in the device program, and the reason for each."""
+"""Placement: which nodes run on the host and which in the device program, with the reason for each."""
 
 from __future__ import annotations
 
@@ -10,31 +10,30 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core.spec import ONE_SHAPE_FIX, Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.node import Graph, Node
 from penstock.graph.ir.operator import BatchKernel, DeviceKernel, HostBatchKernel, Reader, StreamInput, WholeBatchKernel
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, suggested_fix
 from penstock.plan.engine_operators import canvas_of, needs_host_description
 from penstock.plan.stage_grouping import fusion_groups
 
 PlacementHint = Literal["auto", "host", "device"]
 
+# Up to this many 32-bit words of random bits per row are as cheap to transfer as to draw on the device.
 _FEW_BITS = 16
-"""So many random bits of a row, 32 at a time, are as cheap to send as to make on the device."""
 
+# Kinds of operators that only the host can compute, with the reason that `explain` shows.
 _HOSTED = {
     Reader: "reads",
     StreamInput: "calls the source",
     WholeBatchKernel: "needs all samples of the batch",
     HostBatchKernel: "computes with NumPy alone",
 }
-"""What only the host can do, and why."""
 
 
 class Side(Enum):
-    """Where a node runs."""
+    """Sides on which a node can run."""
 
     HOST = "host"
     DEVICE = "device"
@@ -42,7 +41,7 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a node runs, and why."""
+    """Side on which a node runs, and the reason."""
 
     place: Side
     why: str
@@ -50,12 +49,12 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class TargetMachine:
-    """What the planner must know of the machine.
+    """Properties of the machine that placement depends on.
 
     Args:
-        platform: JAX's name of the devices: "cpu", "gpu", "tpu".
-        wide: whether 64-bit values keep their width on the device (jax_enable_x64).
-        placement: "host" and "device" force everything that can be there to be there; "auto" chooses.
+        platform: JAX's platform: "cpu", "gpu" or "tpu".
+        wide: True if 64-bit values keep their width on the device (`jax_enable_x64`).
+        placement: "host" and "device" force all nodes that can run there; "auto" chooses.
     """
 
     platform: str = "cpu"
@@ -64,33 +63,35 @@ class TargetMachine:
 
 
 def choose_placement(graph: Graph, target: TargetMachine) -> Mapping[Node, Placement]:
-    """Choose for every node.
+    """Choose the side of every node.
 
-    Nothing flows back: what a host node computes from is on the host. So the device part is a set of nodes closed
-    under "is computed from", and it begins where values can be dense, or have a largest size. What the host describes
-    for the device is decided chain by chain.
+    No value crosses back to the host: if a node runs on the device, all nodes that use it do, too. Values on the device
+    are dense or bounded. Fused groups that need a description by the host are decided group by group.
     """
+    # Each decision about a group can change the placement of its sources, and thereby other groups: repeat until
+    # stable.
     decided: dict[Node, Placement] = {}
     seen: set[tuple[Node, ...]] = set()
     while True:
         chosen = _place(graph, target, decided)
         nodes = [node for node in graph.nodes if chosen[node].place is Side.DEVICE]
-        for chain in fusion_groups(graph, nodes, set(graph.outputs), device=True):
-            if needs_host_description(chain[0]) and chain not in seen:
-                seen.add(chain)
-                decided |= _decide(graph, target, chosen, chain)
+        for group in fusion_groups(graph, nodes, set(graph.outputs), device=True):
+            if needs_host_description(group[0]) and group not in seen:
+                seen.add(group)
+                decided |= _decide(graph, target, chosen, group)
                 break
         else:
             return chosen
 
 
 def _place(graph: Graph, target: TargetMachine, decided: Mapping[Node, Placement]) -> dict[Node, Placement]:
-    """Choose for every node, but for those that are decided on."""
+    """Choose the side of every node, given the decisions about groups."""
     chosen: dict[Node, Placement] = {}
+    # From the outputs backward: a node that feeds the host must run on the host.
     for node in reversed(graph.nodes):
         reason = _cannot(node, target, graph, chosen)
         if node.device_only:
-            chosen[node] = _bound(node, reason)
+            chosen[node] = _device_only(node, reason)
             continue
         wanted = (
             Placement(Side.HOST, reason) if reason else decided.get(node) or _POLICIES[target.placement](node, target)
@@ -107,50 +108,53 @@ def _place(graph: Graph, target: TargetMachine, decided: Mapping[Node, Placement
 
 
 def _is_argument(node: Node, user: Node) -> bool:
-    return any(given.node is node for given in user.node_arguments.values())
+    return any(value.node is node for value in user.node_arguments.values())
 
 
 def _decide(
-    graph: Graph, target: TargetMachine, chosen: Mapping[Node, Placement], chain: tuple[Node, ...]
+    graph: Graph, target: TargetMachine, chosen: Mapping[Node, Placement], group: tuple[Node, ...]
 ) -> dict[Node, Placement]:
-    """Where a chain runs that the host would describe: where it can, and fewer bytes cross."""
+    """Choose the side of a group that needs a description: the one for which fewer bytes cross."""
     try:
-        canvas = canvas_of(chain)
+        canvas = canvas_of(group)
     except ValueError as error:
-        if chain[0].device_only:
-            _bound(chain[0], str(error))
-        return dict.fromkeys(chain, Placement(Side.HOST, str(error)))
-    given, made = chain[0].inputs[0], chain[-1].values[0]
-    if target.placement != "auto" or any(node.device_only or node.device == "gpu" for node in chain):
-        return {node: chosen[node] for node in chain}
-    others = [user for user in graph.consumers[given] if user not in chain and given.spec.dense]
-    crosses = Side.DEVICE in [chosen[node].place for node in (given.node, *others)]  # anyway
-    early = 4 * canvas.size + (0 if crosses else math.prod(given.spec.storage_shape or ()) * given.spec.dtype.itemsize)
-    late = made.spec.nbytes
+        if group[0].device_only:
+            _device_only(group[0], str(error))
+        return dict.fromkeys(group, Placement(Side.HOST, str(error)))
+    source, result = group[0].inputs[0], group[-1].values[0]
+    # The user has decided, so the bytes do not matter.
+    if target.placement != "auto" or any(node.device_only or node.device == "gpu" for node in group):
+        return {node: chosen[node] for node in group}
+    others = [user for user in graph.consumers[source] if user not in group and source.spec.dense]
+    crosses_anyway = Side.DEVICE in [chosen[node].place for node in (source.node, *others)]
+    source_bytes = math.prod(source.spec.storage_shape or ()) * source.spec.dtype.itemsize
+    # The description is a vector of float32.
+    early = 4 * canvas.size + (0 if crosses_anyway else source_bytes)
+    late = result.spec.nbytes
     place, least, most = (Side.DEVICE, early, late) if early < late else (Side.HOST, late, early)
-    return dict.fromkeys(chain, Placement(place, f"crosses as {least} bytes instead of {most}"))
+    return dict.fromkeys(group, Placement(place, f"crosses as {least} bytes instead of {most}"))
 
 
-def _bound(node: Node, reason: str | None) -> Placement:
-    """The placement of a node that only the device can compute: nothing flows back from there to the host."""
+def _device_only(node: Node, reason: str | None) -> Placement:
+    """Return the placement of a node that only the device can compute, or raise if it cannot."""
     if reason is None:
         kernel = isinstance(node.operator, DeviceKernel)
         return Placement(Side.DEVICE, "a JAX function" if kernel else "computes from a JAX function")
-    made = "is a JAX function" if isinstance(node.operator, DeviceKernel) else "computes from a JAX function's output"
-    fix = f"give the samples one shape before: {suggested_fix(ShapeProblem.RAGGED)}"
+    role = "is a JAX function" if isinstance(node.operator, DeviceKernel) else "computes from a JAX function's output"
+    fix = f"give the samples one shape before: {ONE_SHAPE_FIX}"
     ragged = not all(spec.dense for spec in node.specs)
-    what = f"{node} {made}, and cannot be on the device"
+    what = f"{node} {role}, and cannot run on the device"
     raise DefinitionError(what, given=reason, fix=fix if ragged else None, where=node.where)
 
 
 def _cannot(node: Node, target: TargetMachine, graph: Graph, chosen: Mapping[Node, Placement]) -> str | None:
-    """Why a node cannot run on the device, or None.
+    """Return the reason that a node cannot run on the device; None if it can.
 
     Args:
-        node: the node.
-        target: the machine.
-        graph: the definition.
-        chosen: where the nodes run that compute from it.
+        node: The node.
+        target: The machine.
+        graph: The definition.
+        chosen: The placements of the nodes that use it.
     """
     for kind, reason in _HOSTED.items():
         if isinstance(node.operator, kind):
@@ -160,15 +164,18 @@ def _cannot(node: Node, target: TargetMachine, graph: Graph, chosen: Mapping[Nod
     if ragged is not None and not _on_a_canvas(node, graph, chosen):
         return f"ragged: {ragged}"
     if isinstance(node.operator, DeviceKernel):
-        return None  # it takes what JAX makes of its inputs, 64-bit values included
+        # The user wrote it for JAX, which narrows 64-bit inputs in any program.
+        return None
     if isinstance(node.operator, FusibleOperator):
+        # Decoders start a group, and no decoder runs in a device program.
         if node.operator.starts_group:
             return "decodes"
-        if needs_host_description(node) and any(given.node.device_only for given in node.node_arguments.values()):
+        if needs_host_description(node) and any(value.node.device_only for value in node.node_arguments.values()):
             return "the host describes it, and its arguments are on the device"
     elif not isinstance(node.operator, BatchKernel):
         return "works sample by sample"
     if needs_host_description(node):
+        # The host uses the arguments, so their width does not matter.
         specs = [node.inputs[0].spec, *node.specs]
     wide = next((spec for spec in specs if _needs_64_bits(spec)), None)
     if wide is not None and not target.wide:
@@ -177,19 +184,19 @@ def _cannot(node: Node, target: TargetMachine, graph: Graph, chosen: Mapping[Nod
 
 
 def _on_a_canvas(node: Node, graph: Graph, chosen: Mapping[Node, Placement]) -> bool:
-    """Whether a node that takes or gives ragged values can be in a chain of the device program.
+    """True if a node with ragged inputs or outputs can be in a fused group of the device program.
 
-    Such a chain begins with images of which the largest size is known, and nobody else needs what lies between.
+    Such a group begins with images of a known largest size, and no other node uses its inner values.
     """
     if not isinstance(node.operator, FusibleOperator) or node.operator.starts_group:
         return False
-    given, made = node.inputs[0], node.values[0]
+    source, result = node.inputs[0], node.values[0]
     others = node.node_arguments.values()
-    if given in others or not all(value.spec.dense for value in others):
+    if source in others or not all(value.spec.dense for value in others):
         return False
-    if not made.spec.dense:
-        users = graph.consumers.get(made, ())
-        if made in graph.outputs or len(users) != 1 or users[0].sources.count(made) != 1:
+    if not result.spec.dense:
+        users = graph.consumers.get(result, ())
+        if result in graph.outputs or len(users) != 1 or users[0].sources.count(result) != 1:
             return False
         user = users[0]
         if (
@@ -197,13 +204,13 @@ def _on_a_canvas(node: Node, graph: Graph, chosen: Mapping[Node, Placement]) -> 
             or user.operator.fusion_group is not node.operator.fusion_group
         ):
             return False
-        if user.inputs[0] != made or chosen[user].place is not Side.DEVICE:
+        if user.inputs[0] != result or chosen[user].place is not Side.DEVICE:
             return False
-    return given.spec.storage_shape is not None or _begins_bounded(given.node)
+    return source.spec.storage_shape is not None or _begins_bounded(source.node)
 
 
 def _begins_bounded(node: Node) -> bool:
-    """Whether a chain that ends with a ragged value can begin with one of which the largest size is known."""
+    """True if a group that ends with a ragged value can begin with one of a known largest size."""
     while isinstance(node.operator, FusibleOperator) and not node.operator.starts_group:
         if node.inputs[0].spec.storage_shape is not None:
             return True
@@ -212,18 +219,20 @@ def _begins_bounded(node: Node) -> bool:
 
 
 def _needs_64_bits(spec: Spec) -> bool:
+    # complex64 has 64 bits, but JAX narrows it no further.
     return spec.dtype.itemsize == 8 and spec.dtype != np.dtype(np.complex64)
 
 
 def _auto(node: Node, target: TargetMachine) -> Placement:
     if target.platform == "cpu":
         return Placement(Side.HOST, "on the CPU backend XLA would share these cores")
+    # `.cpu()` is a hint. Without it, an accelerator takes all work that it can.
     if node.device == "cpu":
         return Placement(Side.HOST, "asked for: .cpu()")
     if not node.operands and 0 < node.operator.random_bits <= _FEW_BITS:
         return Placement(Side.HOST, "a few numbers per sample: as cheap to send as to make there")
-    asked = "asked for" if node.device == "gpu" else "dense"
-    return Placement(Side.DEVICE, f"{asked}; the {target.platform} takes dense work")
+    reason = "asked for" if node.device == "gpu" else "dense"
+    return Placement(Side.DEVICE, f"{reason}; the {target.platform} takes dense work")
 
 
 def _forced_host(_node: Node, _target: TargetMachine) -> Placement:

@@ -1,4 +1,4 @@
-"""The plan: what the host does, what it hands over, what the device does with it."""
+"""The plan: stages of the host, values that cross, and the device program."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.core.spec import ShapeKind
+from penstock.core.spec import ONE_SHAPE_FIX, ShapeKind
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph.ir.node import Graph, Node, Value
 from penstock.graph.ir.operator import DeviceKernel, WholeBatchKernel
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, suggested_fix
 from penstock.plan.engine_operators import (
     RowCounters,
     ValidMask,
@@ -24,20 +23,20 @@ from penstock.plan.stage_grouping import Stage, fusion_groups, group_stages
 
 @dataclass(frozen=True)
 class Plan:
-    """Where and when everything runs.
+    """Placement and order of all work of a definition.
 
     Args:
-        graph: the definition, with all specs that the data's first sample could tell.
-        target: what it was planned for.
-        placements: where each node runs, and why.
-        stages: the host's work, in order.
-        results: what the host hands over: outputs, values that cross to the device, row coordinates.
-        device: the nodes of the device program, in order.
-        fusion_groups: those of them that are computed together, in one visit to the data.
-        host_descriptions: per chain that the host describes, by its last node, the node of the engine's own that does.
-        counters: the result that random numbers on the device come from, if any are drawn there.
-        valid: the result that is the mask of a padded last batch, if one is asked for.
-        masks_bad_rows: whether rows may be skipped: their outputs are zeros, those of the device program, too.
+        graph: The definition, with the shapes of sample 0.
+        target: The machine.
+        placements: The side of each node, and the reason.
+        stages: The stages of the host, in order.
+        results: The values that the host hands over: outputs, values that cross to the device, row counters, the mask.
+        device: The nodes of the device program, in topological order.
+        fusion_groups: Groups of nodes of the device program that are computed together.
+        host_descriptions: The node that describes a fused group, by the last node of the group.
+        counters: The row counters, if the device program needs them; otherwise None.
+        valid: The mask of a padded last batch, if requested; otherwise None.
+        masks_bad_rows: True if rows may be skipped. Their outputs are zeros.
     """
 
     graph: Graph
@@ -54,12 +53,12 @@ class Plan:
 
     @cached_property
     def crossing(self) -> tuple[Value, ...]:
-        """The results that the device program computes from."""
+        """The results that the device program uses."""
         used = {*_needs(self.device, self.fusion_groups, self.host_descriptions), self.counters}
         return tuple(value for value in self.results if value in used)
 
     def on_device(self, value: Value) -> bool:
-        """Whether a value is made by the device program."""
+        """True if the device program computes a value."""
         return value.node in self.placements and self.placements[value.node].place is Side.DEVICE
 
 
@@ -69,15 +68,14 @@ def make_plan(
     """Plan a resolved graph.
 
     Args:
-        graph: the definition, after `penstock.plan.shape_demand.resolve`.
-        target: the machine and the user's placement hint.
-        dense_outputs: whether outputs are delivered as arrays.
-        mask: whether rows past the end of an epoch are masked; a `valid` mask is delivered, too.
-        skips: whether rows may be skipped.
+        graph: The definition, after `penstock.plan.shape_demand.apply_shapes`.
+        target: The machine and the user's placement hint.
+        dense_outputs: True if outputs are delivered as arrays.
+        mask: True to deliver a mask of the rows past the end of an epoch.
+        skips: True if rows may be skipped.
 
     Raises:
-        DefinitionError: an output must be an array and has samples of different shapes, or rows are skipped that
-            others are computed from.
+        DefinitionError: an output must be an array but is ragged, or rows may be skipped that other rows depend on.
     """
     for node in graph.nodes if skips else ():
         _check_apart(node)
@@ -86,30 +84,32 @@ def make_plan(
     placements = choose_placement(graph, target)
     host = [node for node in graph.nodes if placements[node].place is Side.HOST]
     device = tuple(node for node in graph.nodes if placements[node].place is Side.DEVICE)
+    # A dictionary as an ordered set: the inputs of the device program follow this order.
     needed = dict.fromkeys(value for value in graph.outputs if value.node in host)
-    chained = tuple(fusion_groups(graph, device, set(graph.outputs), device=True))
-    described_by = {nodes[-1]: host_description_node(nodes) for nodes in chained if needs_host_description(nodes[-1])}
+    groups = tuple(fusion_groups(graph, device, set(graph.outputs), device=True))
+    described_by = {nodes[-1]: host_description_node(nodes) for nodes in groups if needs_host_description(nodes[-1])}
     engine = tuple(described_by.values())
-    crossing = [value for value in _needs(device, chained, described_by) if value.node in (*host, *engine)]
+    crossing = [value for value in _needs(device, groups, described_by) if value.node in (*host, *engine)]
     needed |= dict.fromkeys(crossing)
     crosses = bool(crossing)
     draws = any(node.operator.random_bits and not needs_host_description(node) for node in device)
-    counted = draws or (bool(device) and not crosses)  # a device program learns the number of rows from its inputs
-    counters = engine_node(RowCounters(), "counters").values[0] if counted else None
+    # A device program learns the number of rows from its inputs, so it needs at least one.
+    needs_counters = draws or (bool(device) and not crosses)
+    counters = engine_node(RowCounters(), "counters").values[0] if needs_counters else None
     valid = engine_node(ValidMask(), "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = group_stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))
-    plan = Plan(graph, target, placements, hosted, results, device, chained, described_by, counters, valid, skips)
+    plan = Plan(graph, target, placements, hosted, results, device, groups, described_by, counters, valid, skips)
     verify_plan(plan)
     return plan
 
 
 def _needs(
-    device: tuple[Node, ...], chained: tuple[tuple[Node, ...], ...], describing: Mapping[Node, Node]
+    device: tuple[Node, ...], groups: tuple[tuple[Node, ...], ...], describing: Mapping[Node, Node]
 ) -> Iterable[Value]:
-    """What the device program computes from: no guards, and no arguments of a chain that the host describes."""
-    inside = {node: nodes for nodes in chained for node in nodes if nodes[-1] in describing}
+    """Yield the operands of the device program: no guards, and no arguments of groups that the host describes."""
+    inside = {node: nodes for nodes in groups for node in nodes if nodes[-1] in describing}
     for node in device:
         nodes = inside.get(node)
         if nodes is None:
@@ -124,7 +124,7 @@ def _check_apart(node: Node) -> None:
     operator = node.operator
     if isinstance(operator, WholeBatchKernel) or (isinstance(operator, DeviceKernel) and operator.mixes_rows):
         raise DefinitionError(
-            f'{node} computes rows from other rows, and with on_error="skip" some of these hold no sample',
+            f'{node} computes rows from other rows, and with on_error="skip" some of these have no sample',
             given='on_error="skip"',
             fix='on_error="replace", which gives whole batches',
             where=node.where,
@@ -135,7 +135,7 @@ def _check_dense(value: Value) -> None:
     if value.spec.extent is not ShapeKind.RAGGED:
         return
     raise DefinitionError(
-        f"the output {value} is ragged: its samples differ in shape, so a batch of them is no array",
+        f"the output {value} is ragged: its samples differ in shape, so a batch of them is not an array",
         given=value.spec,
         fix=fix_for_ragged(value),
         where=value.node.where,
@@ -143,21 +143,23 @@ def _check_dense(value: Value) -> None:
 
 
 def fix_for_ragged(value: Value) -> str:
-    """What would give the samples of a value one shape."""
-    trouble = ShapeProblem.RAGGED_BYTES if len(value.spec.shape) == 1 else ShapeProblem.RAGGED
-    return f"give the samples one shape: {suggested_fix(trouble)}"
+    """Return the fix for a ragged value that must be dense."""
+    if len(value.spec.shape) == 1:
+        return "give the samples one shape: fn.decoders.image for encoded images, or fn.pad(..., shape=...)"
+    return f"give the samples one shape: {ONE_SHAPE_FIX}"
 
 
 def verify_plan(plan: Plan) -> None:
-    """Check what every later stage relies on.
+    """Check the invariants of a plan.
 
     Raises:
-        InternalError: a pass made a plan that cannot run.
+        InternalError: the plan cannot run.
     """
     for node in plan.graph.nodes:
         for value in node.sources:
             if plan.on_device(value) and plan.placements[node].place is not Side.DEVICE:
                 raise InternalError(f"{node} on the host needs {value} from the device")
+    # XLA programs have fixed shapes. The canvas of a description has one, too.
     for node in plan.device:
         for value in (*node.operands, *node.values):
             if not value.spec.dense and not needs_host_description(node):

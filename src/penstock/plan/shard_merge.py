@@ -1,4 +1,4 @@
-"""One graph out of the graphs that a definition gave for each shard."""
+"""Merge of the graphs that a definition returned for each shard into one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.sources.stream import Stream
 
 @dataclass(frozen=True)
 class MergedProgram:
-    """What all shards compute, and what each reads.
+    """Graph of all shards, with the readers and streams of each.
 
     Args:
-        graph: the definition. A reader whose shards are slices of one global order stands in it as the reader of the
-            whole; for the others, the reader of the first block stands for all.
-        readers: per reader of the graph, by its serial number, the reader of each block, or one for all blocks.
-        local: the serial numbers of those readers and streams that have one for each block.
-        streams: per feed of the graph, by its serial number, the stream of each block, or one for all blocks.
+        graph: The definition. Readers whose shards are slices of one global order are replaced by one reader of the
+            whole; otherwise the graph has the reader of the first block.
+        readers: By the id of a reader's node, the reader of each block, or one for all blocks.
+        local: Ids of the nodes that have one reader or stream per block.
+        streams: By the id of a stream's node, the stream of each block, or one for all blocks.
     """
 
     graph: Graph
@@ -34,15 +34,15 @@ class MergedProgram:
 
 @dataclass(frozen=True)
 class ReaderFacts:
-    """What the join of readers depends on: of one reader of one block, also one of another process.
+    """Properties of a reader that merging depends on. Processes exchange them.
 
     Args:
-        order: its parameters but for the shard.
-        dataset: the fingerprint of its source.
-        first: where the first sample lies.
-        shard_id: which shard it reads.
-        num_shards: how many there are.
-        length: how many positions an epoch of it has.
+        order: The reader's parameters, except the shard.
+        dataset: The fingerprint of its source.
+        first: The location of the first sample.
+        shard_id: The shard that it reads.
+        num_shards: The number of shards.
+        length: The number of positions in an epoch.
     """
 
     order: str
@@ -54,7 +54,7 @@ class ReaderFacts:
 
     @staticmethod
     def of(reader: Reader) -> ReaderFacts:
-        """The facts of a reader."""
+        """Return the facts of a reader."""
         order = {name: value for name, value in parameters(reader).items() if name not in ("source", "shard_id")}
         source, length = reader.source, reader.order(0).epoch_length
         order = repr(sorted(order.items()))
@@ -67,20 +67,20 @@ def merge_shards(
     num_shards: int,
     facts: Sequence[Sequence[ReaderFacts]] | None = None,
 ) -> MergedProgram:
-    """Check that the graphs differ in nothing but what they read, and join them.
+    """Check that the graphs differ only in their readers, and merge them.
 
-    Readers that differ only in their shard, shard k for block k, are slices of one global order: they become one
-    reader of the whole batch. Readers that differ otherwise stay apart, each with an order of its own.
+    Readers that differ only in their shard, shard k for block k, are slices of one global order: one reader of the
+    whole batch replaces them. Other readers stay separate, each with its own order.
 
     Args:
-        graphs: one per block of rows that this process computes, or one for the whole batch.
-        shards: the number of each of these blocks.
-        num_shards: how many blocks the whole batch has.
-        facts: for each block of the whole batch, in the order of the rows, the facts of the graph's readers; None
-            where this process computes all blocks, or one graph stands for all.
+        graphs: One per block of rows of this process, or one for the whole batch.
+        shards: The number of each of these blocks.
+        num_shards: The number of blocks of the whole batch.
+        facts: For each block of the whole batch, in the order of the rows, the facts of the graph's readers; None if
+            this process computes all blocks, or if one graph is used for all.
 
     Raises:
-        DefinitionError: the graphs compute different things.
+        DefinitionError: the graphs differ in other nodes than readers.
     """
     first = graphs[0]
     for graph in graphs[1:]:
@@ -90,11 +90,12 @@ def merge_shards(
     local: set[int] = set()
 
     def join(node: Node) -> Node:
+        # Streams have no order, so they are shared if all blocks have the same source.
         if isinstance(node.operator, StreamInput):
             feeds = [_twin(first, graph, node).operator for graph in graphs]
-            each = [feed.stream for feed in feeds if isinstance(feed, StreamInput)]
-            same = facts is None and all(stream.same_source(each[0]) for stream in each)
-            streams[node.id] = tuple(each[:1] if same else each)
+            per_block = [feed.stream for feed in feeds if isinstance(feed, StreamInput)]
+            same = facts is None and all(stream.same_source(per_block[0]) for stream in per_block)
+            streams[node.id] = tuple(per_block[:1] if same else per_block)
             if not same:
                 local.add(node.id)
             return node
@@ -115,10 +116,12 @@ def merge_shards(
 
 
 def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> Reader | None:
-    """The one reader that all of them are parts of, if there is one."""
+    """Return the reader that replaces the readers of all blocks; None if they stay separate."""
     one = readers[0]
+    # Readers without `shard_id` are the same in every block: each block reads its slice of the whole order.
     if all(reader.same_order(one) and reader.shard_id == one.shard_id for reader in readers) and len(readers) > 1:
         return one
+    # Contiguous shards are static parts of the data, not slices of one order.
     slices = [(reader.shard_id, reader.num_shards) for reader in readers] == [(k, num_shards) for k in shards]
     if slices and num_shards > 1 and not one.contiguous and all(reader.same_order(one) for reader in readers):
         return replace(one, shard_id=0, num_shards=1)
@@ -126,16 +129,17 @@ def _join(readers: Sequence[Reader], shards: Sequence[int], num_shards: int) -> 
 
 
 def _join_facts(reader: Reader, facts: Sequence[ReaderFacts]) -> Reader | None:
-    """The same from the facts of all blocks, some of which other processes read."""
+    """Return the same as `_join`, from the facts of all blocks, some of them in other processes."""
     one, count = facts[0], len(facts)
-    if all(each == one for each in facts):
+    if all(item == one for item in facts):
         return reader
-    slices = [(each.shard_id, each.num_shards) for each in facts] == [(k, count) for k in range(count)]
-    alike = all((each.order, each.dataset) == (one.order, one.dataset) for each in facts)
+    slices = [(item.shard_id, item.num_shards) for item in facts] == [(k, count) for k in range(count)]
+    alike = all((item.order, item.dataset) == (one.order, one.dataset) for item in facts)
     return replace(reader, shard_id=0, num_shards=1) if slices and alike and not reader.contiguous else None
 
 
 def _twin(first: Graph, other: Graph, node: Node) -> Node:
+    # By position: `_check_same` has compared the nodes one by one.
     return other.nodes[[n.id for n in first.nodes].index(node.id)]
 
 
@@ -161,6 +165,7 @@ def _shape_of(node: Node, graph: Graph) -> Any:
 
 
 def _same_work(mine: Node, theirs: Node) -> bool:
+    # Readers and streams may differ in any way: those that cannot be merged stay separate.
     for kind in (Reader, StreamInput):
         if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):
             return isinstance(mine.operator, kind) and isinstance(theirs.operator, kind)

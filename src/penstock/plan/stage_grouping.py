@@ -1,4 +1,4 @@
-"""The order of the host's work: which nodes are computed together, and how."""
+"""Stages: groups of nodes that the host computes together, and their order."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from penstock.plan.engine_operators import HostDescription, RowOperator, needs_h
 
 
 class StageKind(Enum):
-    """How a stage is computed."""
+    """Ways to compute a stage."""
 
     READ = "read"
-    """A reader: many samples by index."""
+    """Read samples by index, many at once."""
     FEED = "feed"
-    """What a stream gave for the batch."""
+    """Take the batch of a stream."""
     ROWS = "rows"
-    """From nothing but the coordinates of the rows."""
+    """Compute from the coordinates of the rows."""
     BATCH = "batch"
-    """One batch kernel."""
+    """Call one batch kernel."""
     CHAIN = "chain"
-    """Several operators of one family, in one visit to the data."""
+    """Run a fused group of operators, in one pass over the data."""
     SAMPLE = "sample"
-    """Several nodes, sample by sample: a sample passes all of them while it is in the cache."""
+    """Run several nodes sample by sample, so that a sample stays in the CPU's cache."""
     DESCRIBE = "describe"
-    """The numbers of a chain that the device program computes."""
+    """Describe a fused group for the device program."""
     WHOLE_BATCH = "whole batch"
-    """One kernel that needs all samples of the batch."""
+    """Call a kernel that needs all samples of the batch."""
     SELECT = "select"
-    """The rows of several branches, put together."""
+    """Merge the rows of branches."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Stage:
     """Nodes that are computed together.
 
     Args:
-        nodes: in topological order.
-        way: how.
+        nodes: The nodes, in topological order.
+        way: The way to compute them.
     """
 
     nodes: tuple[Node, ...]
@@ -52,36 +52,38 @@ class Stage:
 
     @property
     def guard(self) -> Value | None:
-        """What says for which rows they are computed; all nodes of a stage have the same."""
+        """The guard that selects the rows to compute; all nodes of a stage share it."""
         return self.nodes[0].guard
 
     @property
     def sources(self) -> tuple[Value, ...]:
-        """What they compute from and do not make themselves."""
+        """The inputs of the stage from other stages."""
         return tuple(value for node in self.nodes for value in node.sources if value.node not in self.nodes)
 
 
 def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
-    """The host's nodes as stages, as few sample stages as their dependencies allow.
+    """Group the nodes of the host into stages, with as few sample stages as the dependencies allow.
 
     Args:
-        graph: the definition.
-        nodes: those that run on the host, in topological order.
-        results: the values that the host hands over.
+        graph: The definition.
+        nodes: The nodes of the host, in topological order.
+        results: The values that the host hands over.
     """
-    todo = _alone_or_chained(graph, nodes, results)
+    todo = _initial_stages(graph, nodes, results)
     done: set[Node] = set()
     ordered: list[Stage] = []
     while todo:
         ready = [stage for stage in todo if all(value.node in done for value in stage.sources)]
         together = [stage for stage in ready if stage.way is not StageKind.SAMPLE]
+        # Sample stages run last, so that they contain as many nodes as possible.
         if together:
             ordered += together
             done.update(node for stage in together for node in stage.nodes)
         else:
             run: list[Node] = []
             guard = ready[0].guard
-            for stage in todo:  # in topological order: a node whose inputs are in the run joins it
+            # In topological order, so that a node joins after its inputs.
+            for stage in todo:
                 if stage.way is not StageKind.SAMPLE or stage.guard != guard:
                     continue
                 if all(v.node in done or v.node in run for v in stage.sources):
@@ -95,16 +97,16 @@ def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value
 def fusion_groups(
     graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value], *, device: bool = False
 ) -> list[tuple[Node, ...]]:
-    """The nodes of chain kernels, in chains as long as nobody else needs what lies between.
+    """Group fusible nodes; a group ends where another node or the caller needs a value.
 
-    On the device, a chain is described by the host or in the program, as a whole. Scalars stand in none: what takes
-    them has another kernel.
+    On the device, either the host or the program describes a whole group. Nodes on scalars are in no group: another
+    kernel computes them.
 
     Args:
-        graph: the definition.
-        nodes: those of one place, in topological order.
-        results: the values that are needed as they are.
-        device: whether the place is the device program.
+        graph: The definition.
+        nodes: The nodes of one side, in topological order.
+        results: The values that must be computed for themselves.
+        device: True for the device program.
     """
     ending: dict[Node, list[Node]] = {}
     for node in nodes:
@@ -120,31 +122,32 @@ def fusion_groups(
             or cast(FusibleOperator, value.node.operator).fusion_group is not operator.fusion_group
         ):
             continue
+        # Nodes with different guards compute different rows.
         if node.guard != value.node.guard or (
             device and needs_host_description(node) != needs_host_description(value.node)
         ):
             continue
+        # Used once, and by this node only: the value need not exist outside of the group.
         if value not in results and graph.consumers[value] == (node,) and node.sources.count(value) == 1:
             del ending[value.node]
             ending[node] = [*before, node]
-    return [tuple(chain) for chain in ending.values()]
+    return [tuple(group) for group in ending.values()]
 
 
-def _alone_or_chained(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
-    """Each node as a stage of its own, or of its chain, in topological order of what they end with."""
+def _initial_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> list[Stage]:
+    """Return a stage per fused group and per other node, in topological order of their last nodes."""
     todo = list(nodes)
-    chained = {node: chain for chain in fusion_groups(graph, todo, results) for node in chain}
-    found: list[Stage] = []
+    groups = {node: group for group in fusion_groups(graph, todo, results) for node in group}
+    stages: list[Stage] = []
     for node in todo:
-        chain = chained.get(node, (node,))
-        if node is not chain[-1]:
-            continue
-        found.append(Stage(chain, StageKind.CHAIN) if len(chain) > 1 else Stage(chain, _way(node)))
-    return found
+        group = groups.get(node, (node,))
+        if node is group[-1]:
+            stages.append(Stage(group, StageKind.CHAIN if len(group) > 1 else _way(node)))
+    return stages
 
 
 def _way(node: Node) -> StageKind:
-    """How a node is computed that stands in no chain with others."""
+    """Return the way to compute a node that is not fused with others."""
     operator = node.operator
     specs = [value.spec for value in node.sources] + list(node.specs)
     if isinstance(operator, Reader):
@@ -159,6 +162,7 @@ def _way(node: Node) -> StageKind:
         return StageKind.WHOLE_BATCH
     if isinstance(operator, BranchSelect):
         return StageKind.SELECT
+    # A batch kernel works on one array, unless it accepts lists.
     if isinstance(operator, BatchKernel) and (operator.accepts_ragged or all(spec.dense for spec in specs)):
         return StageKind.BATCH
     return StageKind.CHAIN if isinstance(operator, FusibleOperator) else StageKind.SAMPLE

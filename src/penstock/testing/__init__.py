@@ -1,4 +1,4 @@
-"""The contracts as checks: what every operator, source and iterator must pass, those of other packages included."""
+"""Checks of the contracts of operators, sources and iterators, for penstock and for other packages."""
 
 from penstock.testing.iterator_checks import check_iterator as check_iterator
 from penstock.testing.operator_checks import OperatorCase as OperatorCase

@@ -1,4 +1,4 @@
-"""The contract of an iterator: batches are a pure function of the step, and the state is a few numbers."""
+"""Check of iterators: batches are a pure function of the step, and the state is small."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 
 def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[list[Arrays]]:
-    """Check that an iterator keeps its contract.
+    """Check the contract of an iterator.
 
-    Its length is the number of its batches in every epoch; two of them give the same; restored from the state at any
-    step, another continues the stream exactly; the state is at most 1 KB of JSON and does not change its form.
+    Its length is the number of batches of each epoch. Restored from the state at any step, another iterator continues
+    with the same batches. The state is at most 1 KB of JSON, always with the same keys.
 
     Args:
-        make: makes the iterator, each time at its beginning.
-        epochs: how many epochs to look at.
+        make: Returns a new iterator, at its first batch.
+        epochs: The number of epochs to check.
 
     Returns:
-        The batches of each epoch, as NumPy arrays, for comparisons between iterators.
+        The batches of each epoch, as NumPy arrays, to compare iterators.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the iterator violates the contract.
 
     Example:
         >>> from penstock import train
@@ -41,6 +41,7 @@ def check_iterator(make: Callable[[], DataIterator], epochs: int = 2) -> list[li
     stream: list[list[Arrays]] = []
     for _ in range(epochs):
         batches: list[Arrays] = []
+        # Begins the next epoch, as a `for` loop does.
         iter(iterator)
         while True:
             states.append(iterator.get_state())
@@ -62,8 +63,10 @@ def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any
     number = 0
     for epoch, batches in enumerate(stream):
         for done in range(len(batches) + 1):
+            # A saved state has been JSON: tuples became lists, and integer keys became strings.
             other.set_state(json.loads(json.dumps(states[number])))
             assert other.get_state() == states[number], "a restored iterator has the state that it was given"
+            # Three batches show a wrong position, order or random stream. All of them would take quadratic time.
             rest = [{name: np.asarray(array) for name, array in batch.items()} for batch in islice(other, 3)]
             expected = batches[done : done + 3] if done < len(batches) else [*stream, []][epoch + 1][:3]
             if done < len(batches) or epoch + 1 < len(stream):
@@ -72,7 +75,7 @@ def _check_restored(make: Callable[[], DataIterator], states: list[dict[str, Any
 
 
 def same_batches(left: Sequence[Arrays], right: Sequence[Arrays]) -> bool:
-    """Whether two lists of batches are bit-identical."""
+    """True if two lists of batches are equal bit-for-bit."""
     return len(left) == len(right) and all(
         one.keys() == other.keys()
         and all(one[name].dtype == other[name].dtype and np.array_equal(one[name], other[name]) for name in one)

@@ -1,4 +1,4 @@
-"""The contract of an operator: one check for all of them."""
+"""Check of operators: the same results in all ways to run them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,16 @@ from penstock.testing.source_checks import ListSource
 
 @dataclass(frozen=True)
 class OperatorCase:
-    """A use of an operator.
+    """Use of an operator to check.
 
     Args:
-        build: the part of a definition that uses it: takes a node per input, returns a node or several.
-        inputs: per input, an array with a row per sample, or a list of arrays that may differ in shape.
-        layouts: per input, the layout of a sample; none names no axes.
-        full_scale: the size of the outputs' values, to which rounding errors of floats are compared.
-        ragged: whether it also takes inputs of unknown shape.
-        mixes: whether a sample's output depends on the batch that the sample is in.
-        rounds: whether integers come from rounding what is computed with floats, so that host and device may differ
-            by one.
+        build: A part of a definition: takes a node per input, returns one node or several.
+        inputs: For each input, an array with a row per sample, or a list of arrays that may differ in shape.
+        layouts: For each input, the layout of a sample; no layouts by default.
+        full_scale: The magnitude of the outputs, to which rounding errors of floats are compared.
+        ragged: True if the operator accepts inputs of unknown shape.
+        mixes: True if the output for a sample depends on the other samples of its batch.
+        rounds: True if integer outputs are rounded floats, so that host and device may differ by one.
     """
 
     build: Callable[..., Any]
@@ -45,19 +44,18 @@ class OperatorCase:
 
 
 def check_operator(case: OperatorCase, rows: int = 4) -> None:
-    """Check that an operator keeps its contract in one use of it.
+    """Check the contract of an operator in one use.
 
-    What comes out is what the spec rule promises. The same numbers come out sample by sample, in a batch of one, on
-    one thread and on several, fused with its neighbours and not, for ragged and for dense inputs; on the device
-    integers are the same, or within 1 where the case says that they are rounded, and floats are within 4 units in the
-    last place of full scale.
+    Outputs match their specs. They are the same in batches of any size, with and without threads, fused and not fused,
+    for ragged and dense inputs. On the device, integers are the same, or within 1 if `case.rounds` is set, and floats
+    are within 4 ULPs of full scale.
 
     Args:
-        case: the use.
-        rows: how many samples to compute; the inputs have at least as many, where there are any.
+        case: The use.
+        rows: The number of samples to compute. The inputs have at least as many.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the operator violates the contract.
 
     Example:
         >>> from penstock import fn
@@ -69,6 +67,7 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
     if not case.mixes:
         _check_same(reference, _one_by_one(case, rows), "in batches of one")
     _check_same(reference, _run(case, rows, "host", unfused=True), "when nothing is fused")
+    # Ragged inputs cannot be on the device.
     if not all(isinstance(column, np.ndarray) for column in case.inputs):
         return
     if case.inputs and case.ragged:
@@ -77,21 +76,21 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
 
 
 def host_outputs(case: OperatorCase, rows: int = 4) -> list[list[Array]]:
-    """What a use of an operator gives on the host: per output the samples."""
+    """Return the outputs of a use on the host: for each output, its samples."""
     return _run(case, rows, "host", exec_async=False)
 
 
 def check_docstring(name: str) -> None:
-    """Check that an operator's public function is documented as all are.
+    """Check the docstring and signature of an operator's public function.
 
     A first line in the imperative; sections Args, Returns and Example; every argument described, those of
     groups of arguments by a `Doc` in the annotation; all but inputs are keyword-only.
 
     Args:
-        name: the operator's, as `penstock.fn` spells it.
+        name: The name of the operator in `penstock.fn`.
 
     Raises:
-        AssertionError: something of this is missing.
+        AssertionError: a part is missing.
 
     Example:
         >>> check_docstring("resize")
@@ -118,13 +117,14 @@ def _run(
     exec_async: bool = True,
     unfused: bool = False,
 ) -> list[list[Array]]:
-    """Per output the samples; each is checked against its spec. What is an output, too, is not fused."""
+    """Return the samples of each output, checked against their specs."""
     pipeline = Pipeline(batch_size or rows, 3, seed=1234, placement=placement, exec_async=exec_async)
     with pipeline:
         nodes = _inputs(case, ragged) if case.inputs else []
-        made = case.build(*nodes)
-        outputs = made if isinstance(made, tuple | list) else (made,)
+        result = case.build(*nodes)
+        outputs = result if isinstance(result, tuple | list) else (result,)
         pipeline.set_outputs(*outputs)
+        # A value that is an output is not fused.
         if unfused:
             others = (DataNode(value) for node in pipeline.graph.nodes for value in node.values)
             pipeline.set_outputs(*outputs, *others)
@@ -152,10 +152,11 @@ def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
 
 
 def _check_on_device(pipeline: Pipeline) -> None:
-    """Check that what can run on the device was placed there, so that the comparison means something."""
-    plan = pipeline._start().planned.plan  # noqa: SLF001  # no user needs the plan
+    """Check that all nodes that can run on the device were placed there."""
+    plan = pipeline._start().planned.plan  # noqa: SLF001  # the plan is not public
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
+        # A node that feeds the host stays there, since values do not cross back.
         movable = isinstance(node.operator, BatchKernel | FusibleOperator)
         if movable and not isinstance(node.operator, Reader | HostBatchKernel) and dense:
             feeds_host = placement.why.startswith(("feeds", "describes"))
@@ -179,12 +180,15 @@ def _check_close(reference: list[list[Array]], other: list[list[Array]], case: O
             assert a.shape == b.shape
             assert a.dtype == b.dtype
             if a.dtype.kind in "fV":
+                # XLA contracts products and sums into one instruction with one rounding, so results differ by a few
+                # ULPs.
                 scale = max(
                     case.full_scale, float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a)))
                 )
                 limit = float(4 * np.finfo(np.float32 if a.dtype.itemsize > 2 else a.dtype).eps) * scale
             else:
                 limit = 1.0 if case.rounds and a.dtype.kind != "b" else 0.0
+            # float64 cannot represent 64-bit integers, and differences of unsigned integers would wrap.
             wide: Any = np.float64 if a.dtype.itemsize < 8 else a.dtype
             np.testing.assert_allclose(
                 b.astype(wide), a.astype(wide), rtol=0, atol=limit, err_msg=f"output {number}, row {row}: on the device"

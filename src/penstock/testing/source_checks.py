@@ -1,4 +1,4 @@
-"""The contract of a source, and a source of whatever arrays a test needs."""
+"""Checks of sources, and a source of arrays for tests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from penstock.sources.source import Source
 
 
 class ListSource(Source):
-    """Samples that may differ in shape: one list of arrays per value.
+    """Source of samples that may differ in shape: a list of arrays per value.
 
     Args:
-        columns: per value, an array per sample.
-        layouts: per value, the layout of a sample; none names no axes.
-        shapes: per value, what is known of the shape of a sample; nothing, if they are not given.
+        columns: For each value, an array per sample.
+        layouts: For each value, the layout of a sample; no layouts by default.
+        shapes: For each value, the shape of its spec, None for open extents; all extents are open by default.
     """
 
     def __init__(
@@ -38,42 +38,43 @@ class ListSource(Source):
         return len(self._columns[0])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The samples."""
+        """Read samples."""
         return tuple(
             np.asarray([column[i] for i in indices.tolist()]) if spec.dense else [column[i] for i in indices.tolist()]
             for column, spec in zip(self._columns, self.specs, strict=True)
         )
 
     def describe(self, index: int) -> str:
-        """The sample's number."""
+        """Return the number of a sample."""
         return f"sample {index} of a list"
 
     def fingerprint(self) -> str:
-        """The number of samples."""
+        """Return a text with the number of samples."""
         return f"list:{len(self)}"
 
 
 def _read_only(sample: Any) -> Array:
     array = np.array(sample)
+    # A test must not change the samples by way of a batch.
     array.flags.writeable = False
     return array
 
 
 def check_source(source: Source) -> None:
-    """Check that a source keeps its contract.
+    """Check the contract of a source.
 
-    It has samples; what it reads is what its specs promise, the same alone, in a batch, in any order, again, into a
-    given place, and from several threads, and what it says to have in memory; every sample has a place; the fingerprint
-    is short and stays.
+    It has samples. They match the specs, and are the same alone, in a batch, in any order, read again, into `out`, from
+    several threads, and in `in_memory`. Every sample has a description. The fingerprint is short and constant.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the source violates the contract.
 
     Example:
         >>> check_source(ListSource([[np.zeros((2, 3)), np.ones((4, 3))]]))
     """
     count = len(source)
     assert count >= 1, "a source has samples"
+    # Enough samples to show a wrong order; the source may have millions.
     everything = np.arange(min(count, 16), dtype=np.int64)
     none: list[Array | None] = [None] * len(source.specs)
     columns = source.read(everything, none)
@@ -92,6 +93,7 @@ def check_source(source: Source) -> None:
     if source.in_memory:
         assert len(source.in_memory) == len(source.specs), "all of its values are in memory, or none"
         assert _same(columns, [array[everything] for array in source.in_memory]), "what is in memory is what is read"
+    # Worker threads share a source.
     with ThreadPoolExecutor(4) as pool:
         assert all(_same(columns, result) for result in pool.map(lambda _: source.read(everything, none), range(16)))
     assert source.fingerprint() == source.fingerprint()
@@ -99,17 +101,17 @@ def check_source(source: Source) -> None:
 
 
 def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
-    """Check what a source says of samples that cannot be read, and that it reads the others all the same.
+    """Check the errors of a source for samples that cannot be read, and that it still reads the others.
 
-    An error names the sample, the place that `describe` has for it, and its file; `outcomes` has an error for each bad
-    row, and for the other rows what they are alone.
+    An error names the sample, its description, and its file. `read_tolerant` returns an error for each bad row, and the
+    samples of all other rows.
 
     Args:
-        source: among its first 16 samples some cannot be read, others can.
-        bad: the numbers of those that cannot be read.
+        source: Some of its first 16 samples cannot be read.
+        bad: The indices of these samples.
 
     Raises:
-        AssertionError: it does not.
+        AssertionError: the source violates the contract.
 
     Example:
         >>> from penstock.sources.files.file_lists import files_from_paths
@@ -117,6 +119,7 @@ def check_bad_samples(source: Source, bad: Sequence[int]) -> None:
     """
     everything = np.arange(min(len(source), 16), dtype=np.int64)
     none: list[Array | None] = [None] * len(source.specs)
+    # In the order of the indices, in another order, and repeated, as FILL repeats samples.
     for rows in (everything, everything[::-1].copy(), np.repeat(everything, 2)):
         columns, errors = source.read_tolerant(rows, none)
         assert [row for row, index in enumerate(rows.tolist()) if index in bad] == sorted(errors)

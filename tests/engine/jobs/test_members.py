@@ -1,13 +1,13 @@
-"""What processes tell each other of their end, over a store in memory."""
+"""Members of a job report their ends to each other, over a store in memory."""
 
 import os
 import subprocess
 import sys
-from types import SimpleNamespace
 
+import jax
 import pytest
 
-from penstock.engine.jobs import exit_status, members
+from penstock.engine.jobs import members
 from penstock.engine.jobs.members import JobMembers
 from penstock.errors import JobError
 
@@ -32,13 +32,12 @@ class Left(BaseException):
 def job(monkeypatch):
     """Three processes of a job."""
 
-    def leave(code):
+    def leave(code, *, interrupted):
         raise Left(code)
 
     store = Store()
-    monkeypatch.setattr(members, "global_state", SimpleNamespace(client=store))
-    monkeypatch.setattr(exit_status, "exit_now", leave)
-    monkeypatch.setattr(exit_status, "exit_cause", lambda: None)
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(members, "_exit", leave)
     return [JobMembers(store, number, 3) for number in range(3)]
 
 
@@ -50,7 +49,7 @@ def take(part, times=1):
 
 def leaves(process):
     """A process whose program is over, as far as the others see it."""
-    process._set(f"left/{process._process}", members.json.dumps(process._taken))
+    process._set(f"left/{process._process}", members.json.dumps(process._batches))
 
 
 def test_the_first_failure_is_what_all_get(job):
@@ -58,7 +57,7 @@ def test_the_first_failure_is_what_all_get(job):
     take(parts[0])
     job[1].fail(ValueError("first"))
     job[2].fail(ValueError("second"))
-    job[0]._look()
+    job[0]._read()
     for part in parts:
         with pytest.raises(JobError, match=r"process 1 of 3 \(host (.|\n)* has failed:\n(.|\n)*ValueError: first"):
             take(part)
@@ -69,13 +68,13 @@ def test_a_process_that_left_too_early_is_found_at_the_batch_that_it_has_not_tak
     take(parts[0], 2)
     take(parts[2], 2)
     leaves(job[2])
-    job[0]._look()
+    job[0]._read()
     assert job[0]._failure is None
     with pytest.raises(
         JobError, match="process 2 of 3 has ended after 2 batches of an iterator of which process 0 takes 3"
     ):
         take(parts[0])
-    job[1]._look()
+    job[1]._read()
     with pytest.raises(JobError, match="of which process 0 takes 3"):  # it found it first
         take(parts[1])
 
@@ -86,10 +85,10 @@ def test_an_iterator_that_a_process_has_not_made(job):
     second = job[0].begin([1, 0])
     job[2].begin(range(3))
     leaves(job[2])
-    job[0]._look()
+    job[0]._read()
     take(second)  # process 2 has no part in it
     job[0].begin([2, 1, 0])
-    job[0]._find_missing()
+    job[0]._check_batches()
     assert job[0]._failure is None  # both have made two
     job[0].begin(range(3))
     with pytest.raises(JobError, match="process 2 of 3 has ended without making an iterator that process 0 makes"):
@@ -101,15 +100,14 @@ def test_a_batch_that_fails_may_be_asked_for_again(job):
     for _ in range(3):
         with pytest.raises(OSError, match="gone"), part.taking():
             raise OSError("gone")
-    assert list(job[0]._taken.values()) == [0]
+    assert list(job[0]._batches.values()) == [0]
 
 
-def test_a_failing_process_tells_its_code_and_waits_for_nobody(job, monkeypatch):
-    monkeypatch.setattr(exit_status, "exit_cause", lambda: SystemExit(7))
-    with pytest.raises(Left, match="7"):
+def test_a_failing_process_tells_its_code_and_waits_for_nobody(job):
+    job[1].fail(KeyboardInterrupt())
+    with pytest.raises(Left, match="130"):
         job[1].end()
-    monkeypatch.setattr(exit_status, "exit_cause", lambda: None)
-    with pytest.raises(Left, match="7"):
+    with pytest.raises(Left, match="130"):
         job[2].end()
     assert members._FOLDER + "heard/2" in job[2]._client
 
@@ -127,30 +125,40 @@ def test_a_fork_says_nothing(job):
     assert not job[1]._client
 
 
+def test_a_process_that_has_left_does_not_wait_forever(job, monkeypatch):
+    monkeypatch.setattr(members, "_JOINED_WAIT", -1)
+    for process in job:
+        process._set(f"watches/{process._process}", "")
+    leaves(job[1])
+    with pytest.raises(Left, match="1"):
+        job[2].end()
+    job[0]._read()
+    with pytest.raises(JobError, match="process 2 of 3 has ended and waited -1 s for process 0\n  fix: "):
+        take(job[0].begin(range(3)))
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("sys.exit(3)", "SystemExit(3)"),
-        ("sys.exit('why')", "SystemExit('why')"),
-        ("sys.exit()", "None"),
-        ("sys.exit(0)", "None"),
+        ("sys.exit(3)", None),
+        ("sys.exit()", None),
         ("1 / 0", "ZeroDivisionError('division by zero')"),
         ("raise KeyboardInterrupt", "KeyboardInterrupt()"),
-        ("with contextlib.suppress(SystemExit): sys.exit(3)", "None"),
-        ("pass", "None"),
+        ("with contextlib.suppress(SystemExit): sys.exit(3)", None),
+        ("pass", None),
+        ("sys.excepthook = lambda *_: None; 1 / 0", "ZeroDivisionError('division by zero')"),
     ],
 )
-def test_the_reason_of_an_end(program, reason, tmp_path):
+def test_an_exception_that_ends_the_program_is_reported(program, reason, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
-        "import atexit, contextlib, importlib.util, sys\n"
-        f"spec = importlib.util.spec_from_file_location('exit_status', {exit_status.__file__!r})\n"
-        "exit_status = importlib.util.module_from_spec(spec)\n"
-        "spec.loader.exec_module(exit_status)\n"
-        "exit_status.watch_exit(lambda error: None)\n"
-        "atexit.register(lambda: print(repr(exit_status.exit_cause())))\n"
+        "import contextlib, sys\n"
+        "from types import SimpleNamespace\n"
+        "from penstock.engine.jobs import members\n"
+        "errors = []\n"
+        "members._members = SimpleNamespace(fail=errors.append, end=lambda: print(*map(repr, errors[:1])))\n"
         f"def main():\n    {program}\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-S", script], capture_output=True, text=True, check=False)
-    assert done.stdout == f"{reason}\n"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == (reason or "")

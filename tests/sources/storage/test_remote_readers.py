@@ -97,7 +97,7 @@ def test_what_cannot_be_packed(source, said, s3, tmp_path, capsys):
     assert said in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["pack", str(tmp_path), s3.url])
-    assert "is no local folder" in capsys.readouterr().err
+    assert "is not a local folder" in capsys.readouterr().err
 
 
 def write_tar(path, samples):

@@ -1,1 +1,1 @@
-"""What processes of one job tell each other: agreement at the start, membership, failures, exit status."""
+"""Communication between the processes of a job: startup exchange, membership, failures."""

@@ -1,24 +1,16 @@
-"""Sockets of a job on one machine: collectives listen on the loopback interface only."""
+"""Loopback sockets: collectives of a job on one machine do not listen on the network."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-from functools import partial
-from importlib import import_module
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any
 
 import jax
-from jax._src import xla_bridge
-from jax._src.clusters import ClusterEnv
-from jax._src.distributed import global_state
 from jax.extend.backend import register_backend_factory
 
-
-def detected() -> tuple[str | None, int | None]:
-    """The coordinator's address and the number of this process, as JAX finds them under Open MPI and SLURM."""
-    address, _, process, _ = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, [], None, None)
-    return address, process
+from penstock.engine.jobs.jax_runtime import coordinator_host, cpu_client
 
 
 def is_loopback(host: str) -> bool:
@@ -29,21 +21,29 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def confine_collectives() -> None:
-    """Keep the sockets of collectives on the loopback interface if the coordinator is there.
+def confine_gloo() -> None:
+    """Make Gloo listen on the loopback interface if the coordinator does.
 
-    Without this, Gloo listens at the address that the host's name resolves to, and NCCL at the first interface that is
-    not the loopback interface. Neither authenticates its peers.
+    By default, Gloo listens at the address that the machine's name resolves to, and it does not authenticate its peers.
+    JAX calls the factory with its first computation, so `jax.distributed.initialize` may come later than this.
     """
-    host = (global_state.coordinator_address or "").rpartition(":")[0].strip("[]")
-    if is_loopback(host) and not xla_bridge.backends_are_initialized():
+    # JAX refuses a factory for a backend that exists: that one keeps its sockets
+    with suppress(RuntimeError):
+        register_backend_factory("cpu", _cpu_client, priority=0, fail_quietly=False)
+
+
+def confine_nccl() -> None:
+    """Make NCCL use the loopback interface if the coordinator does and the user has not chosen one.
+
+    By default, NCCL takes the first interface that is not the loopback interface. It does not authenticate its peers.
+    """
+    if is_loopback(coordinator_host()):
         os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-        register_backend_factory("cpu", partial(_cpu_client, host), priority=0, fail_quietly=False)
 
 
-def _cpu_client(host: str) -> Any:
-    """JAX's CPU client, with Gloo at one host's address."""
-    if getattr(jax.config, "jax_cpu_collectives_implementation", None) != "gloo":
-        return xla_bridge.make_cpu_client()
-    extension = cast(Any, import_module("jaxlib._jax"))  # it has no types
-    return xla_bridge.make_cpu_client(extension.make_gloo_tcp_collectives(global_state.client, hostname=host))
+def _cpu_client() -> Any:
+    confine_nccl()
+    host = coordinator_host()
+    # "mpi" is the alternative; MPI opens its own sockets
+    uses_gloo = getattr(jax.config, "jax_cpu_collectives_implementation", None) == "gloo"
+    return cpu_client(host if uses_gloo and is_loopback(host) else None)

@@ -1,16 +1,17 @@
-"""What the processes of a job learn of each other while they run: who has failed, and who has left.
+"""Membership in a job: each process reports how it ends, and learns how the others do.
 
-JAX ends a process only together with all others: on its way out a process waits for them, up to 300 seconds, while they
-wait for its part of a collective. So each process of a job tells the others how it ends, through the key-value store
-of JAX's coordination service:
+JAX ends a process only together with all others: at exit a process waits for them in a barrier, up to 300 seconds,
+while they wait for its part of a collective. So each process of a job writes its end to the key-value store of JAX's
+coordination service:
 
-* One that *fails*, by an exception or by `sys.exit` with an exit code, writes its traceback there and ends without
-  waiting. Every other process reads it within a second, raises it at its next batch, and ends a few seconds later at
-  the latest, with the traceback as its last words and the same exit code. The first failure counts.
-* One that *leaves*, because its program is over, writes how many batches it has taken, and waits for the others. A
-  process that needs more batches than that would wait for ever; it fails.
+* A process that *fails*, by an exception, writes its traceback there and ends without the barrier. Every other process
+  reads it within a second, raises it at its next batch, and ends a few seconds later at the latest, with the traceback
+  as its last output and the same exit code. The first failure counts.
+* A process that *leaves*, because its program has ended, writes how many batches it has taken, and waits for the
+  others. A process that needs more batches than that would wait forever, so it fails.
 
-Process 0 has the coordination service, so it ends last.
+Python tells exit hooks neither about `SystemExit` nor about the exit code, so a process that calls `sys.exit` leaves.
+Process 0 runs the coordination service and therefore ends last.
 """
 
 from __future__ import annotations
@@ -19,53 +20,58 @@ import atexit
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
-import jax  # noqa: F401  # its exit hook is there before ours, so ours runs first
-from jax._src.distributed import global_state
+# `atexit` runs the latest hook first. JAX registers its own at import, so `_end` below runs before JAX's barrier.
+import jax
 
-from penstock.engine.jobs import exit_status
+from penstock.engine.jobs.jax_runtime import coordination_client, process_number
 from penstock.engine.jobs.key_value_store import KeyValueStore
-from penstock.engine.jobs.loopback import confine_collectives
+from penstock.engine.jobs.loopback import confine_gloo, confine_nccl
 from penstock.errors import JobError
 
+# Seconds between two reads of the store.
 _PERIOD = 1.0
-"""Seconds between two looks at the store."""
 
+# Seconds that a process has to end by itself once the job has failed: to raise the failure, and to close its files.
 _GRACE = 3.0
-"""Seconds that a process has to end by itself when another one has failed, or it has."""
 
+# Seconds that process 0 keeps the store open for the others once the job has failed. One of them may never have joined.
 _FAREWELL = 5.0
-"""Seconds that process 0 keeps the store open at most for the others when the job fails."""
 
-_STRANGERS = 60.0
-"""Seconds that a process which is over waits for processes that have not begun to watch, and perhaps never do."""
+# Seconds that a process which has left waits for processes that have not joined, and perhaps never import penstock.
+_UNJOINED_WAIT = 60.0
 
-_SHUTDOWN = 300
-"""Seconds that a process may wait in one call when another is over, unless `jax.distributed.initialize` was told how
-long shutting down may take: without us, JAX would end both then."""
+# Seconds that a process which has left waits for processes that have joined. They may have work to do that needs no
+# other process, such as a last evaluation; but they may also wait for a step that this process never takes.
+_JOINED_WAIT = 3600.0
+
+# Characters of a traceback to report, from its end. Bounds what every process of a large job prints.
+_LONGEST_TRACEBACK = 20_000
 
 _FOLDER = "penstock/peers/"
-_BOARDS = "penstock/boards"
-_FAILURE, _WATCHES, _LEFT, _HEARD = "failure", "watches", "left", "heard"
+_ITERATORS = "penstock/boards"
+_FAILURE, _JOINED, _LEFT, _INFORMED = "failure", "watches", "left", "heard"
 
 
 @dataclass(frozen=True)
 class JobFailure:
-    """How a job fails.
+    """Failure of a job.
 
     Args:
-        what: a sentence that names the process that is to blame.
-        text: the last words: a traceback, or what to do.
-        code: the exit code of the job.
+        what: A sentence that names the process that failed.
+        text: A traceback, or the line with the fix.
+        code: The exit code of the job.
     """
 
     what: str
@@ -74,110 +80,103 @@ class JobFailure:
 
 
 class JobMembers:
-    """The other processes of this one's job. There is one object, made by `join`.
+    """The other processes of this process's job. `join_job` builds the only instance.
 
     Args:
         client: JAX's client of the coordination service.
-        process: this process's number.
-        processes: how many the job has.
+        process: The number of this process.
+        processes: The number of processes.
     """
 
     def __init__(self, client: Any, process: int, processes: int) -> None:
         self._client, self._process, self._processes = client, process, processes
         self._pid = os.getpid()
-        self._taken: dict[str, int] = {}
-        self._groups: Counter[str] = Counter()
+        self._batches: dict[str, int] = {}
+        self._iterators: Counter[str] = Counter()
         self._left: dict[int, dict[str, int]] = {}
         self._failure: JobFailure | None = None
-        self._failing = False  # by itself: then it says so itself
-        self._over = threading.Event()
-        self._last: list[Callable[[], None]] = []
+        self._error: BaseException | None = None
+        self._ending = threading.Event()
+        self._end_callbacks: list[Callable[[], None]] = []
         self._finishing = threading.Lock()
 
     def watch(self) -> None:
-        """Begin to watch the others."""
-        self._set(f"{_WATCHES}/{self._process}", "")
+        """Start the thread that watches the others."""
+        self._set(f"{_JOINED}/{self._process}", "")
         threading.Thread(target=self._watch, name="penstock peers", daemon=True).start()
 
     def begin(self, processes: Iterable[int]) -> IteratorMembership:
-        """This process's part in the next iterator that these processes make together."""
+        """Join the next iterator that these processes build together."""
         group = ",".join(map(str, sorted(processes)))
-        self._groups[group] += 1
-        key = f"{group}#{self._groups[group]}"
-        self._taken[key] = 0
+        self._iterators[group] += 1
+        key = f"{group}#{self._iterators[group]}"
+        self._batches[key] = 0
         return IteratorMembership(self, key)
 
     def board(self, key: str) -> KeyValueStore:
-        """What the processes show each other that make an iterator together."""
-        return KeyValueStore(self._client, f"{_BOARDS}/{key}", self._process)
+        """Return the store of the processes that share an iterator."""
+        return KeyValueStore(self._client, f"{_ITERATORS}/{key}", self._process)
 
-    def at_end(self, act: Callable[[], None]) -> None:
-        """Do something when all others have left, or have heard that the job fails."""
-        self._last.append(act)
+    def at_end(self, callback: Callable[[], None]) -> None:
+        """Call a function when all others have left, or have been informed that the job fails."""
+        self._end_callbacks.append(callback)
 
     @contextmanager
     def taking_batch(self, key: str) -> Iterator[None]:
-        """Around the taking of a batch of an iterator; see `IteratorMembership`."""
-        self._taken[key] += 1
+        """Count a batch of an iterator; see `IteratorMembership.taking`."""
+        self._batches[key] += 1
         try:
-            self._find_missing()
+            self._check_batches()
             if self._failure is not None:
                 raise JobError(f"{self._failure.what}\n{self._failure.text}")
             yield
         except BaseException:
-            self._taken[key] -= 1  # the caller may ask again
+            # The caller may ask for the same batch again.
+            self._batches[key] -= 1
             raise
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others that this process fails."""
-        if os.getpid() != self._pid:  # a fork of it does
+        """Report to the others that an exception ends this process."""
+        # A fork inherits the hooks, but its end is not the end of this member.
+        if os.getpid() != self._pid:
             return
-        self._failing = True
+        self._error = error
         if not isinstance(error, JobError):
             name = f"process {self._process} of {self._processes} (host {socket.gethostname()}, pid {self._pid})"
-            self._report(
-                JobFailure(f"{name} has failed:", exit_status.format_exception(error), exit_status.exit_code(error))
-            )
+            code = 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+            self._report(JobFailure(f"{name} has failed:", _traceback(error), code))
 
     def end(self) -> None:
-        """The last thing that a process does before JAX's own shutdown. Does not return where the job fails."""
-        if os.getpid() != self._pid or global_state.client is None:
+        """Leave the job, before JAX's own shutdown. Does not return if the job has failed."""
+        if os.getpid() != self._pid or not jax.distributed.is_initialized():
             return
-        self._over.set()
-        error = exit_status.exit_cause()
-        if error is not None:
-            self.fail(error)
-        elif self._failure is None:
-            self._set(f"{_LEFT}/{self._process}", json.dumps(self._taken))
+        self._ending.set()
+        if self._error is None and self._failure is None:
+            self._set(f"{_LEFT}/{self._process}", json.dumps(self._batches))
             self._wait_for_all()
-            self._do_last()
         if self._failure is not None:
-            said = isinstance(error, JobError) or (
-                error is not None and exit_status.format_exception(error) == self._failure.text
-            )
-            self._finish(self._failure, say=not said)
+            self._finish(self._failure)
+        self._call_back()
 
     def _watch(self) -> None:
         deadline = float("inf")
-        pulse = exit_status.MainThreadMonitor()
-        while not self._over.wait(_PERIOD if self._failure is None else 0.1):
-            with suppress(Exception):  # the service may be slow, or gone: JAX deals with that
-                self._look()
-            self._find_missing()
-            if self._left and pulse.seconds() > _patience:
-                self._report(self._missed())
+        while not self._ending.wait(_PERIOD if self._failure is None else 0.1):
+            # If the service is gone, JAX ends the process.
+            with suppress(Exception):
+                self._read()
+            self._check_batches()
             if self._failure is not None:
                 deadline = min(deadline, time.monotonic() + _GRACE)
                 if time.monotonic() >= deadline:
-                    self._finish(self._failure, say=not self._failing)
+                    self._finish(self._failure)
 
-    def _look(self) -> dict[str, set[int]]:
-        """Read the store; which processes watch, have left, have heard."""
-        found = {key.removeprefix(_FOLDER): text for key, text in self._client.key_value_dir_get(_FOLDER)}
-        if self._failure is None and _FAILURE in found:
-            self._failure = JobFailure(**json.loads(found[_FAILURE]))
-        numbers: dict[str, set[int]] = {_WATCHES: set(), _LEFT: set(), _HEARD: set()}
-        for key, text in found.items():
+    def _read(self) -> dict[str, set[int]]:
+        """Read the store. Returns the numbers of the processes that have joined, left and been informed."""
+        entries = {key.removeprefix(_FOLDER): text for key, text in self._client.key_value_dir_get(_FOLDER)}
+        if self._failure is None and _FAILURE in entries:
+            self._failure = JobFailure(**json.loads(entries[_FAILURE]))
+        numbers: dict[str, set[int]] = {_JOINED: set(), _LEFT: set(), _INFORMED: set()}
+        for key, text in entries.items():
             kind, _, process = key.partition("/")
             if process:
                 numbers[kind].add(int(process))
@@ -185,92 +184,91 @@ class JobMembers:
                 self._left[int(process)] = json.loads(text)
         return numbers
 
-    def _find_missing(self) -> None:
+    def _check_batches(self) -> None:
         """Fail if a process has left that one of this process's iterators needs."""
         if self._failure is not None or not self._left:
             return
-        for key, mine in list(self._taken.items()):
+        for key, mine in list(self._batches.items()):
             for process in map(int, key.partition("#")[0].split(",")):
-                theirs = self._left.get(process, self._taken).get(key, -1)
+                theirs = self._left.get(process, self._batches).get(key, -1)
                 if theirs < mine:
-                    made = f"after {theirs} batches of an iterator of which process {self._process} takes {mine}"
+                    fewer = f"after {theirs} batches of an iterator of which process {self._process} takes {mine}"
                     none = f"without making an iterator that process {self._process} makes"
-                    what = f"process {process} of {self._processes} has ended {none if theirs < 0 else made}"
+                    what = f"process {process} of {self._processes} has ended {none if theirs < 0 else fewer}"
                     fix = "let all processes make the same iterators and take the same number of batches of each"
                     self._report(JobFailure(what, f"  fix:      {fix}"))
                     return
 
-    def _missed(self) -> JobFailure:
-        """The failure of this process where it waits for one that is over."""
-        listed = ", ".join(map(str, sorted(self._left)))
-        what = f"process {self._process} of {self._processes} has waited in one call for {_patience:.0f} s, while the "
-        what += f"program is over in process {listed}"
-        fix = "let all processes take the same steps: one that ends before the step of its last batch is missed in it"
-        return JobFailure(what, f"  fix:      {fix}")
-
     def _report(self, failure: JobFailure) -> None:
         if self._failure is None:
-            self._set(_FAILURE, json.dumps(asdict(failure)))  # refused where another one was first
+            # The store refuses to overwrite, so the first failure of the job stays; reading returns it.
+            self._set(_FAILURE, json.dumps(asdict(failure)))
             with suppress(Exception):
-                self._look()
+                self._read()
             self._failure = self._failure or failure
 
     def _wait_for_all(self) -> None:
-        """Wait until all processes have left, or one has failed; for those that do not know of this, a while."""
-        pause, until = 0.02, time.monotonic() + _STRANGERS
+        """Wait until all processes have left, or one has failed. Reports a failure if the others take too long."""
+        start, pause = time.monotonic(), 0.02
         while self._failure is None:
             try:
-                numbers = self._look()
-            except Exception:  # noqa: BLE001  # without the service there is nobody to wait for
+                numbers = self._read()
+            except Exception:  # noqa: BLE001  # without the service, no process can be waited for
                 return
-            missing = set(range(self._processes)) - numbers[_LEFT]
-            if not missing or (not missing & numbers[_WATCHES] and time.monotonic() > until):
+            missing, waited = set(range(self._processes)) - numbers[_LEFT], time.monotonic() - start
+            if not missing or (not missing & numbers[_JOINED] and waited > _UNJOINED_WAIT):
                 return
+            if waited > _JOINED_WAIT:
+                listed = ", ".join(map(str, sorted(missing)))
+                what = f"process {self._process} of {self._processes} has ended and waited {_JOINED_WAIT:.0f} s for "
+                fix = "let all processes take the same steps: each step waits for all of them"
+                self._report(JobFailure(f"{what}process {listed}", f"  fix:      {fix}"))
             time.sleep(pause)
             pause = min(2 * pause, _PERIOD)
 
-    def _finish(self, failure: JobFailure, *, say: bool) -> NoReturn:
-        """End this process at once, with the exit code of the first that failed, and with its last words."""
-        self._finishing.acquire()  # for ever: one thread does this
+    def _finish(self, failure: JobFailure) -> NoReturn:
+        """End this process at once, with the traceback and the exit code of the failure."""
+        self._finishing.acquire()  # never released: the watching thread and the main thread may both get here
         with suppress(Exception):
             logging.shutdown()
         with suppress(Exception):
             sys.stdout.flush()
-            if say:
+            # Python has already printed this process's own exception.
+            if not (isinstance(self._error, JobError) or (self._error and _traceback(self._error) == failure.text)):
                 sys.stderr.write(f"penstock: this process ends, because {failure.what}\n{failure.text}\n")
             sys.stderr.flush()
-        self._set(f"{_HEARD}/{self._process}", "")
+        self._set(f"{_INFORMED}/{self._process}", "")
         if self._process == 0:
-            self._serve_the_last()
-        self._do_last()
-        exit_status.exit_now(failure.code)
+            self._wait_until_informed()
+        self._call_back()
+        _exit(failure.code, interrupted=isinstance(self._error, KeyboardInterrupt))
 
-    def _do_last(self) -> None:
-        for act in self._last:
+    def _call_back(self) -> None:
+        for callback in self._end_callbacks:
             with suppress(Exception):  # it must not keep the process from ending
-                act()
+                callback()
 
-    def _serve_the_last(self) -> None:
-        """Keep the store until all others have heard of the failure."""
+    def _wait_until_informed(self) -> None:
+        """Keep the store open until all others have read the failure."""
         until, others = time.monotonic() + _FAREWELL, set(range(1, self._processes))
         with suppress(Exception):
-            while not others <= self._look()[_HEARD] and time.monotonic() < until:  # some may not have joined yet
+            while not others <= self._read()[_INFORMED] and time.monotonic() < until:
                 time.sleep(0.1)
 
     def _set(self, key: str, value: str) -> None:
-        with suppress(Exception):  # it is there already, or the service is gone
+        with suppress(Exception):  # the key exists, or the service is gone
             self._client.key_value_set(_FOLDER + key, value)
 
 
 @dataclass(frozen=True)
 class IteratorMembership:
-    """What one process has to do with an iterator that several make together."""
+    """Membership of this process in an iterator that several processes build together."""
 
     peers: JobMembers
     key: str
 
     def taking(self) -> AbstractContextManager[None]:
-        """Around the taking of a batch: counts it, so that processes that take other numbers of batches are found.
+        """Enter this context around each batch. Counts it, so that processes that take fewer batches are detected.
 
         Raises:
             JobError: a process has failed, or has left without taking this batch.
@@ -278,53 +276,69 @@ class IteratorMembership:
         return self.peers.taking_batch(self.key)
 
     def board(self) -> KeyValueStore:
-        """What the processes show each other."""
+        """Return the store of the processes that share the iterator."""
         return self.peers.board(self.key)
 
 
-_peers: JobMembers | None = None
-_patience = _SHUTDOWN
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error)).rstrip()[-_LONGEST_TRACEBACK:]
+
+
+def _exit(code: int, *, interrupted: bool) -> NoReturn:
+    if interrupted:
+        # Only death by the signal tells a shell that Ctrl-C was pressed; an exit code of 130 does not stop its loops.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    # `sys.exit` would run JAX's exit hook, which waits for all processes.
+    os._exit(code)
+
+
+_members: JobMembers | None = None
 _joining = threading.Lock()
 
 
 def join_job() -> JobMembers | None:
-    """The other processes of the job that `jax.distributed` was initialized for; None where this one is alone."""
-    global _peers  # noqa: PLW0603  # a process belongs to one job
+    """Return the members of the job that `jax.distributed` was initialized for; None if this process is alone."""
+    global _members  # noqa: PLW0603  # a process belongs to one job
     with _joining:
-        if _peers is None and (made := _make()) is not None:
-            _peers = made
-            exit_status.watch_exit(made.fail)
-            made.watch()
-        return _peers
+        if _members is None and (members := _build()) is not None:
+            _members = members
+            confine_nccl()
+            members.watch()
+        return _members
 
 
-def _make() -> JobMembers | None:
-    state = global_state
-    alone = state.client is None or state.num_processes <= 1
-    return None if alone else JobMembers(state.client, state.process_id, state.num_processes)
+def _build() -> JobMembers | None:
+    client, (process, processes) = coordination_client(), process_number()
+    return None if client is None or processes <= 1 else JobMembers(client, process, processes)
 
 
-def _join_from_now_on() -> None:
-    """Join as soon as `jax.distributed` is initialized, whoever does that: any process may fail from then on."""
-    plain = global_state.initialize
+def _report_exceptions() -> None:
+    """Report the exception that ends the program before Python prints it.
 
-    def initialize(*args: Any, shutdown_timeout_seconds: int = _SHUTDOWN, **kwargs: Any) -> None:
-        global _patience  # noqa: PLW0603  # as `_peers`
-        plain(*args, shutdown_timeout_seconds=shutdown_timeout_seconds, **kwargs)
-        _patience = shutdown_timeout_seconds
-        confine_collectives()
-        join_job()
+    `atexit` hooks alone would be too late: Python first waits for all threads that are not daemons.
+    """
+    previous = sys.excepthook
 
-    global_state.initialize = initialize
-    confine_collectives()
-    join_job()
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if (members := join_job()) is not None:
+            members.fail(error)
+        previous(kind, error, trace)
 
-
-_join_from_now_on()
+    sys.excepthook = hook
 
 
 @atexit.register
 def _end() -> None:
-    peers = _peers or _make()  # one that has not joined yet has failed early, or has no use for the others
-    if peers is not None:
-        peers.end()
+    # A process that leaves without having joined has no use for the watching thread.
+    if (members := _members or _build()) is not None:
+        # A hook that the program installed after ours may not call it. A session has survived its last exception.
+        error = None if sys.flags.interactive or hasattr(sys, "ps1") else getattr(sys, "last_value", None)
+        if isinstance(error, BaseException):
+            members.fail(error)
+        members.end()
+
+
+_report_exceptions()
+confine_gloo()
+join_job()

@@ -1,4 +1,4 @@
-"""What the processes of a job tell each other, once, before the first batch."""
+"""Exchange of messages between the processes of a job, before the first batch."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from penstock.core.columns import Array
 
+# Messages are padded to a multiple of this many bytes. XLA compiles a program per shape, so few shapes compile fast.
 _ROUND = 1024
-"""Messages are filled up to a multiple of this many bytes, so that few programs are compiled."""
 
 
 def exchange(devices: Sequence[Any], message: Any) -> list[Any]:
-    """The messages of all processes that have one of the devices, in the order of their numbers.
+    """Return the messages of all processes that own one of the devices, in the order of the process numbers.
 
-    All of them must call it, as they dispatch programs: in the same order. One process alone gets its own message.
+    Runs collectives: all processes must call it, in the same order relative to their other programs. A process alone
+    gets its own message back.
 
     Args:
-        devices: the devices of a mesh.
-        message: plain JSON.
+        devices: The devices of a mesh.
+        message: Plain JSON.
     """
     firsts = {device.process_index: device for device in reversed(devices)}
     if len(firsts) <= 1:
         return [message]
     mesh = Mesh(np.array([firsts[number] for number in sorted(firsts)]), ("process",), axis_types=(AxisType.Auto,))
     text = np.frombuffer(json.dumps(message).encode(), np.uint8)
+    # The lengths come first, because all processes of a collective must pass arrays of one shape.
     lengths = _gather(mesh, np.array([len(text)], np.int32))[:, 0]
     padded = np.zeros(-(-int(lengths.max()) // _ROUND) * _ROUND, np.uint8)
     padded[: len(text)] = text
@@ -37,10 +39,12 @@ def exchange(devices: Sequence[Any], message: Any) -> list[Any]:
     return [json.loads(row[:length].tobytes()) for row, length in zip(texts, lengths.tolist(), strict=True)]
 
 
-def _gather(mesh: Mesh, mine: Array) -> Array:
-    """The rows of all processes."""
+def _gather(mesh: Mesh, row: Array) -> Array:
+    """Stack one row of each process."""
+    # `multihost_utils.process_allgather` would make all processes of the job take part, not only those of the mesh.
     split, whole = NamedSharding(mesh, PartitionSpec("process")), NamedSharding(mesh, PartitionSpec())
-    shape = (mesh.size, *mine.shape)
-    rows = jax.make_array_from_callback(shape, split, lambda _: mine[None])
+    shape = (mesh.size, *row.shape)
+    rows = jax.make_array_from_callback(shape, split, lambda _: row[None])
+    # A mesh that the user has set may not have these devices.
     with jax.set_mesh(mesh):
         return np.asarray(jax.jit(lambda rows: rows, out_shardings=whole)(rows))

@@ -1,8 +1,8 @@
-"""Recording what the user wrote: which operator was called, and with which arguments, as text.
+"""Records of the user's operator calls: the operator and its arguments as text.
 
-The text is what a state names its definition by, so it must survive changes of penstock and of the user's program that
-change no sample. It has the operator's public name and the arguments that were given, but no default, no hint and no
-place where data lie, and nothing of the classes that do the work.
+Saved states identify their definition by this text, so changes of penstock and of the user's program that change no
+sample must not change it. It has the operator's public name and the arguments that the user set, without defaults,
+performance hints, locations of data, and classes of the implementation.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _running: ContextVar[OperatorCall | None] = ContextVar("running_call", default=N
 
 
 def current_call() -> OperatorCall | None:
-    """The call that the user wrote and that is being executed. What it calls in turn belongs to it."""
+    """Return the user's call that is running. Operators that it calls in turn belong to it."""
     return _running.get()
 
 
 def internal_call(operator: Operator, inputs: Sequence[Any], arguments: Mapping[str, Any]) -> OperatorCall:
-    """A call for a node that no public operator makes, named by its operator's class and fields."""
-    given = [("", canonical_text(value)) for value in (operator, *inputs)]
+    """Return a call for a node without a public operator, named by its operator's class and fields."""
+    texts = [("", canonical_text(value)) for value in (operator, *inputs)]
     return OperatorCall(
-        "operator", (*given, *((name, canonical_text(value)) for name, value in sorted(arguments.items())))
+        "operator", (*texts, *((name, canonical_text(value)) for name, value in sorted(arguments.items())))
     )
 
 
 class CallRecorder:
-    """Records how the public function of an operator is called.
+    """Recorder of the calls of an operator's public function.
 
     Args:
-        kind: the operator's public name.
-        function: the function.
-        maker: the call that returned this function, whose arguments count as given to it, too.
+        kind: The operator's public name.
+        function: The function.
+        maker: The call that returned the function, if any. Its arguments count as arguments of the function.
     """
 
     def __init__(self, kind: str, function: Callable[..., Any], maker: OperatorCall | None = None) -> None:
@@ -61,7 +61,7 @@ class CallRecorder:
         """
         if current_call() is not None:
             return self._function(*bound.args, **bound.kwargs)
-        call = OperatorCall(self._kind, self._given(bound), arguments=(bound.args, {**bound.kwargs, **common}))
+        call = OperatorCall(self._kind, self._arguments_text(bound), arguments=(bound.args, {**bound.kwargs, **common}))
         token = _running.set(call)
         try:
             result = self._function(*bound.args, **bound.kwargs)
@@ -72,10 +72,10 @@ class CallRecorder:
 
     @cached_property
     def _marks(self) -> Mapping[str, tuple[Any, ...]]:
-        """What the annotations of arguments say besides types."""
+        """Metadata of the arguments' annotations."""
         return {name: marks_of(hint) for name, hint in type_hints(self._function).items()}
 
-    def _given(self, bound: inspect.BoundArguments) -> Given:
+    def _arguments_text(self, bound: inspect.BoundArguments) -> Given:
         inputs: list[tuple[str, tuple[str | CallResult, ...]]] = []
         named = dict(self._before)
         for name, value in bound.arguments.items():
@@ -83,7 +83,7 @@ class CallRecorder:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 inputs += [("", canonical_text(item)) for item in value]
             elif parameter.kind is parameter.VAR_KEYWORD:
-                named |= {each: text for each in value if (text := self._argument(each, value[each])) is not None}
+                named |= {key: text for key in value if (text := self._argument(key, value[key])) is not None}
             elif (text := self._argument(name, value, parameter.default)) is not None:
                 if parameter.default is parameter.empty and parameter.kind is not parameter.KEYWORD_ONLY:
                     inputs.append(("", text))
@@ -94,7 +94,7 @@ class CallRecorder:
     def _argument(
         self, name: str, value: Any, default: Any = inspect.Parameter.empty
     ) -> tuple[str | CallResult, ...] | None:
-        """The text of an argument, or None where it does not count."""
+        """Return the text of an argument; None if it is a default or does not count."""
         marks = self._marks.get(name, ())
         if LEFT_OUT in marks or (name in group_hints(CommonArguments) and name != "seed"):
             return None
@@ -106,14 +106,15 @@ class CallRecorder:
         return None if same or text == canonical_text(_dtype(default) if name == "dtype" else default) else text
 
 
-def _dtype(given: Any) -> Any:
-    """An element type, or a list of them, however they are spelled."""
+def _dtype(value: Any) -> Any:
+    """Convert all spellings of a dtype, or of a list of dtypes, to NumPy's."""
     try:
-        if isinstance(given, list | tuple):
-            listed = cast(list[Any], given)
-            few = {id(each): each for each in listed}
-            known = {number: each if each is None else as_dtype(each) for number, each in few.items()}
-            return [known[id(each)] for each in listed]
-        return None if given is None else as_dtype(given)
+        if isinstance(value, list | tuple):
+            dtypes = cast(list[Any], value)
+            distinct = {id(dtype): dtype for dtype in dtypes}
+            converted = {number: dtype if dtype is None else as_dtype(dtype) for number, dtype in distinct.items()}
+            return [converted[id(dtype)] for dtype in dtypes]
+        return None if value is None else as_dtype(value)
     except ArgumentTypeError:
-        return cast(Any, given)
+        # The operator itself reports the error.
+        return cast(Any, value)

@@ -1,4 +1,4 @@
-"""What a user gives to an operator, as text: the same for what means the same, whatever run of the program makes it."""
+"""Canonical text of operator arguments: equal for equal arguments, in every run of the program."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from penstock.types import Constant, DALIDataType, NewAxis
 
 Piece = str | CallResult
 
+# Longer texts are cut, and a hash replaces the rest: `explain` and errors print them.
 _LONG = 120
-"""What is longer is cut, and a hash put in place of the rest."""
 
+# Types whose canonical text is their `repr`.
 _PLAIN = {int, float, bool, str}
-"""What is its `repr`."""
 
+# Broadcast arrays of more bytes are not expanded for hashing: `np.broadcast_to` can make them larger than memory.
 _LARGE = 1 << 24
-"""Bytes beyond which one number that is repeated is not written out."""
 
 
 def canonical_text(thing: Any) -> tuple[Piece, ...]:
-    """An argument as text, with the results of other calls where they stand in it.
+    """Return an argument as text, with the results of other calls in place.
 
     Functions count by their names, arrays by dtype, shape and content; lists and tuples are the same.
 
@@ -44,31 +44,32 @@ def canonical_text(thing: Any) -> tuple[Piece, ...]:
 
 
 def _pieces(thing: Any) -> Iterator[Piece]:
-    """What may hold results."""
-    given: Any = thing
+    """Yield the text of a value that may contain results of calls."""
+    value: Any = thing
     match thing:
         case NodeHandle():
             yield thing.result
         case slice():
-            limits = (given.start, given.stop, given.step)
+            limits = (value.start, value.stop, value.step)
             yield from _joined(":", [() if limit is None else _pieces(limit) for limit in limits])
         case Mapping():
-            entries = sorted(given.items(), key=lambda entry: str(entry[0]))
-            yield from ("{", *_joined(", ", ((f"{name}: ", *_pieces(value)) for name, value in entries)), "}")
+            entries = sorted(value.items(), key=lambda entry: str(entry[0]))
+            yield from ("{", *_joined(", ", ((f"{name}: ", *_pieces(item)) for name, item in entries)), "}")
         case set() | frozenset():
-            yield "{" + ", ".join(sorted("".join(map(str, _pieces(each))) for each in given)) + "}"
-        case tuple() | list() if set(map(type, given)) <= _PLAIN:
-            yield f"({', '.join(map(repr, given))})"
+            yield "{" + ", ".join(sorted("".join(map(str, _pieces(item))) for item in value)) + "}"
+        case tuple() | list() if set(map(type, value)) <= _PLAIN:
+            yield f"({', '.join(map(repr, value))})"
         case tuple() | list():
-            few = {id(each): each for each in given}  # a long list has few elements, many times
-            pieces = {number: tuple(_pieces(each)) for number, each in few.items()}
+            # Long lists often repeat few objects, such as a constant per sample: convert each object once.
+            distinct = {id(item): item for item in value}
+            pieces = {number: tuple(_pieces(item)) for number, item in distinct.items()}
             if any(isinstance(piece, CallResult) for parts in pieces.values() for piece in parts):
-                yield from ("(", *_joined(", ", (pieces[id(each)] for each in given)), ")")
+                yield from ("(", *_joined(", ", (pieces[id(item)] for item in value)), ")")
             else:
                 texts = {number: "".join(cast(Any, parts)) for number, parts in pieces.items()}
-                yield f"({', '.join([texts[id(each)] for each in given])})"
+                yield f"({', '.join([texts[id(item)] for item in value])})"
         case functools.partial():
-            yield from (*_pieces(given.func), *_pieces((*given.args, given.keywords)))
+            yield from (*_pieces(value.func), *_pieces((*value.args, value.keywords)))
         case _:
             yield _plain(thing)
 
@@ -81,8 +82,8 @@ def _joined(between: str, parts: Iterable[Iterable[Piece]]) -> Iterator[Piece]:
 
 
 def _plain(thing: Any) -> str:
-    """What holds none."""
-    given: Any = thing
+    """Return the text of a value without results of calls."""
+    value: Any = thing
     match thing:
         case DALIDataType() if 0 <= thing <= DALIDataType.BOOL:
             return thing.numpy.name
@@ -95,16 +96,18 @@ def _plain(thing: Any) -> str:
         case PathLike():
             return repr(fspath(cast(PathLike[str], thing)))
         case np.dtype():
-            return given.name
+            return value.name
         case type():
-            return np.dtype(cast(Any, given)).name if issubclass(given, np.generic) else _name(given)
-        case _ if hasattr(given, "__array__"):
+            return np.dtype(cast(Any, value)).name if issubclass(value, np.generic) else _name(value)
+        case _ if hasattr(value, "__array__"):
             try:
-                return _array(np.asarray(given))
-            except Exception:  # noqa: BLE001  # a key of JAX's, or an object that raises anything; whoever takes it says what is wrong with it
-                return type(given).__qualname__
+                return _array(np.asarray(value))
+            # A typed key of JAX, or a user's object that raises any error. The operator that takes it reports what is
+            # wrong.
+            except Exception:  # noqa: BLE001
+                return type(value).__qualname__
         case _:
-            return _other(given)
+            return _other(value)
 
 
 def _other(thing: Any) -> str:
@@ -113,18 +116,19 @@ def _other(thing: Any) -> str:
         return type(thing).__qualname__ + "".join(map(str, _pieces(parts)))
     if callable(thing):
         return _name(inspect.unwrap(thing))
-    if type(thing).__repr__ is object.__repr__:  # it would show an address
+    if type(thing).__repr__ is object.__repr__:  # it contains an address
         return type(thing).__qualname__
     return " ".join(repr(thing).split("\n"))
 
 
 def _name(function: Any) -> str:
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name.rpartition("<locals>.")[2]  # the function that it is made in may be renamed
+    return name.rpartition("<locals>.")[2]  # the enclosing function may be renamed
 
 
 def _array(array: np.ndarray[Any, Any]) -> str:
     kind = f"{array.dtype.name}{list(array.shape) if array.ndim else ''}"
+    # Small arrays are written out, so that `explain` and errors show their numbers.
     if array.dtype.kind == "O" or (array.dtype.kind in "biuf" and array.size <= 16):
         return f"{kind}({', '.join(map(_plain, array.ravel().tolist()))})"
     if not any(array.strides) and array.nbytes > _LARGE:

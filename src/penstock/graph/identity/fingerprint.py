@@ -1,4 +1,4 @@
-"""What tells one definition from another: what it computes, not where, on what, or with which code."""
+"""Fingerprints of definitions: by what they compute, not by where, on which data, or with which code."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.graph.ir.operator import Reader, ViewKernel
 
 @dataclass(frozen=True)
 class CanonicalDefinition:
-    """A definition as text: the calls that its outputs need, each after those whose results it takes.
+    """Definition as text: the calls that its outputs need, in topological order.
 
     Args:
-        calls: a line of text per call; the last one has the outputs.
-        lines: the line of the user's program for each, where it has one.
+        calls: A line of text per call; the last line has the outputs.
+        lines: The line of the user's program for each call; None for calls of penstock's own.
     """
 
     calls: tuple[str, ...]
@@ -26,59 +26,61 @@ class CanonicalDefinition:
 
     @cached_property
     def fingerprint(self) -> str:
-        """All of it in 16 digits."""
+        """Hash of the calls, 16 hexadecimal digits."""
         return hashlib.sha256("\n".join(self.calls).encode()).hexdigest()[:16]
 
 
 def fingerprint(graph: Graph) -> str:
-    """The fingerprint of a definition."""
+    """Return the fingerprint of a definition."""
     return canonical_definition(graph).fingerprint
 
 
 def canonical_definition(graph: Graph) -> CanonicalDefinition:
-    """What a definition computes, as text.
+    """Return a definition as text.
 
-    It has the operators' public names, the arguments as the user gave them, and what the random numbers of each depend
-    on. Left out is what may change between a run and its continuation: the data set (it has its own fingerprint), shard
-    numbers, hints, names, and what classes and fields do the work. Functions count by their names.
+    The text has the operators' public names, the arguments as the user wrote them, and the random streams. It leaves
+    out everything that may change between a run and its continuation: the data set (which has its own fingerprint),
+    shard numbers, hints, names, and classes and fields of operators. Functions count by their names.
     """
     nodes: dict[OperatorCall, list[Node]] = {}
     for node in graph.nodes:
         if node.call is not None:
             nodes.setdefault(node.call, []).append(node)
-    same = {call: call.sources[0] for call, made in nodes.items() if _changes_nothing(call, made)}
+    # `.cpu()`, `.gpu()` and the like only say where to run, so their results count as their inputs.
+    aliases = {call: call.sources[0] for call, group in nodes.items() if _is_identity(call, group)}
 
-    def found(result: CallResult) -> CallResult:
-        while result.call in same:
-            result = same[result.call]
+    def resolve(result: CallResult) -> CallResult:
+        while result.call in aliases:
+            result = aliases[result.call]
         return result
 
-    outputs = [found(NodeHandle(value).result) for value in graph.outputs]
-    calls = _sorted([*(output.call for output in outputs), *(call for call in nodes if call not in same)], found)
+    outputs = [resolve(NodeHandle(value).result) for value in graph.outputs]
+    calls = _sorted([*(output.call for output in outputs), *(call for call in nodes if call not in aliases)], resolve)
+    # Two calls of one operator are told apart by their number in this order.
     kinds = [call.kind for call in calls]
-    counted = {call: kinds[:number].count(call.kind) for number, call in enumerate(calls)}
+    numbers = {call: kinds[:number].count(call.kind) for number, call in enumerate(calls)}
 
-    def named(result: CallResult) -> str:
-        call, number = found(result)
-        which = f"#{counted[call] + 1}" if counted[call] else ""
-        return call.kind + which + (f"[{number}]" if len(call.outputs) > 1 else "")
+    def name_of(result: CallResult) -> str:
+        call, number = resolve(result)
+        suffix = f"#{numbers[call] + 1}" if numbers[call] else ""
+        return call.kind + suffix + (f"[{number}]" if len(call.outputs) > 1 else "")
 
     texts: list[str] = []
     for call in calls:
-        given = [
+        arguments = [
             name
             + "=" * bool(name)
-            + "".join(named(piece) if isinstance(piece, CallResult) else piece for piece in pieces)
+            + "".join(name_of(piece) if isinstance(piece, CallResult) else piece for piece in pieces)
             for name, pieces in call.arguments_text
         ]
-        depends = "".join(_depends(node, graph) for node in nodes.get(call, ()))
-        texts.append(f"{call.kind}({', '.join(given)}){depends}")
+        identity = "".join(_identity_text(node, graph) for node in nodes.get(call, ()))
+        texts.append(f"{call.kind}({', '.join(arguments)}){identity}")
     lines = [nodes[call][0].where if call in nodes else None for call in calls]
-    return CanonicalDefinition((*texts, f"outputs({', '.join(map(named, outputs))})"), (*lines, None))
+    return CanonicalDefinition((*texts, f"outputs({', '.join(map(name_of, outputs))})"), (*lines, None))
 
 
-def _changes_nothing(call: OperatorCall, nodes: list[Node]) -> bool:
-    """Whether a call gives just what it was given, as one does that only says where to run."""
+def _is_identity(call: OperatorCall, nodes: list[Node]) -> bool:
+    """True if a call returns its input unchanged."""
     return (
         len(call.arguments_text) == len(call.sources) == 1
         and all(isinstance(node.operator, ViewKernel) for node in nodes)
@@ -86,13 +88,14 @@ def _changes_nothing(call: OperatorCall, nodes: list[Node]) -> bool:
     )
 
 
-def _sorted(calls: Iterable[OperatorCall], found: Callable[[CallResult], CallResult]) -> list[OperatorCall]:
-    """These calls and all whose results they take, each after those; the order of the user's lines does not matter."""
+def _sorted(calls: Iterable[OperatorCall], resolve: Callable[[CallResult], CallResult]) -> list[OperatorCall]:
+    """Sort calls and all calls they depend on topologically. The order of the user's lines does not matter."""
+    # An explicit stack: definitions may be deeper than Python's limit of recursion.
     done: dict[OperatorCall, None] = {}
     for call in calls:
         path = [call]
         while path:
-            sources = (found(result).call for result in path[-1].sources)
+            sources = (resolve(result).call for result in path[-1].sources)
             if missing := next((source for source in sources if source not in done), None):
                 path.append(missing)
             else:
@@ -100,8 +103,8 @@ def _sorted(calls: Iterable[OperatorCall], found: Callable[[CallResult], CallRes
     return list(done)
 
 
-def _depends(node: Node, graph: Graph) -> str:
-    """What else an operator's results depend on, besides seed and place."""
+def _identity_text(node: Node, graph: Graph) -> str:
+    """Return the number of a reader or random stream, on which results depend besides the arguments."""
     if isinstance(node.operator, Reader):
         parts = f" of {node.operator.num_shards} parts" if node.operator.contiguous else ""
         return f", reader {graph.readers.index(node)}{parts}"

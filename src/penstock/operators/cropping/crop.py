@@ -15,7 +15,6 @@ from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator
 from penstock.graph.layouts import image_layout
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
@@ -24,8 +23,6 @@ from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
 from penstock.types import DALIDataType, DALIImageType
-
-register_fix(ShapeProblem.RAGGED, "fn.crop(..., crop=(height, width))")
 
 
 @dataclass(frozen=True)

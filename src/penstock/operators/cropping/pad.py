@@ -16,14 +16,10 @@ from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-
-register_fix(ShapeProblem.RAGGED, "fn.pad(..., shape=...)")
-register_fix(ShapeProblem.RAGGED_BYTES, "fn.pad(..., shape=...)")
 
 Extents = int | Sequence[int] | DataNode
 

@@ -14,7 +14,6 @@ from penstock.errors import DefinitionError, short_repr
 from penstock.graph.arguments.argument_groups import select_arguments
 from penstock.graph.arguments.argument_marks import Default, Doc, PerformanceHint
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.codecs.image_codec import Backend, ImageCodec
@@ -23,8 +22,6 @@ from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
 from penstock.types import RGB, UINT8, DALIImageType, as_dtype
-
-register_fix(ShapeProblem.RAGGED_BYTES, "fn.decoders.image, where they are encoded images")
 
 
 class DecoderHints(TypedDict, total=False):

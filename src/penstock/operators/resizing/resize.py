@@ -17,7 +17,6 @@ from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.layouts import SPATIAL, image_layout
 from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.fix_suggestions import ShapeProblem, register_fix
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.axis_mapping import max_filter_support
@@ -27,8 +26,6 @@ from penstock.numerics.casting import output_dtype
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.target_size import SIZING_SCHEMA, SizeArguments, TargetSize, sizing
 from penstock.types import DALIDataType, DALIImageType
-
-register_fix(ShapeProblem.RAGGED, "fn.resize(..., size=(height, width))")
 
 DTYPES = ("uint8", "int16", "uint16", "float32")
 """What can be resampled."""
