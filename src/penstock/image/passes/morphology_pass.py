@@ -26,7 +26,7 @@ class MorphologyPass(CustomPass):
     """Minimum or maximum of a rectangle around each pixel, for each channel separately.
 
     The term contains four numbers: height and width of the rectangle, and the row and column of its anchor, the
-    position that lies on the pixel.
+    position of the pixel itself.
 
     Args:
         layout: Layout of the images.

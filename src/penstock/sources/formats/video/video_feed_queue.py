@@ -61,10 +61,10 @@ class VideoFeedQueue(FeedQueue):
             raise SourceError(f"what was fed to {self.name} is no video that can be decoded", given=error) from None
         self._batches += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """The next batch of a video."""
         if not self._batches:
-            return super().fetch(turn, row)
+            return super().fetch(request, row)
         decoder, index, first = self._batches.popleft()
         stop = min(first + self._rows * self._length, len(index))
         frames = [frame for _, frame in decoder.frames(range(first, stop))]
