@@ -122,24 +122,24 @@ def test_an_index_of_another_file(tmp_path):
     path, index = tmp_path / "a.rec", tmp_path / "a.idx"
     write_recordio(path, [encode_record(b"x" * 40, [1.0])] * 3)
     for content, message in (
-        ("0\t4\n", "no record begins there"),
+        ("0\t4\n", "a record does not begin there"),
         ("0\t0\n1\t8\n", "it is cut short"),
-        ("0\t0\n1\t999\n", "belongs to another file"),
-        ("0\t0\n1\t-8\n", "belongs to another file"),
-        ("0\t0\n1\t0\n", "belongs to another file"),
-        ("0\n", "is no index"),
-        ("a\tb\n", "is no index"),
+        ("0\t0\n1\t999\n", "belongs to a different file"),
+        ("0\t0\n1\t-8\n", "belongs to a different file"),
+        ("0\t0\n1\t0\n", "belongs to a different file"),
+        ("0\n", "is not an index"),
+        ("a\tb\n", "is not an index"),
         ("", "have no records"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):
             source(path, indexes=[index])
     index.write_text("0\t0\n1\t999\n")
-    with pytest.raises(SourceError, match="belongs to another file"):
+    with pytest.raises(SourceError, match="belongs to a different file"):
         source(path, path, indexes=[index])
     index.write_text("0\t0\n1\t76\n2\t150\n")  # the last one begins elsewhere
     check_bad_samples(source(path, indexes=[index]), [1, 2])
-    with pytest.raises(SourceError, match="there is no index"):
+    with pytest.raises(SourceError, match="does not exist"):
         source(path, indexes=[tmp_path / "none"])
 
 

@@ -15,7 +15,7 @@ def decimals(text: bytes) -> NDArray[np.int64]:
     Raises:
         ValueError: The text contains anything else, or a number of more than 18 digits.
 
-    >>> decimals(b"16 4\\n20 -7\\n").tolist()
+    >>> decimals(b"16 4\n20 -7\n").tolist()
     [16, 4, 20, -7]
     """
     # An upper bound: a digit and a separator per number. The system does not back pages that are never written.

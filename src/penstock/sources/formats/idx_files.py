@@ -15,7 +15,7 @@ from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.object_store import is_object, is_remote
 
-# Largest compression ratio of deflate (zlib's documentation, "Maximum Expansion Factor"): bounds the size that a header may declare.
+# Limit of deflate: a match of 258 bytes takes at least two bits. It bounds the size that a header may declare.
 _DENSEST = 1032
 # Third byte of the magic number. All values are big-endian (http://yann.lecun.com/exdb/mnist, "THE IDX FILE FORMAT").
 _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
