@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read(tmp_path):
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(SourceError, match="bad' cannot be read as an ArrayRecord file"):
             source(tmp_path / "a", tmp_path / "bad")
-    with pytest.raises(SourceError, match="have no records"):
+    with pytest.raises(SourceError, match="are empty"):
         source(write(tmp_path / "none", []))
     for path in ("missing", "."):
         with pytest.raises(SourceNotFoundError, match="does not exist"):

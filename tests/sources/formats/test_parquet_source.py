@@ -112,7 +112,7 @@ def test_files_that_cannot_be_read(tmp_path):
     for paths, columns, message in (
         (["short"], None, "short' cannot be read as a Parquet file"),
         (["text"], None, "text' cannot be read as a Parquet file"),
-        (["empty"], ("label",), "have no rows"),
+        (["empty"], ("label",), "are empty"),
         (["a"], None, "the column 'image' of .* cannot be read"),
         (["a"], ("lable",), r"does not contain a column 'lable'(.|\n)*did you mean 'label'"),
         (["a"], ("image.byte",), "does not contain a column 'image.byte'"),

@@ -103,7 +103,7 @@ def test_a_bad_record_is_named(tmp_path):
 def test_damaged_files(tmp_path):
     good = encode_record(b"a jpeg", [1.0])
     for content, message in (
-        (b"", "have no records"),
+        (b"", "are empty"),
         (good[:5], "5 bytes follow the last record"),
         (good * 2 + good[:-4], "cut short: its last record begins at byte 80 and goes beyond 116"),
         (b"text " * 99, "no record begins there .byte 0"),
@@ -129,7 +129,7 @@ def test_an_index_of_another_file(tmp_path):
         ("0\t0\n1\t0\n", "belongs to a different file"),
         ("0\n", "is not an index"),
         ("a\tb\n", "is not an index"),
-        ("", "have no records"),
+        ("", "are empty"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):

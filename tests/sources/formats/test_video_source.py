@@ -133,7 +133,7 @@ def test_damaged_videos_are_named(tmp_path):
     with pytest.raises(Exception, match=r"sample 0 .*a\.avi from frame 0.* has been written to") as caught:
         found.read(np.array([0]), [None])
     assert caught.value.path == path
-    (tmp_path / "text.mp4").write_text("not a video" * 100)
+    (tmp_path / "text.mp4").write_text("no video" * 100)
     (tmp_path / "short.mp4").write_bytes((tmp_path / "broken.avi").read_bytes()[:300])
     (tmp_path / "empty.mp4").write_bytes(b"")
     unknown = Path(write(tmp_path / "b.mp4", 3)).read_bytes().replace(b"avc1", b"zzzz")

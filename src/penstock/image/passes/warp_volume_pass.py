@@ -99,10 +99,10 @@ class WarpVolumePass(CustomPass):
         def right(at: Any, _: Any) -> Any:
             return [coordinate + m[:, 0] for coordinate, m in zip(at, rules, strict=True)], at
 
-        _, found = jax.lax.scan(right, starts, None, length=min(shown[2], RUN_LENGTH))
+        _, voxels = jax.lax.scan(right, starts, None, length=min(shown[2], RUN_LENGTH))
         at = [
             jnp.moveaxis(coordinate, 0, 4).reshape(-1, *shown[:2], coordinate[:, 0, 0, 0].size)[..., : shown[2]]
-            for coordinate in found
+            for coordinate in voxels
         ]
         at = [jnp.clip(coordinate - back, -limit, limit) for coordinate in at]
         low = [jnp.floor(coordinate) for coordinate in at]
@@ -114,13 +114,14 @@ class WarpVolumePass(CustomPass):
             inside: Any = True
             for coordinate, offset, size, extent in zip(first, offsets, sizes, extents, strict=True):
                 inside = inside & (coordinate + offset >= 0) & (coordinate + offset < size)
+                # Clipping keeps the gather in bounds; values outside are replaced below.
                 index = index * extent + jnp.clip(coordinate + offset, 0, size - 1)
             index = jnp.broadcast_to(index, (rows, *shown)).reshape(rows, 1, -1, 1)
-            found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
-            found = found.reshape(rows, -1, *shown, channels)
+            voxels = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
+            voxels = voxels.reshape(rows, -1, *shown, channels)
             if self.border is not Border.CONSTANT:
-                return found
-            return jnp.where(jnp.broadcast_to(inside, (rows, *shown))[:, None, ..., None], found, fill)
+                return voxels
+            return jnp.where(jnp.broadcast_to(inside, (rows, *shown))[:, None, ..., None], voxels, fill)
 
         def between(axis: int, *offsets: int) -> Any:
             if axis == 3:

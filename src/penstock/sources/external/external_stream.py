@@ -69,7 +69,7 @@ class ExternalStream(Stream):
 
         Raises:
             SourceError: The source returned something invalid.
-            SourceNotReadyError: The source has no first sample, or fails.
+            SourceNotReadyError: The source does not return a first sample, or fails.
         """
         if not all(kind.is_complete for kind in self.kinds):
             try:

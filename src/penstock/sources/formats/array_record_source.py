@@ -54,7 +54,7 @@ class ArrayRecordSource(Source):
         self._lock = threading.Lock()
         self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
         if not len(self):
-            raise SourceError("the ArrayRecord files have no records", given=", ".join(paths[:4]))
+            raise SourceError("the ArrayRecord files are empty", given=", ".join(paths[:4]))
         self._examples = Examples(features) if features else None
         if self._examples is not None:
             try:

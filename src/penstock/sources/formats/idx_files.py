@@ -87,11 +87,11 @@ def find_idx(folder: str, name: str) -> str:
             if is_object(path) if is_remote(path) else Path(path).is_file():
                 return path
     there = sorted(entry.name for entry in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
-    given = (
+    content = (
         f"a folder with {', '.join(there)}" if there else "an empty folder" if Path(folder).is_dir() else "no folder"
     )
     raise SourceNotFoundError(
         f"no file {name} or {name}.gz in {folder}",
-        given="an object store" if is_remote(folder) else given,
+        given="an object store" if is_remote(folder) else content,
         fix="pass the folder that contains the four IDX files of the data set",
     )

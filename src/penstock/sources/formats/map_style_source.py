@@ -100,6 +100,7 @@ class MapStyleSource(Source):
         elif isinstance(item, tuple):
             values = list(cast(tuple[Any, ...], item))
         try:
+            # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
             return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
         except PenstockError as error:
             raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error

@@ -81,6 +81,7 @@ class NemoSource(Source):
         self._numbers = np.array(numbers, np.int64)[:, None]
         self._offsets = np.array([entry.offset for entry in entries])
         self._durations = np.array([entry.duration for entry in entries])
+        # One buffer for all texts: a Python object per entry would cost more memory than the text.
         self._texts = np.frombuffer(b"".join(entry.text for entry in entries), np.uint8)
         self._bounds = np.cumsum([0, *(len(entry.text) for entry in entries)])
         self._files.check_first("paths must be relative to the working directory, or to the manifest's folder")
@@ -146,6 +147,7 @@ class NemoSource(Source):
             what = f"cannot be read: {error_text(error)}"
             raise SampleError.of(index, self.describe(index), what, path) from error
         if self._downmix:
+            # Averaged as floats even for integer dtypes, which are rounded once at the end.
             values = values.mean(axis=1, dtype=np.float32)
         return _as_type(values, self._dtype), float(rate)
 

@@ -77,7 +77,7 @@ class ParquetSource(Source):
         self._groups = groups
         self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
         if not len(self):
-            raise SourceError("the Parquet files have no rows", given=", ".join(paths[:4]))
+            raise SourceError("the Parquet files are empty", given=", ".join(paths[:4]))
         self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
         self._sizes, self._cached_bytes = dict[int, int](), 0
         self._lock = threading.Lock()

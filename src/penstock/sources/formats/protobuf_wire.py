@@ -16,14 +16,14 @@ Record = bytes | memoryview
 
 
 def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-    r"""The fields of the message in data[start:stop].
+    r"""Iterate over the fields of the message in data[start:stop].
 
     Yields:
-        Field number, wire type, and two integers: the value and the offset after it for a varint, else the offsets of
-        the payload's first byte and of the byte after it.
+        Field number, wire type, and two integers: for a varint its value and the offset after it, otherwise the offset
+        of the payload and the offset after it.
 
     Raises:
-        ValueError: these bytes are no message.
+        ValueError: The bytes are not a message.
 
     >>> data = b"\x08\x96\x01\x12\x02hi"
     >>> [(number, data[a:b] if kind == BYTES else a) for number, kind, a, b in fields(data)]

@@ -53,7 +53,7 @@ class RecordIOSource(RecordSource[RecordRanges]):
             RecordRanges(paths, _Index(indexes, paths).find) if indexes else RecordRanges(paths, _walk, "recordio")
         )
         if not len(self):
-            raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
+            raise SourceError("the RecordIO files are empty", given=", ".join(paths[:4]))
         labels: Spec = Spec(np.dtype(np.float32), (None,))
         self.specs = Spec(np.dtype(np.uint8), (None,)), labels
         try:

@@ -74,6 +74,7 @@ class Caffe2Source(LmdbSource):
         label = self._label_type is not LabelType.NO_LABEL and position == int(self._image)
         if label and self._label_type is not LabelType.MULTI_LABEL_DENSE:
             return Spec(value.dtype, value.shape)
+        # A box has four coordinates; other tensors may differ in length between records.
         return Spec(value.dtype, (4,) if self._bbox and value.shape == (4,) else (None,))
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
@@ -104,6 +105,7 @@ class Caffe2Source(LmdbSource):
             raise ValueError(f"the record has {len(numbers)} labels, but label_type=SINGLE_LABEL expects one")
         if self._label_type in (LabelType.SINGLE_LABEL, LabelType.MULTI_LABEL_DENSE):
             return numbers
+        # Labels index a vector of num_labels entries, so they must be integers in range.
         inside = (numbers >= 0) & (numbers < self._num_labels) & (numbers == np.floor(numbers))
         if not np.all(inside):
             raise ValueError(f"label {numbers[~inside][0]} with num_labels={self._num_labels}")

@@ -56,6 +56,7 @@ class Tensor:
         data = np.frombuffer(self.values[0], np.uint8) if len(self.values[0]) else np.empty(0, np.uint8)
         if self.encoded():
             return data
+        # Grayscale pixels may omit the channel.
         shape = self.dims if len(self.dims) > 2 else (*self.dims, 1)
         if len(shape) != 3 or min(shape) < 1 or math.prod(shape) != len(data):
             raise ValueError(f"{len(data)} bytes of pixels for dims {list(self.dims)}")

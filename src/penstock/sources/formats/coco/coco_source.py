@@ -41,7 +41,7 @@ class CocoSource(RecordSource[FileSource]):
         root: Folder with the images.
         annotations: JSON file, or folder of preprocessed annotations if `options.preprocessed`.
         names: Names of the images to read, in this order; None for all.
-        options: What to read.
+        options: Values to read, and their form.
 
     Raises:
         SourceNotFoundError: The folder, the annotations file, the first image or the folder to save to does not exist.

@@ -118,6 +118,7 @@ def write_preprocessed(
     try:
         known = [*contents, *(f"{name}.dat" for name in _MORE)]
         there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        # Several shards may write the same folder at the same time; only the first one changes it.
         if there == contents:
             return
         for name in (NAMES, *(there.keys() - contents.keys())):
@@ -208,6 +209,7 @@ def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most:
     first, number = (_entries(folder, name, dtype).astype(np.int64) for name in (starts, counts))
     if not len(first) == len(number) == images:
         raise _damaged(folder, f"{counts}.dat", f"{len(number)} numbers of {images} images")
+    # `first > most - number` instead of `first + number > most`, which could overflow int64 in a damaged file.
     if (first < 0).any() or (number < 0).any() or (first > most - number).any():
         raise _damaged(folder, f"{counts}.dat", "an image refers to missing entries")
     return [slice(start, start + length) for start, length in zip(first.tolist(), number.tolist(), strict=True)]

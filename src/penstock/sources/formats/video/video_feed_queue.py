@@ -59,12 +59,14 @@ class VideoFeedQueue(FeedQueue):
             decoder = VideoDecoder(file, index)
         except (OSError, ValueError) as error:
             raise SourceError(f"the data fed to {self.name} cannot be decoded as a video", given=error) from None
+        # A video is read by its own decoder, shared by all of its batches.
         self._batches += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next batch of a video."""
         if not self._batches:
             return super().fetch(request, row)
+        # Batches of one video are consecutive, so its decoder never seeks.
         decoder, index, first = self._batches.popleft()
         stop = min(first + self._rows * self._length, len(index))
         frames = [frame for _, frame in decoder.frames(range(first, stop))]

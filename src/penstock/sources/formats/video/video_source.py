@@ -59,7 +59,7 @@ class VideoSource(Source):
 
     Args:
         entries: Files, with labels and parts.
-        options: What to read.
+        options: Values to read, and their form.
 
     Raises:
         SourceNotFoundError: A file does not exist.
@@ -86,6 +86,7 @@ class VideoSource(Source):
             raise SourceError(
                 f"the videos are shorter than {frames}", given=", ".join(e.path for e in entries[:4]), fix=fix
             )
+        # Videos of different sizes make the spec ragged in height and width.
         sizes = {(video.height, video.width) for video in self._videos}
         height, width = sizes.pop() if len(sizes) == 1 else (None, None)
         count = options.length
@@ -111,6 +112,7 @@ class VideoSource(Source):
         numbers = np.stack([self._numbers(index) for index in indices.tolist()])
         owners = self._files[indices]
         files: list[int] = owners.tolist()
+        # Clips are decoded file by file, so that one decoder per file serves the batch.
         clips = self._allocate_clips(files, out[0])
         for file in sorted(set(files)):
             self._decode(file, np.flatnonzero(owners == file), numbers, indices, clips)
@@ -190,6 +192,7 @@ class VideoSource(Source):
                 if other == file and decoder.near(number):
                     del self._idle_decoders[place]
                     return decoder
+        # Remote files are compared when they are opened, which requests their state anyway.
         opened, stamp = _open_file(path)
         if remote and stamp != self._stamps[file]:
             raise ValueError(_CHANGED)
