@@ -91,7 +91,7 @@ def test_bad_files_are_named(folder):
         (1, "none.wav. cannot be read: No such file"),
         (2, "text.wav. cannot be read: .*[Ff]ormat not recognised"),
         (4, "pipe.wav. cannot be read: not a regular file, but a folder, a pipe"),
-        (5, "a.wav from 1 s. cannot be read: its offset is 1.0 s, and the file has 0.005 s"),
+        (5, "a.wav from 1 s. cannot be read: the offset is 1.0 s, but the file has only 0.005 s"),
     ):
         with pytest.raises(SampleError, match=message):
             found.read(np.array([index]), [None] * 4)

@@ -94,9 +94,7 @@ def test_a_bad_record_is_named(tmp_path):
     pipeline = Pipeline(batch_size=2)
     with pipeline:
         pipeline.set_outputs(*fn.readers.mxnet(path=tmp_path / "a"))
-    with pytest.raises(
-        PenstockError, match=r"sample 1 .* at byte 40.* it has 2 labels, where the first record has one"
-    ):
+    with pytest.raises(PenstockError, match=r"sample 1 .* at byte 40.* it has 2 labels, but the first record has one"):
         pipeline.run()
 
 
@@ -106,10 +104,10 @@ def test_damaged_files(tmp_path):
         (b"", "are empty"),
         (good[:5], "5 bytes follow the last record"),
         (good * 2 + good[:-4], "cut short: its last record begins at byte 80 and goes beyond 116"),
-        (b"text " * 99, "no record begins there .byte 0"),
-        (good + b"\0\0\0\0" + good, "no record begins there .byte 40"),
+        (b"text " * 99, "a record does not begin there .byte 0"),
+        (good + b"\0\0\0\0" + good, "a record does not begin there .byte 40"),
         (encode_record(MAGIC + b"abcd", [1.0])[:32], "has no last part"),
-        (struct.pack("<II", 0xCED7230A, 3 << 29 | 4) + b"abcd", "a part of kind 3, where a record begins"),
+        (struct.pack("<II", 0xCED7230A, 3 << 29 | 4) + b"abcd", "a part has kind 3 where a record begins"),
     ):
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(SourceError, match=message):
