@@ -59,32 +59,30 @@ class CustomPass(ABC):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Compute on the host.
 
         Args:
             source: the images.
-            input_shapes: their extents, (rows, axes).
+            shapes: their extents, (rows, axes).
             terms: the numbers that the step has, each (rows, n) or (1, n).
             target: where the results go.
-            output_shapes: their extents.
+            out_shapes: their extents.
         """
 
     @abstractmethod
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Compute in the device program, while JAX traces it.
 
         Args:
             images: a dense batch; where images differ in size, each in the first corner.
-            input_shapes: the extents of the images, int32 (rows, axes) or (1, axes).
+            shapes: the extents of the images, int32 (rows, axes) or (1, axes).
             terms: the numbers that the step has, each (rows, n) or (1, n).
-            output_shapes: the extents of the results.
+            out_shapes: the extents of the results.
             shape: the largest result.
 
         Returns:
@@ -134,26 +132,26 @@ class Planes:
     def of(
         layout: str,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> Planes:
         """The planes of some rows.
 
         Args:
             layout: of the images, with H and W.
             source: the images.
-            input_shapes: their extents, (rows, axes).
+            shapes: their extents, (rows, axes).
             target: where the results go.
-            output_shapes: their extents; along other axes than H, W and C they are the images'.
+            out_shapes: their extents; along other axes than H, W and C they are the images'.
         """
-        rows = len(input_shapes)
+        rows = len(shapes)
         row = np.arange(rows)
         read, write = (np.zeros((rows, 4), np.int64) for _ in range(2))
         sizes = [np.ones((rows, 3), np.int64) for _ in range(2)]
         for place, memory, size, extents in (
-            (read, source, sizes[0], input_shapes),
-            (write, target, sizes[1], output_shapes),
+            (read, source, sizes[0], shapes),
+            (write, target, sizes[1], out_shapes),
         ):
             place[:, 0] = memory.starts
             for at, letter in enumerate("HWC"):
@@ -161,9 +159,9 @@ class Planes:
                     place[:, 1 + at] = memory.strides[:, layout.index(letter)]
                     size[:, at] = extents[:, layout.index(letter)]
         for at, letter in enumerate(layout):
-            if letter in "HWC" or (input_shapes[row, at] == 1).all():
+            if letter in "HWC" or (shapes[row, at] == 1).all():
                 continue
-            counts = input_shapes[row, at]
+            counts = shapes[row, at]
             index = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
             read, write = np.repeat(read, counts, axis=0), np.repeat(write, counts, axis=0)
             row = np.repeat(row, counts)

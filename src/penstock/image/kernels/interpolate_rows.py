@@ -342,17 +342,9 @@ def linear_three(
         b0, b1, b2, b3 = plane[j], plane[j + _ONE], plane[j + _TWO], plane[j + _THREE]
         d0, d1, d2, d3 = plane[k], plane[k + _ONE], plane[k + _TWO], plane[k + _THREE]
         e0, e1, e2, e3 = plane[m], plane[m + _ONE], plane[m + _TWO], plane[m + _THREE]
-        u0, u1, u2, u3 = (
-            a0 + across * (b0 - a0),
-            a1 + across * (b1 - a1),
-            a2 + across * (b2 - a2),
-            a3 + across * (b3 - a3),
-        )
-        v0, v1, v2, v3 = (
-            d0 + across * (e0 - d0),
-            d1 + across * (e1 - d1),
-            d2 + across * (e2 - d2),
-            d3 + across * (e3 - d3),
-        )
+        u0, v0 = a0 + across * (b0 - a0), d0 + across * (e0 - d0)
+        u1, v1 = a1 + across * (b1 - a1), d1 + across * (e1 - d1)
+        u2, v2 = a2 + across * (b2 - a2), d2 + across * (e2 - d2)
+        u3, v3 = a3 + across * (b3 - a3), d3 + across * (e3 - d3)
         line[o], line[o + _ONE] = u0 + along * (v0 - u0) + rounding, u1 + along * (v1 - u1) + rounding
         line[o + _TWO], line[o + _THREE] = u2 + along * (v2 - u2) + rounding, u3 + along * (v3 - u3) + rounding

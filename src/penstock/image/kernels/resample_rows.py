@@ -190,11 +190,8 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
                 direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
                 direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
                 if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
-                    at, to, image_terms = (
-                        begin + first_row * down + 3 * first_column,
-                        place_out[n, 0],
-                        terms[n % terms.shape[0]],
-                    )
+                    at, to = begin + first_row * down + 3 * first_column, place_out[n, 0]
+                    image_terms = terms[n % terms.shape[0]]
                     if down == 3 * width == place_out[n, 1]:  # without gaps: one long row
                         height, width = 1, height * width
                     for y in range(height):

@@ -65,13 +65,13 @@ class CorrelationPass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         weights, anchors, fills = map(planes.term, terms)
         across = int(((planes.sizes_out[:, 1] + self.extents[1] - 1) * planes.sizes_out[:, 2]).max(initial=0))
         bytes_in, bytes_out = (memory.values.dtype == np.uint8 for memory in (source, target))
@@ -88,16 +88,14 @@ class CorrelationPass(CustomPass):
             *(target.values, planes.write, planes.sizes_out, lines, sums, *pass_memory, bytes_in),
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Sum over the filter, term by term."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32)
         weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms)
         rows, columns = (shape[self.layout.index(letter)] for letter in "HW")
-        sizes = [input_shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        sizes = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
         total = jnp.zeros((*values.shape[:2], rows, columns, values.shape[4]), np.float32)
         for k in range(self.extents[0] * self.extents[1]):
             picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
@@ -256,11 +254,8 @@ def correlate(
         finite: True if all pixels are finite, so that a weight of 0 contributes nothing.
     """
     for n in range(place_in.shape[0]):
-        weights, anchor, fill = (
-            filters[n % filters.shape[0]],
-            anchors[n % anchors.shape[0]],
-            fills[n % fills.shape[0], 0],
-        )
+        weights, anchor = filters[n % filters.shape[0]], anchors[n % anchors.shape[0]]
+        fill = fills[n % fills.shape[0], 0]
         high, wide, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
         more = wide + columns - 1
         across, beyond = more * channels, weights.shape[0] // columns - 1

@@ -35,9 +35,7 @@ class WaterCoordinates(CoordinateMap):
         steps = np.arange(max(height, width), dtype=np.float32)
         angles = (steps * frequency[k] + phase[k] for k in range(2))
         # Sine and cosine of float32 depend on the CPU; those of float64, rounded, do not.
-        in_x, in_y = (
-            function(angle.astype(np.float64)) for function, angle in zip((np.sin, np.cos), angles, strict=True)
-        )
+        in_x, in_y = (wave(angle.astype(np.float64)) for wave, angle in zip((np.sin, np.cos), angles, strict=True))
         in_x, in_y = self.amplitude[0] * in_x.astype(np.float32), self.amplitude[1] * in_y.astype(np.float32)
         return np.concatenate([in_x, in_y], dtype=np.float32)
 

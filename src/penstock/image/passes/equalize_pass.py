@@ -35,20 +35,18 @@ class EqualizePass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Equalize all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         channels = int(planes.sizes_in[:, 2].max(initial=0))
         memory = np.empty(512 * channels, np.int32), np.empty(256 * channels, np.uint8)
         equalize_planes(source.values, planes.read, planes.sizes_in, target.values, planes.write, *memory)
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Count bytes with scatter-add."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -59,7 +57,7 @@ class EqualizePass(InPlacePass):
         inside = jnp.ones((1, 1, 1, height, width), bool)
         for axis, letter in enumerate("HW"):
             at = jnp.arange(values.shape[2 + axis]).reshape((1, 1, 1, -1, 1) if axis == 0 else (1, 1, 1, 1, -1))
-            inside = inside & (at < input_shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1, 1))
+            inside = inside & (at < shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1, 1))
         ones = jnp.broadcast_to(inside, (rows, planes, channels, height, width)).reshape(index.shape)
         number = jnp.arange(len(index))[:, None]
         counts = jnp.zeros((len(index), 256), np.int32).at[number, index].add(ones.astype(np.int32))

@@ -46,26 +46,24 @@ class GaussianBlurPass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Blur all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers = planes.term(terms[0])
         if "D" in self.layout:
-            depths = input_shapes[planes.row, self.layout.index("D")]
+            depths = shapes[planes.row, self.layout.index("D")]
             size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return blur_volumes(
                 *(source.values, planes.read, planes.sizes_in, depths, numbers, planes.rounding),
                 *(target.values, planes.write, np.empty((2, size), np.float32)),
                 np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
             )
-        width, most = (
-            int((planes.sizes_in[:, 1] * planes.sizes_in[:, 2]).max(initial=0)),
-            int(numbers[:, 2:].max(initial=0)),
-        )
+        width = int((planes.sizes_in[:, 1] * planes.sizes_in[:, 2]).max(initial=0))
+        most = int(numbers[:, 2:].max(initial=0))
         channels, pixels = int(planes.sizes_in[:, 2].max(initial=0)), int(planes.sizes_in.prod(axis=1).max(initial=0))
         memory = [np.empty(size, np.float32) for size in (pixels, width + 2 * most * channels, width, 4 * most + 2)]
         return blur(
@@ -73,15 +71,13 @@ class GaussianBlurPass(InPlacePass):
             *memory,
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Blur with a loop over the neighbors along each axis."""
         letters = "DHW" if "D" in self.layout else "HW"
         values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
         numbers = terms[0].astype(np.float32)
         for axis, letter in enumerate(letters):
-            extent = input_shapes[:, self.layout.index(letter)]
+            extent = shapes[:, self.layout.index(letter)]
             values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
         return from_planes(values, self.layout, shape, f"{letters}C")
 

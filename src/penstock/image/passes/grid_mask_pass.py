@@ -39,21 +39,19 @@ class GridMaskPass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Mask all planes in one call, in any dtype: the bits of 0 are the same in all dtypes."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         values, out = (memory.values.view(f"u{memory.values.dtype.itemsize}") for memory in (source, target))
         height, width, channels = planes.sizes_in.max(axis=0, initial=0).tolist()
         mask = np.empty(min(max(_TOGETHER, width * channels), height * width * channels), values.dtype)
         mask_planes(values, planes.read, planes.sizes_in, planes.term(terms[0]), out, planes.write, mask)
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Select by a mask."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 

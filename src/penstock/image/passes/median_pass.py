@@ -61,35 +61,31 @@ def median_of_few(
         rows = max(lines.shape[1] // max(across, 1), 1)
         for first in range(0, height, rows):
             count = min(rows, height - first)
-            window_rows, size = plane[first * across :], count * across
+            block, size = plane[first * across :], count * across
             if r_y == 1 and r_x == 1:
-                median_of_nine(window_rows, across, channels, size, lines)
+                median_of_nine(block, across, channels, size, lines)
             else:
-                median_by_bits(window_rows, across, channels, r_y, r_x, size, lines)
+                median_by_bits(block, across, channels, r_y, r_x, size, lines)
             for y in range(count):
                 store_plane(lines[0, y * across : y * across + inner], first + y, channels, out, place_out[n])
 
 
 @Compiled
-def median_of_nine(window_rows: Array, across: int, channels: int, size: int, lines: Array) -> None:
+def median_of_nine(block: Array, across: int, channels: int, size: int, lines: Array) -> None:
     """Compute the median of 3x3 pixels with a sorting network.
 
     Each column is sorted. The median is then the median of the largest minimum, the median middle value and the
     smallest maximum.
 
     Args:
-        window_rows: uint8, consecutive rows with their margins; the first is above the first pixel.
+        block: uint8, consecutive rows with their margins; the first is above the first pixel.
         across: Bytes per row.
         channels: Bytes per pixel.
         size: Number of medians to compute.
         lines: uint8 (4, n); the first row receives the medians.
     """
     medians, least, middle, greatest = lines[0], lines[1], lines[2], lines[3]
-    one, two, three = (
-        window_rows[:size],
-        window_rows[across : across + size],
-        window_rows[2 * across : 2 * across + size],
-    )
+    one, two, three = block[:size], block[across : across + size], block[2 * across : 2 * across + size]
     # Minimum and maximum without branches vectorize to 16 or more bytes at a time; neighboring pixels share sorted
     # columns.
     for i in range(size):
@@ -108,13 +104,13 @@ def median_of_nine(window_rows: Array, across: int, channels: int, size: int, li
 
 
 @Compiled
-def median_by_bits(window_rows: Array, across: int, channels: int, r_y: int, r_x: int, size: int, lines: Array) -> None:
+def median_by_bits(block: Array, across: int, channels: int, r_y: int, r_x: int, size: int, lines: Array) -> None:
     """Compute the median of any rectangle by binary search over the bits of the result, all pixels at once.
 
     A bit is set if too few pixels of the rectangle are less than the value with that bit.
 
     Args:
-        window_rows: As for `median_of_nine`.
+        block: As for `median_of_nine`.
         across: As for `median_of_nine`.
         channels: As for `median_of_nine`.
         r_y: Radius along columns.
@@ -133,7 +129,7 @@ def median_by_bits(window_rows: Array, across: int, channels: int, r_y: int, r_x
         for y in range(2 * r_y + 1):
             for x in range(2 * r_x + 1):
                 start = y * across + x * channels
-                values = window_rows[start : start + size]
+                values = block[start : start + size]
                 for i in range(size):
                     counts[i] += values[i] < limit[i]
         for i in range(size):
@@ -156,13 +152,13 @@ class MedianPass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Filter all planes in one call: bytes by comparing or counting, floats by selection."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         radii = planes.term(terms[0], np.int64)
         places = planes.read, planes.sizes_in, radii
         if source.values.dtype == np.uint8 and (2 * radii + 1).prod(axis=1).max(initial=1) <= MOST:
@@ -178,9 +174,7 @@ class MedianPass(CustomPass):
             window = np.empty(int((2 * radii + 1).prod(axis=1).max(initial=1)), np.float32)
             median_of_floats(source.values, *places, window, target.values, planes.write)
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Search the bits of the medians, from the highest one, over integer codes that sort like the values."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
@@ -198,7 +192,7 @@ class MedianPass(CustomPass):
         half = jnp.prod(2 * radii + 1, axis=1).reshape(-1, 1, 1, 1, 1) // 2
         most = jnp.max(radii, axis=0)
         across = 2 * most[1] + 1
-        extents = [input_shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        extents = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
 
         def step(number: Any, medians: Any) -> Any:
             bit = np.uint32(1) << ((31 if wide else 7) - number).astype(np.uint32)

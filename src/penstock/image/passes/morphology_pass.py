@@ -46,13 +46,13 @@ class MorphologyPass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers = planes.term(terms[0])
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
         wide = width + int(numbers[:, 1].max(initial=0))
@@ -66,16 +66,14 @@ class MorphologyPass(CustomPass):
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Loop over the rectangle's extent along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32) * self._sign
         numbers = jnp.asarray(terms[0]).astype(np.int32)
         for axis in range(2):
-            extent = input_shapes[:, self.layout.index("HW"[axis])]
+            extent = shapes[:, self.layout.index("HW"[axis])]
             values = self._along(values, axis + 2, extent[:, None], numbers[:, axis], numbers[:, 2 + axis])
         return from_planes(values * self._sign, self.layout, shape)
 

@@ -81,13 +81,10 @@ class Affine(CoordinateMap):
         starts = [run_starts(at, step, width) for at, step in zip(first, steps, strict=True)]
 
         def right(at: Any, _: Any) -> Any:
-            return [coordinate + step for coordinate, step in zip(at, steps, strict=True)], at
+            return [value + step for value, step in zip(at, steps, strict=True)], at
 
         _, places = jax.lax.scan(right, starts, None, length=min(width, RUN_LENGTH))
-        at_x, at_y = (
-            jnp.moveaxis(coordinate, 0, 3).reshape(-1, height, coordinate[:, 0, 0].size)[..., :width]
-            for coordinate in places
-        )
+        at_x, at_y = (jnp.moveaxis(run, 0, 3).reshape(-1, height, run[:, 0, 0].size)[..., :width] for run in places)
         return at_x, at_y
 
 
@@ -214,11 +211,8 @@ def sample_coordinates(
                 at_x[column], at_y[column] = x, y
                 x, y = x + numbers[0], y + numbers[3]
     elif code == PROJECTIVE:
-        from_x, from_y, from_w = (
-            numbers[1] * y + numbers[2],
-            numbers[4] * y + numbers[5],
-            numbers[7] * y + numbers[8],
-        )
+        from_x, from_y = numbers[1] * y + numbers[2], numbers[4] * y + numbers[5]
+        from_w = numbers[7] * y + numbers[8]
         for column in range(width):
             x = np.float32(column) + half
             w = numbers[6] * x + from_w

@@ -49,19 +49,19 @@ class SeparablePass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         deep = "D" in self.layout
         weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
         limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
         if deep:
-            depths = input_shapes[planes.row, self.layout.index("D")]
+            depths = shapes[planes.row, self.layout.index("D")]
             size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return filter_volumes(
                 *(source.values, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
@@ -73,9 +73,7 @@ class SeparablePass(CustomPass):
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Loop over the weights along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -86,7 +84,7 @@ class SeparablePass(CustomPass):
         for number in range(self.count):
             values = pixels
             for axis, letter in enumerate(letters):
-                extent = input_shapes[:, self.layout.index(letter)]
+                extent = shapes[:, self.layout.index(letter)]
                 values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
             total = total + values
         return from_planes(total, self.layout, shape, f"{letters}C")

@@ -84,13 +84,13 @@ class WarpPass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Warp all planes in one call."""
-        planes = Planes.of(self.layout, source, input_shapes, target, output_shapes)
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
         height, width, _ = planes.sizes_out.max(axis=0, initial=0).tolist()
         count, channels = min(max(_TOGETHER, width), height * width), int(planes.sizes_out[:, 2].max(initial=0))
@@ -107,15 +107,13 @@ class WarpPass(CustomPass):
             *(target.values, planes.write, planes.sizes_out),
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Gather from the flat pixels of each plane."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         planes = as_planes(images, self.layout)
         rows, _, rows_in, columns_in, channels = planes.shape
-        size_y, size_x = (input_shapes[:, self.layout.index(letter)][:, None, None] for letter in "HW")
+        size_y, size_x = (shapes[:, self.layout.index(letter)][:, None, None] for letter in "HW")
         height, width = (shape[self.layout.index(letter)] for letter in "HW")
         at_x, at_y = self.places.trace(jnp.asarray(terms[0]), (size_y, size_x), height, width)
         flat = planes.reshape(rows, -1, rows_in * columns_in, channels)
@@ -162,7 +160,7 @@ _KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1] i8[1] f4[1
 @Compiled
 def sample(
     pixels: Array,
-    fractions: Array,
+    offsets: Array,
     element: Array,
     around: int,
     place: Array,
@@ -174,9 +172,9 @@ def sample(
     if around == 1:
         nearest_row(pixels, element, place, channels, rounding, line)
     elif around == 2:
-        linear_row(pixels, element, fractions[0], fractions[1], place, channels, rounding, line)
+        linear_row(pixels, element, offsets[0], offsets[1], place, channels, rounding, line)
     else:
-        cubic_row(pixels, element, fractions[2:], place, channels, rounding, line)
+        cubic_row(pixels, element, offsets[2:], place, channels, rounding, line)
 
 
 @precompile(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
@@ -192,7 +190,7 @@ def warp(
     around: int,
     border: int,
     rounding: np.float32,
-    fractions: Array,
+    offsets: Array,
     first: Array,
     line: Array,
     around_place: Array,
@@ -214,7 +212,7 @@ def warp(
         around: Taps per axis: 1, 2 or 4.
         border: Border mode.
         rounding: Value to add before storing: 0.5 for integers.
-        fractions: float32 (2, n), for the coordinates of n pixels, at least one row; (10, n) if `around` is 4;
+        offsets: float32 (2, n), for the coordinates of n pixels, at least one row; (10, n) if `around` is 4;
             overwritten.
         first: int32 (3, n); overwritten.
         line: float32 (n * channels + 16,), for these pixels; overwritten.
@@ -225,12 +223,7 @@ def warp(
         size_out: As `size_in`.
     """
     for n in range(place_in.shape[0]):
-        map_numbers, fill, place, size = (
-            numbers[n % numbers.shape[0]],
-            fills[n % fills.shape[0]],
-            place_in[n],
-            size_in[n],
-        )
+        params, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
         height, width, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
         rows = first.shape[1] // max(width, 1)
         # Planes of the same size with the same map share their coordinates and taps.
@@ -249,21 +242,20 @@ def warp(
             if not known:
                 for k in range(count):
                     at, to = k * width, (k + 1) * width
-                    sample_coordinates(
-                        code, map_numbers, table, y + k, size, size_out[n], fractions[0, at:to], fractions[1, at:to]
-                    )
-                by_x, by_y = fractions[0, :end], fractions[1, :end]
+                    by_x, by_y = offsets[0, at:to], offsets[1, at:to]
+                    sample_coordinates(code, params, table, y + k, size, size_out[n], by_x, by_y)
+                by_x, by_y = offsets[0, :end], offsets[1, :end]
                 locate_taps(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
                 if around == 4:
-                    all_weights(by_x, by_y, fractions[2:])
+                    all_weights(by_x, by_y, offsets[2:])
             element, result = first[2, :end], line[: end * channels + 1]
             if surrounded and around == 2 and channels == 3:
-                linear_three(around_image, element, fractions[0], fractions[1], place[1], rounding, result)
+                linear_three(around_image, element, offsets[0], offsets[1], place[1], rounding, result)
             elif surrounded:
-                sample(around_image, fractions, element, around, place, channels, rounding, result)
+                sample(around_image, offsets, element, around, place, channels, rounding, result)
             else:
-                sample(pixels, fractions, element, around, place, channels, rounding, result)
-                left, top, by_x, by_y = first[0, :end], first[1, :end], fractions[0, :end], fractions[1, :end]
+                sample(pixels, offsets, element, around, place, channels, rounding, result)
+                left, top, by_x, by_y = first[0, :end], first[1, :end], offsets[0, :end], offsets[1, :end]
                 # The last 16 elements of `line` serve as scratch memory for the taps of one pixel.
                 taps = line[line.shape[0] - 16 :]
                 sample_outside(

@@ -43,15 +43,15 @@ class WarpVolumePass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        input_shapes: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        output_shapes: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Warp all volumes in one call."""
         deep = self.layout.index("D")
         # `Planes` describes the first plane of each volume; depth and its stride are inserted below.
-        first = [sizes.copy() for sizes in (input_shapes, output_shapes)]
+        first = [sizes.copy() for sizes in (shapes, out_shapes)]
         for sizes in first:
             sizes[:, deep] = 1
         planes = Planes.of(self.layout, source, first[0], target, first[1])
@@ -61,16 +61,14 @@ class WarpVolumePass(CustomPass):
         ]
         extents = [
             np.insert(size, 0, sizes[planes.row, deep], axis=1)
-            for size, sizes in ((planes.sizes_in, input_shapes), (planes.sizes_out, output_shapes))
+            for size, sizes in ((planes.sizes_in, shapes), (planes.sizes_out, out_shapes))
         ]
         warp_volumes(
             *(source.values, places[0], extents[0], planes.term(terms[0]), planes.term(terms[1]), self.nearest),
             *(self.border == Border.CONSTANT, planes.rounding, target.values, places[1], extents[1]),
         )
 
-    def trace_xla(
-        self, images: Any, input_shapes: Any, terms: Sequence[Any], output_shapes: Any, shape: tuple[int, ...]
-    ) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Gather from the flat voxels of each volume."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
@@ -78,7 +76,7 @@ class WarpVolumePass(CustomPass):
         volumes = as_planes(images, self.layout, "DHWC")
         rows, _, *extents, channels = volumes.shape
         flat = volumes.reshape(rows, -1, math.prod(extents), channels)
-        sizes = [input_shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1) for letter in "DHW"]
+        sizes = [shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1) for letter in "DHW"]
         shown = [shape[self.layout.index(letter)] for letter in "DHW"]
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, None, :]
         z, y = (jnp.arange(count, dtype=np.float32) + np.float32(0.5) for count in shown[:2])
