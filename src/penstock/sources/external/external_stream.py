@@ -132,11 +132,9 @@ class ExternalStream(Stream):
                 expected=f"at most {request.max_rows}",
                 fix="increase batch_size; or pass batch=False if the source returns one sample at a time",
             )
-        return (
-            tuple([column[: request.rows] for column in columns])
-            if request is not None and rows > request.rows
-            else columns
-        )
+        if request is None or rows <= request.rows:
+            return columns
+        return tuple([column[: request.rows] for column in columns])
 
     def same_source(self, other: Stream) -> bool:
         """Return True for the same stream: pipelines that share a source share its stream."""

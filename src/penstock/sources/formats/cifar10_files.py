@@ -33,9 +33,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         SourceError: A file does not consist of whole records or cannot be read, or there are no records.
     """
     if not is_remote(folder) and not Path(folder).is_dir():
-        raise SourceNotFoundError(
-            f"file_root is not a folder: {folder!r}", fix="pass the folder that contains data_batch_1.bin"
-        )
+        raise SourceNotFoundError(f"file_root is not a folder: {folder!r}", fix="pass the folder of data_batch_1.bin")
     files = _files(folder, prefix)
     if not files:
         there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]

@@ -222,10 +222,8 @@ def _entries(manifest: str) -> Iterator[_Entry]:
             yield replace(entry, path=f"{manifest.rpartition('/')[0]}/{place}")
             continue
         if folder is None and not Path(entry.path).is_absolute():
-            manifest_folder = Path(manifest).parent
-            folder = (
-                manifest_folder if not Path(entry.path).exists() and (manifest_folder / entry.path).exists() else Path()
-            )
+            parent = Path(manifest).parent
+            folder = parent if not Path(entry.path).exists() and (parent / entry.path).exists() else Path()
         yield replace(entry, path=str((folder or Path()) / entry.path))
 
 

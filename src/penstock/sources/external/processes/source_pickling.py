@@ -67,10 +67,8 @@ def _by(pickler: Any, stream: InProcessStream, name: str) -> bytes:
             fix="py_callback_pickler=dill",
         )
     dumps = functools.partial(module.dumps, **dumping)
-    stream_with_payload = stream.with_source(
-        lambda source: _Loading(module.loads, _dumped(dumps, source, name), loading)
-    )
-    return _dumped(pickle.dumps, stream_with_payload, name)
+    wrapped = stream.with_source(lambda source: _Loading(module.loads, _dumped(dumps, source, name), loading))
+    return _dumped(pickle.dumps, wrapped, name)
 
 
 def _dumped(dumps: Callable[[Any], bytes], thing: Any, name: str) -> bytes:

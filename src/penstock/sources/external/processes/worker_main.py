@@ -67,9 +67,8 @@ class _Worker:
         """Call a source and send its batch."""
         self._segments.recycle(request.returned)
         try:
-            columns = self._stream(request.source).fetch_rows(
-                request.batch, None if request.rows is None else range(*request.rows)
-            )
+            rows = None if request.rows is None else range(*request.rows)
+            columns = self._stream(request.source).fetch_rows(request.batch, rows)
             segment, places, dropped, descriptor = self._segments.put(columns)
         except Exception as error:  # noqa: BLE001  # the parent raises it
             self._channel.send(_failure(request.ticket, error))

@@ -73,9 +73,7 @@ def parse_datum(record: Record) -> Datum:
     label = protobuf_wire.signed(numbers[_LABEL], 32) if _LABEL in numbers else None
     if numbers.get(_ENCODED, 1):
         return Datum(data, label, None)
-    height, width, channels = (
-        protobuf_wire.signed(numbers.get(field, 0), 32) for field in (_HEIGHT, _WIDTH, _CHANNELS)
-    )
+    height, width, channels = (protobuf_wire.signed(numbers.get(key, 0), 32) for key in (_HEIGHT, _WIDTH, _CHANNELS))
     return Datum(data, label, (height, width, channels))
 
 

@@ -88,9 +88,7 @@ def write_preprocessed(
     """
     place = Path(folder)
     if not place.is_dir():
-        raise SourceNotFoundError(
-            f"save_preprocessed_annotations_dir is not a folder: {folder!r}", fix="create it before"
-        )
+        raise SourceNotFoundError(f"save_preprocessed_annotations_dir is not a folder: {folder!r}", fix="create it")
     broken = next((name for name in names if b"\n" in name), None)
     if broken is not None:
         raise SourceError(f"preprocessed annotations cannot contain the image {broken!r}: its name has a line break")
