@@ -116,7 +116,7 @@ def write_preprocessed(
     try:
         known = [*contents, *(f"{name}.dat" for name in _MORE)]
         there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
-        # Several shards may write the same folder at the same time; only the first one changes it.
+        # An identical folder is not rewritten: that could disturb a process that reads it.
         if there == contents:
             return
         for name in (NAMES, *(there.keys() - contents.keys())):

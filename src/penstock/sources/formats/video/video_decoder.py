@@ -181,7 +181,7 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
     try:
         container: InputContainer = av.open(file, "r")
     except av.error.FFmpegError as error:
-        # PyAV's errors for invalid data derive from both OSError and ValueError.
+        # Missing files and the like are OSErrors; errors about the data are reported as "not a video".
         if isinstance(error, OSError) and not isinstance(error, ValueError):
             raise
         raise ValueError(f"not a video: {error.strerror}") from error
