@@ -43,7 +43,7 @@ class ArraySource(Source):
         self.arrays = tuple(arrays)
         self._name = name
         self._mapped = list(map(as_memory_mapped, arrays))
-        # Rows of mapped files are copied by `MemoryMappedRows`: touching a page that a truncated file no longer has would
+        # Rows of mapped files are copied by `MemoryMappedRows`: a page fault in a truncated file would
         # kill the process with SIGBUS.
         self.in_memory = () if any(self._mapped) else self.arrays
 
