@@ -205,7 +205,7 @@ def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
     monkeypatch.setattr("penstock.sources.formats.coco.preprocessed_annotations.write_atomically", full)
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         source(tmp_path, content, ltrb=True, save_to=str(place))
-    with pytest.raises(SourceNotFoundError, match=r"no filenames\.dat"):
+    with pytest.raises(SourceNotFoundError, match=r"does not contain filenames\.dat"):
         read()
     image = content["images"][0]
     (tmp_path / image["file_name"]).rename(tmp_path / "a\nb.jpg")
