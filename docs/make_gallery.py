@@ -201,8 +201,8 @@ def page() -> str:
     lines = [
         "# Gallery",
         "",
-        "Each image operator on one photograph, which stands on the left, at three magnitudes.",
-        "`python docs/make_gallery.py` draws them anew.",
+        "Each image operator applied to a photograph: the original on the left, then the result at three magnitudes.",
+        "`python docs/make_gallery.py` draws the images again.",
         "",
     ]
     for name, (argument, _, magnitudes) in OPERATORS.items():

@@ -159,6 +159,6 @@ def test_what_is_fed_must_be_one_video(videos):
     with pipeline:
         pipeline.set_outputs(penstock.fn.inputs.video(name="video", sequence_length=3))
     file = np.fromfile(videos / "a" / "z.avi", np.uint8)
-    for data, said in (([file, file], "one encoded video at a time"), ([file[:20]], "no video that can be decoded")):
+    for data, said in (([file, file], "one encoded video at a time"), ([file[:20]], "cannot be decoded as a video")):
         with pytest.raises(penstock.errors.SourceError, match=said):
             pipeline.feed_input("video", data)

@@ -443,7 +443,7 @@ def test_cifar10_in_sub_folders(tmp_path):
 
 
 def test_what_is_no_cifar10(tmp_path):
-    with pytest.raises(SourceNotFoundError, match="no folder"):
+    with pytest.raises(SourceNotFoundError, match="not a folder"):
         open_cifar10(str(tmp_path / "none"), "data_batch_")
     (tmp_path / "data_batch_1.bin").write_bytes(b"")
     with pytest.raises(SourceError, match="empty"):

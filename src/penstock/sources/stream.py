@@ -66,7 +66,7 @@ class Stream(ABC):
         return None
 
     @abstractmethod
-    def produce(self, turn: BatchRequest) -> Columns:
+    def produce(self, request: BatchRequest) -> Columns:
         """Make a batch. Where there is an `obstacle`, whatever comes next.
 
         Raises:
@@ -89,51 +89,51 @@ class Stream(ABC):
     def fingerprint(self) -> str:
         """A short text that tells this source from another one."""
 
-    def batch(self, turn: BatchRequest) -> Columns:
-        """The batch of a turn.
+    def batch(self, request: BatchRequest) -> Columns:
+        """The batch of a request.
 
         Raises:
             EndOfStreamError: the epoch has ended.
         """
-        made = self._made.get(turn)
+        made = self._made.get(request)
         if made is None:
-            made = self._made[turn] = self._waiting.popleft() if self._waiting else self._attempt(turn)
+            made = self._made[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
         if isinstance(made, NothingFedError):
-            del self._made[turn]
+            del self._made[request]
         if isinstance(made, Exception):
             raise made
         return made
 
-    def batch_copy(self, turn: BatchRequest) -> Columns:
-        """The batch of a turn, in memory that stays as it is when the source is called again."""
-        return self.batch(turn)
+    def batch_copy(self, request: BatchRequest) -> Columns:
+        """The batch of a request, in memory that stays as it is when the source is called again."""
+        return self.batch(request)
 
-    def prefetch(self, turn: BatchRequest) -> None:  # noqa: B027  # most streams have nothing to begin
-        """The batch of a turn will be asked for, probably. For streams that can begin one without waiting for it."""
+    def prefetch(self, request: BatchRequest) -> None:  # noqa: B027  # most streams have nothing to begin
+        """The batch of a request will be asked for, probably. For streams that can begin one without waiting for it."""
 
-    def unread(self, turn: BatchRequest) -> None:
-        """Another stream has ended the epoch at this turn: what cannot be made again is given next."""
-        made = self._made.get(turn)
+    def unread(self, request: BatchRequest) -> None:
+        """Another stream has ended the epoch at this request: what cannot be made again is given next."""
+        made = self._made.get(request)
         if self.seek_obstacle is not None and made is not None and not isinstance(made, Exception):
-            self._waiting.appendleft(self._made.pop(turn))
+            self._waiting.appendleft(self._made.pop(request))
 
-    def release(self, turn: BatchRequest) -> None:
-        """The batch of a turn, and its failure, need not be kept any more."""
-        self._made.pop(turn, None)
+    def release(self, request: BatchRequest) -> None:
+        """The batch of a request, and its failure, need not be kept any more."""
+        self._made.pop(request, None)
 
-    def clear_failure(self, turn: BatchRequest) -> None:
-        """The failure of a turn was raised. Where the turn is asked for again, the source is."""
-        if isinstance(self._made.get(turn), Exception):
-            del self._made[turn]
+    def clear_failure(self, request: BatchRequest) -> None:
+        """The failure of a request was raised. Where the request is asked for again, the source is."""
+        if isinstance(self._made.get(request), Exception):
+            del self._made[request]
 
     def close(self) -> None:
         """Give up what was begun elsewhere. The stream may be used again."""
         self.rewind()
 
-    def _attempt(self, turn: BatchRequest) -> Columns | Exception:
+    def _attempt(self, request: BatchRequest) -> Columns | Exception:
         try:
-            return self.produce(turn)
-        except Exception as error:  # noqa: BLE001  # whatever the user's code raises; it is raised in its turn
+            return self.produce(request)
+        except Exception as error:  # noqa: BLE001  # whatever the user's code raises; it is raised in its request
             return error
 
     def rewind(self) -> None:

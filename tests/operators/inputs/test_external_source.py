@@ -155,9 +155,9 @@ def test_what_only_streams_refuses_another_place():
     state = run.get_state()
     next(run)
     run.set_state(run.get_state())
-    with pytest.raises(errors.StateError, match=r"only its next batch(.|\n)*streamed"):
+    with pytest.raises(errors.StateError, match=r"can only return its next batch(.|\n)*streamed"):
         run.set_state(state)
-    assert "only its next batch" in run.explain()
+    assert "can only return its next batch" in run.explain()
 
 
 @pytest.mark.parametrize("cycle", ["raise", None])
@@ -244,7 +244,7 @@ def test_peeking():
 
 
 def test_no_data_at_all():
-    with pytest.raises(errors.SourceError, match="gives nothing"):
+    with pytest.raises(errors.SourceError, match="returns no data"):
         iterator(lambda: fn.external_source(iter([])))
     with pytest.raises(errors.SourceError, match="no data"):
         iterator(lambda: fn.external_source(iter([]), dtype=types.FLOAT, ndim=1))
@@ -370,13 +370,13 @@ def fails():
     ("then", "message"),
     [
         (fails, "failed on batch 2 of epoch 0: KeyError"),
-        (np.zeros((4, 3), np.float64), "of another kind"),
-        (np.zeros((4, 3, 1), np.float32), "of another kind"),
-        (np.zeros((5, 3), np.float32), "more samples than a batch has"),
+        (np.zeros((4, 3), np.float64), "differs in kind"),
+        (np.zeros((4, 3, 1), np.float32), "differs in kind"),
+        (np.zeros((5, 3), np.float32), "more samples than fit"),
         (np.zeros((0, 3), np.float32), "empty batch"),
         (np.float32(3), "leading axis"),
         (["a", "b", "c", "d"], "array of numbers"),
-        ([np.zeros(3, np.float32), np.zeros((3, 1), np.float32)], "of another kind"),
+        ([np.zeros(3, np.float32), np.zeros((3, 1), np.float32)], "differs in kind"),
     ],
 )
 def test_what_a_source_may_not_give(then, message):
@@ -409,7 +409,7 @@ def test_arrays_in_the_order_of_bytes_of_another_machine():
 
 def test_outputs_of_different_length():
     made = pipeline(lambda: (np.zeros(4), np.zeros(3)), num_outputs=2, dtype=np.float64, ndim=0)
-    with pytest.raises(errors.SourceError, match="another number of samples for each output"):
+    with pytest.raises(errors.SourceError, match="different numbers of samples"):
         made.run()
     with pytest.raises(errors.SourceError, match="num_outputs"):
         pipeline(lambda: (np.zeros(4),), num_outputs=2)
@@ -517,7 +517,7 @@ def test_nothing_is_said_of_what_is_fed():
         assert [output.shape()[0] for output in outputs] == [(8, 8, 3), (3, 4, 4), (3,)]
     with pytest.raises(errors.UsageError, match="did you mean 'images'"):
         made.feed_input("image", np.zeros(2))
-    with pytest.raises(errors.SourceError, match="another kind"):
+    with pytest.raises(errors.SourceError, match="differs in kind"):
         made.feed_input("files", np.zeros((2, 4), np.float32))
 
 

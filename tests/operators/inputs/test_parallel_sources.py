@@ -169,7 +169,9 @@ def test_the_users_error_with_its_line_and_sample(error):
 def test_a_worker_that_dies(how, message, tmp_path):
     made = pipeline(sources.Dies(str(tmp_path / "mark"), how=how))
     made.run()
-    with pytest.raises(errors.SourceError, match=f"batch 1 of epoch 0: worker process .* {message}(.|\n)*lack of"):
+    with pytest.raises(
+        errors.SourceError, match=f"batch 1 of epoch 0: worker process .* {message}(.|\n)*out of memory"
+    ):
         made.run()
     assert not children()
     assert made.run()[0].as_array().ravel().tolist() == [4, 5, 6, 7]

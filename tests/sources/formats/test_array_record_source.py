@@ -50,7 +50,7 @@ def test_records(tmp_path, monkeypatch, options):
     assert found.reads_same_samples(source(*paths))
     assert not found.reads_same_samples(source(*paths[::-1]))
     assert found.fingerprint() != source(*paths[::-1]).fingerprint()
-    monkeypatch.setattr(array_record_source, "_RESTING", 1)
+    monkeypatch.setattr(array_record_source, "_MAX_OPEN", 1)
     check_source(found := source(*paths))
     assert len(found._readers) == 1
 
@@ -96,10 +96,10 @@ def test_files_that_cannot_be_read(tmp_path):
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(SourceError, match="bad' cannot be read as an ArrayRecord file"):
             source(tmp_path / "a", tmp_path / "bad")
-    with pytest.raises(SourceError, match="have no records"):
+    with pytest.raises(SourceError, match="are empty"):
         source(write(tmp_path / "none", []))
     for path in ("missing", "."):
-        with pytest.raises(SourceNotFoundError, match="there is no file"):
+        with pytest.raises(SourceNotFoundError, match="does not exist"):
             source(tmp_path / path)
 
 

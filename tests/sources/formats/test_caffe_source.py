@@ -91,7 +91,7 @@ def test_a_bad_record_is_named(datum, tmp_path):
     path = database(tmp_path / "a", good.SerializeToString(), *bad, good.SerializeToString())
     check_bad_samples(source(path), range(1, 9))
     for fields, message in (
-        ({**RAW, "data": b"ab"}, r"2 bytes of pixels, where height, width and channels are \[2, 1, 3\]"),
+        ({**RAW, "data": b"ab"}, r"2 bytes of pixels do not match height, width, channels = \[2, 1, 3\]"),
         ({**RAW, "height": -1}, "6 bytes of pixels"),
         ({"data": b"jpeg"}, "label_available=False reads such records"),
     ):

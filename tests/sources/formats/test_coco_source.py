@@ -127,22 +127,22 @@ def change(content, kind, place, **values):
 
 def test_bad_annotations_are_named(tmp_path, content):
     for bad, message in (
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
-        ("[]", "has no COCO annotations"),
-        ('{"images": []}', "has no COCO annotations"),
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ("[]", "does not contain COCO annotations"),
+        ('{"images": []}', "does not contain COCO annotations"),
         ('{"images": [], "annotations": [], "categories": []}', "no images are left"),
-        (change(content, "images", 2, id="gone"), "entry 2 of 'images': it has no 'id'"),
-        (change(content, "images", 2, id=content["images"][1]["id"]), "is there twice"),
-        (change(content, "images", 2, width="9"), "'9' is no number"),
-        (change(content, "annotations", 3, bbox=[1, 2, 3]), "entry 3 of 'annotations': a box of 3 numbers"),
-        (change(content, "annotations", 3, bbox=[1, 2, 3, None]), "None is no number"),
+        (change(content, "images", 2, id="gone"), "entry 2 of 'images': missing 'id'"),
+        (change(content, "images", 2, id=content["images"][1]["id"]), "duplicate image id"),
+        (change(content, "images", 2, width="9"), "'9' is not a number"),
+        (change(content, "annotations", 3, bbox=[1, 2, 3]), "entry 3 of 'annotations': a box has 3 numbers"),
+        (change(content, "annotations", 3, bbox=[1, 2, 3, None]), "None is not a number"),
         (change(content, "annotations", 3, bbox=7), "entry 3 of 'annotations'"),
-        (change(content, "annotations", 3, category_id=4), "there is no category 4"),
-        (change(content, "annotations", 3, image_id=2**40), "no number of 32 bits"),
-        (change(content, "annotations", 3, segmentation=[[1, 2, 3]]), "half a point"),
+        (change(content, "annotations", 3, category_id=4), "unknown category 4"),
+        (change(content, "annotations", 3, image_id=2**40), "not a 32-bit integer"),
+        (change(content, "annotations", 3, segmentation=[[1, 2, 3]]), "odd number of coordinates"),
         (change(content, "images", 5, width=0), "divides by it"),
-        (change(content, "annotations", 3, segmentation={"size": [1, 1]}), "it has no 'counts'"),
+        (change(content, "annotations", 3, segmentation={"size": [1, 1]}), "missing 'counts'"),
         (change(content, "annotations", 3, segmentation={"counts": None}), "run lengths None"),
         (change(content, "annotations", 3, segmentation=[[0, 0, 1e9, 0, 1, 1]]), "within 65,536 pixels"),
     ):
@@ -194,7 +194,7 @@ def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
     source(tmp_path, content, save_to=str(place))
     assert set(files()) == {f"{name}.dat" for name in ("boxes", "counts", "filenames", "labels", "offsets")}
     assert len(read()) == 6
-    with pytest.raises(SourceNotFoundError, match=r"no original_ids\.dat"):
+    with pytest.raises(SourceNotFoundError, match=r"does not contain original_ids\.dat"):
         read(**everything)
 
     def full(path, parts):
@@ -205,11 +205,11 @@ def test_saved_annotations_are_of_one_data_set(tmp_path, content, monkeypatch):
     monkeypatch.setattr("penstock.sources.formats.coco.preprocessed_annotations.write_atomically", full)
     with pytest.raises(SourceError, match="cannot be written: No space left"):
         source(tmp_path, content, ltrb=True, save_to=str(place))
-    with pytest.raises(SourceNotFoundError, match=r"no filenames\.dat"):
+    with pytest.raises(SourceNotFoundError, match=r"does not contain filenames\.dat"):
         read()
     image = content["images"][0]
     (tmp_path / image["file_name"]).rename(tmp_path / "a\nb.jpg")
-    with pytest.raises(SourceError, match="a name per line"):
+    with pytest.raises(SourceError, match="line break"):
         source(tmp_path, change(content, "images", 0, file_name="a\nb.jpg"), save_to=str(place))
 
 
@@ -224,14 +224,14 @@ def test_annotations_are_given_once_and_options_with_them(tmp_path, content):
         ({**folder, "ratio": True}, "as the options said"),
         ({**folder, "images": ["0.jpg"]}, "as the options said"),
         ({"annotations_file": path, "polygon_masks": True, "pixelwise_masks": True}, "not both"),
-        (folder, "has no filenames.dat"),
+        (folder, "does not contain filenames.dat"),
         ({"annotations_file": path, "masks": True, "pixelwise_masks": True}, "not both"),
         ({"annotations_file": path, "save_preprocessed_annotations": True}, "go together"),
         ({"annotations_file": path, "save_preprocessed_annotations_dir": tmp_path}, "go together"),
         ({"annotations_file": path, **saved, "pixelwise_masks": True, "ratio": True}, "leave one out"),
-        ({"annotations_file": path, **saved, "save_preprocessed_annotations_dir": tmp_path / "no"}, "is no folder"),
+        ({"annotations_file": path, **saved, "save_preprocessed_annotations_dir": tmp_path / "no"}, "is not a folder"),
         ({**folder, **saved}, "as the options said"),
-        ({"meta_files_path": tmp_path}, "has no filenames.dat"),
+        ({"meta_files_path": tmp_path}, "does not contain filenames.dat"),
         ({**folder, "meta_files_path": tmp_path}, "meta_files_path is an older name of preprocessed_annotations"),
         ({"annotations_file": path, **saved, "dump_meta_files": False}, "is an older name of save_preprocessed"),
     ):

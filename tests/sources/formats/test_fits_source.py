@@ -86,7 +86,11 @@ def test_bad_files_are_named(tmp_path):
     for number, data in enumerate([good, *bad]):
         (tmp_path / f"{number}.fits").write_bytes(data)
     check_bad_samples(source(tmp_path), list(range(1, len(bad) + 1)))
-    for number, message in ((2, "another checksum than"), (5, "it has no image 2"), (6, "part 2 has no image")):
+    for number, message in (
+        (2, "does not match its header"),
+        (5, "image 2 does not exist"),
+        (6, "part 2 does not contain an image"),
+    ):
         (tmp_path / "0.fits").write_bytes(bad[number - 1])
         with pytest.raises(SourceError, match=message):
             source(tmp_path)

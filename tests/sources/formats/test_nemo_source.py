@@ -90,8 +90,8 @@ def test_bad_files_are_named(folder):
     for index, message in (
         (1, "none.wav. cannot be read: No such file"),
         (2, "text.wav. cannot be read: .*[Ff]ormat not recognised"),
-        (4, "pipe.wav. cannot be read: it is no file, but a folder, a pipe"),
-        (5, "a.wav from 1 s. cannot be read: its offset is 1.0 s, and the file has 0.005 s"),
+        (4, "pipe.wav. cannot be read: not a regular file, but a folder, a pipe"),
+        (5, "a.wav from 1 s. cannot be read: the offset is 1.0 s, but the file has only 0.005 s"),
     ):
         with pytest.raises(SampleError, match=message):
             found.read(np.array([index]), [None] * 4)
@@ -100,9 +100,9 @@ def test_bad_files_are_named(folder):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"audio', "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ("[1]", "it is no JSON object"),
+        ('{"audio', "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[1]", "not a JSON object"),
         ('{"text": "x"}', "audio_filepath is None"),
         ('{"audio_filepath": 3}', "audio_filepath is 3"),
         ('{"audio_filepath": "a\\u0000"}', "audio_filepath is"),
@@ -115,17 +115,17 @@ def test_bad_files_are_named(folder):
     ids=range(11),
 )
 def test_lines_that_are_no_entry(folder, line, message):
-    with pytest.raises(SourceError, match=rf"m.json:3 is no entry: {message}"):
+    with pytest.raises(SourceError, match=rf"m.json:3 is not a valid entry: {message}"):
         source(write(folder, {"audio_filepath": "a.wav"}, "", line))
 
 
 def test_manifests_that_cannot_be_read(folder):
     for entries in ([], [""]):
-        with pytest.raises(SourceError, match="no entries that count"):
+        with pytest.raises(SourceError, match="do not contain matching entries"):
             source(write(folder, *entries))
     with pytest.raises(SourceNotFoundError, match=r"there is no file 'none.wav'"):
         source(write(folder, {"audio_filepath": "none.wav"}))
-    with pytest.raises(SourceNotFoundError, match="there is no manifest"):
+    with pytest.raises(SourceNotFoundError, match="does not exist"):
         source(str(folder / "none"))
 
 

@@ -112,16 +112,16 @@ def test_files_that_cannot_be_read(tmp_path):
     for paths, columns, message in (
         (["short"], None, "short' cannot be read as a Parquet file"),
         (["text"], None, "text' cannot be read as a Parquet file"),
-        (["empty"], ("label",), "have no rows"),
+        (["empty"], ("label",), "are empty"),
         (["a"], None, "the column 'image' of .* cannot be read"),
-        (["a"], ("lable",), r"has no column 'lable'(.|\n)*did you mean 'label'"),
-        (["a"], ("image.byte",), "has no column 'image.byte'"),
-        (["a"], ("label.x",), "has no column 'label.x'"),
-        (["a", "other"], ("label",), "the column 'label' of .*other' is of another type"),
+        (["a"], ("lable",), r"does not contain a column 'lable'(.|\n)*did you mean 'label'"),
+        (["a"], ("image.byte",), "does not contain a column 'image.byte'"),
+        (["a"], ("label.x",), "does not contain a column 'label.x'"),
+        (["a", "other"], ("label",), "the column 'label' of .*other' has a different type"),
     ):
         with pytest.raises(SourceError, match=message):
             source(*(tmp_path / path for path in paths), columns=columns)
-    with pytest.raises(SourceNotFoundError, match="there is no file"):
+    with pytest.raises(SourceNotFoundError, match="does not exist"):
         source(tmp_path / "none")
 
 

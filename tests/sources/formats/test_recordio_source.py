@@ -94,22 +94,20 @@ def test_a_bad_record_is_named(tmp_path):
     pipeline = Pipeline(batch_size=2)
     with pipeline:
         pipeline.set_outputs(*fn.readers.mxnet(path=tmp_path / "a"))
-    with pytest.raises(
-        PenstockError, match=r"sample 1 .* at byte 40.* it has 2 labels, where the first record has one"
-    ):
+    with pytest.raises(PenstockError, match=r"sample 1 .* at byte 40.* it has 2 labels, but the first record has one"):
         pipeline.run()
 
 
 def test_damaged_files(tmp_path):
     good = encode_record(b"a jpeg", [1.0])
     for content, message in (
-        (b"", "have no records"),
+        (b"", "are empty"),
         (good[:5], "5 bytes follow the last record"),
         (good * 2 + good[:-4], "cut short: its last record begins at byte 80 and goes beyond 116"),
-        (b"text " * 99, "no record begins there .byte 0"),
-        (good + b"\0\0\0\0" + good, "no record begins there .byte 40"),
+        (b"text " * 99, "a record does not begin there .byte 0"),
+        (good + b"\0\0\0\0" + good, "a record does not begin there .byte 40"),
         (encode_record(MAGIC + b"abcd", [1.0])[:32], "has no last part"),
-        (struct.pack("<II", 0xCED7230A, 3 << 29 | 4) + b"abcd", "a part of kind 3, where a record begins"),
+        (struct.pack("<II", 0xCED7230A, 3 << 29 | 4) + b"abcd", "a part has kind 3 where a record begins"),
     ):
         (tmp_path / "bad").write_bytes(content)
         with pytest.raises(SourceError, match=message):
@@ -122,24 +120,24 @@ def test_an_index_of_another_file(tmp_path):
     path, index = tmp_path / "a.rec", tmp_path / "a.idx"
     write_recordio(path, [encode_record(b"x" * 40, [1.0])] * 3)
     for content, message in (
-        ("0\t4\n", "no record begins there"),
+        ("0\t4\n", "a record does not begin there"),
         ("0\t0\n1\t8\n", "it is cut short"),
-        ("0\t0\n1\t999\n", "belongs to another file"),
-        ("0\t0\n1\t-8\n", "belongs to another file"),
-        ("0\t0\n1\t0\n", "belongs to another file"),
-        ("0\n", "is no index"),
-        ("a\tb\n", "is no index"),
-        ("", "have no records"),
+        ("0\t0\n1\t999\n", "belongs to a different file"),
+        ("0\t0\n1\t-8\n", "belongs to a different file"),
+        ("0\t0\n1\t0\n", "belongs to a different file"),
+        ("0\n", "is not an index"),
+        ("a\tb\n", "is not an index"),
+        ("", "are empty"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):
             source(path, indexes=[index])
     index.write_text("0\t0\n1\t999\n")
-    with pytest.raises(SourceError, match="belongs to another file"):
+    with pytest.raises(SourceError, match="belongs to a different file"):
         source(path, path, indexes=[index])
     index.write_text("0\t0\n1\t76\n2\t150\n")  # the last one begins elsewhere
     check_bad_samples(source(path, indexes=[index]), [1, 2])
-    with pytest.raises(SourceError, match="there is no index"):
+    with pytest.raises(SourceError, match="does not exist"):
         source(path, indexes=[tmp_path / "none"])
 
 

@@ -59,30 +59,30 @@ class CustomPass(ABC):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
         """Compute on the host.
 
         Args:
             source: the images.
-            given: their extents, (rows, axes).
+            shapes: their extents, (rows, axes).
             terms: the numbers that the step has, each (rows, n) or (1, n).
             target: where the results go.
-            made: their extents.
+            out_shapes: their extents.
         """
 
     @abstractmethod
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Compute in the device program, while JAX traces it.
 
         Args:
             images: a dense batch; where images differ in size, each in the first corner.
-            given: the extents of the images, int32 (rows, axes) or (1, axes).
+            shapes: the extents of the images, int32 (rows, axes) or (1, axes).
             terms: the numbers that the step has, each (rows, n) or (1, n).
-            made: the extents of the results.
+            out_shapes: the extents of the results.
             shape: the largest result.
 
         Returns:
@@ -116,45 +116,52 @@ class Planes:
         row: int64 (planes,): which row of the batch each belongs to.
         read: int64 (planes, 4): its first element, and the distances to the next row, column and channel, in elements.
         write: the same for the results.
-        given: int64 (planes, 3): height, width and channels as they are read.
-        made: the same for the results.
+        sizes_in: int64 (planes, 3): height, width and channels as they are read.
+        sizes_out: the same for the results.
         rounding: what compiled loops add before they write: a half where they write whole numbers, else 0.
     """
 
     row: NDArray[np.int64]
     read: NDArray[np.int64]
     write: NDArray[np.int64]
-    given: NDArray[np.int64]
-    made: NDArray[np.int64]
+    sizes_in: NDArray[np.int64]
+    sizes_out: NDArray[np.int64]
     rounding: np.float32
 
     @staticmethod
     def of(
-        layout: str, source: StridedImages, given: NDArray[np.int64], target: StridedImages, made: NDArray[np.int64]
+        layout: str,
+        source: StridedImages,
+        shapes: NDArray[np.int64],
+        target: StridedImages,
+        out_shapes: NDArray[np.int64],
     ) -> Planes:
         """The planes of some rows.
 
         Args:
             layout: of the images, with H and W.
             source: the images.
-            given: their extents, (rows, axes).
+            shapes: their extents, (rows, axes).
             target: where the results go.
-            made: their extents; along other axes than H, W and C they are the images'.
+            out_shapes: their extents; along other axes than H, W and C they are the images'.
         """
-        rows = len(given)
+        rows = len(shapes)
         row = np.arange(rows)
         read, write = (np.zeros((rows, 4), np.int64) for _ in range(2))
         sizes = [np.ones((rows, 3), np.int64) for _ in range(2)]
-        for place, memory, size, extents in ((read, source, sizes[0], given), (write, target, sizes[1], made)):
+        for place, memory, size, extents in (
+            (read, source, sizes[0], shapes),
+            (write, target, sizes[1], out_shapes),
+        ):
             place[:, 0] = memory.starts
             for at, letter in enumerate("HWC"):
                 if letter in layout:
                     place[:, 1 + at] = memory.strides[:, layout.index(letter)]
                     size[:, at] = extents[:, layout.index(letter)]
         for at, letter in enumerate(layout):
-            if letter in "HWC" or (given[row, at] == 1).all():
+            if letter in "HWC" or (shapes[row, at] == 1).all():
                 continue
-            counts = given[row, at]
+            counts = shapes[row, at]
             index = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
             read, write = np.repeat(read, counts, axis=0), np.repeat(write, counts, axis=0)
             row = np.repeat(row, counts)

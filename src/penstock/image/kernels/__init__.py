@@ -1,1 +1,1 @@
-"""Compiled loops."""
+"""Compiled loops over pixels."""

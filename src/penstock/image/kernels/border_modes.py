@@ -1,4 +1,4 @@
-"""Borders: what lies outside of an image."""
+"""Border modes: values of pixels outside of an image."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -15,31 +15,32 @@ from penstock.native.compiled import Compiled
 
 
 class Border(IntEnum):
-    """What lies outside of an image."""
+    """Border mode of an image."""
 
+    # A fill value.
     CONSTANT = 0
-    """A value."""
+    # The edge pixel, repeated: aaa|abcd|ddd.
     REPLICATE = 1
-    """The pixels at the edge, again and again: aaa|abcd|ddd."""
+    # Mirrored: cba|abcd|dcb.
     REFLECT = 2
-    """The image, mirrored: cba|abcd|dcb."""
+    # Mirrored without the edge pixel: dcb|abcd|cba.
     REFLECT_101 = 3
-    """The image, mirrored without its outermost pixels: dcb|abcd|cba."""
+    # Periodic: bcd|abcd|abc.
     WRAP = 4
-    """The image from its other side on: bcd|abcd|abc."""
 
 
-CONSTANT, _REFLECT, _REFLECT_101, _WRAP = 0, 2, 3, 4  # as compiled loops can read them
+# The members of `Border` as plain integers: compiled loops can only read integer constants.
+CONSTANT, _REFLECT, _REFLECT_101, _WRAP = 0, 2, 3, 4
 
 
 @Compiled
 def fold_index(at: int, size: int, border: int) -> int:
-    """The pixel that stands for one that may lie outside.
+    """Return the index of the pixel inside that a possibly outside index refers to.
 
     Args:
-        at: its number along an axis.
-        size: how many pixels the image has there, at least 1.
-        border: what lies outside; a value counts as the pixel at the edge.
+        at: Index along an axis.
+        size: Extent of the axis, at least 1.
+        border: Border mode; CONSTANT counts as REPLICATE.
     """
     if border == _WRAP:
         return at % size
@@ -55,19 +56,20 @@ def fold_index(at: int, size: int, border: int) -> int:
 def read_pixel(
     pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any
 ) -> Any:
-    """One channel of a pixel that may lie outside.
+    """Read one channel of a pixel that may be outside.
 
     Args:
-        pixels: the memory.
-        start: the element in which the channel begins.
-        place: of the plane.
-        size: height and width.
-        row: which row.
-        column: which column.
-        border: what lies outside.
-        value: the value, if that is one.
+        pixels: The memory.
+        start: Offset of the channel's first element.
+        place: Offset and strides of the plane.
+        size: Height and width.
+        row: Row index.
+        column: Column index.
+        border: Border mode.
+        value: Fill value if the border is constant.
     """
     if row < 0 or column < 0 or row >= size[0] or column >= size[1]:
+        # An empty image has no edge pixel to repeat.
         if border == CONSTANT or size[0] * size[1] == 0:
             return value
         row, column = fold_index(row, size[0], border), fold_index(column, size[1], border)

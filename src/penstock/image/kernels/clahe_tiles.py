@@ -1,4 +1,4 @@
-"""Adaptive histogram equalisation of bytes: a compiled loop over planes."""
+"""Compiled loop for contrast-limited adaptive histogram equalization (CLAHE) of bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.native.compiled import Compiled, precompile
 
 @Compiled
 def round_to_byte(value: Any) -> Any:
-    """The nearest byte, as a float; halves go to the even neighbour."""
+    """Round to the nearest byte, as a float; halves to even."""
     return min(max(np.rint(value), np.float32(0)), np.float32(255))
 
 
@@ -21,15 +21,15 @@ def round_to_byte(value: Any) -> Any:
 def fill_tables(
     plane: Array, channel: int, channels: int, tiles: Array, limit: int, bins: Array, counts: Array, tables: Array
 ) -> None:
-    """What becomes of each bin of bytes in each tile.
+    """Compute the lookup table of each tile.
 
     Args:
         plane: uint8 (height, width * channels).
-        channel: which one is meant.
-        channels: how many there are.
-        tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
-        limit: how many pixels of a bin count; 0 for all.
-        bins: int64 (256,): the bin of each byte.
+        channel: Index of the channel to equalize.
+        channels: Number of channels.
+        tiles: int64 (4,), number of tiles along columns and rows, then the height and width of a tile.
+        limit: Largest count of a bin; 0 for no limit.
+        bins: int64 (256,), bin of each byte.
         counts: int32 (number of bins,); overwritten.
         tables: float32 (tiles, number of bins); overwritten.
     """
@@ -41,11 +41,15 @@ def fill_tables(
         counts[:] = 0
         for y in range(first_row, first_row + tiles[2]):
             row = plane[y if y < height else mirror_index(y, height)]
+            # Tiles may extend past the image, which is mirrored there. The usual part without mirroring has its own
+            # loop.
             inside = min(max(width - first_column, 0), tiles[3])
             for x in range(np.uint64(first_column), np.uint64(first_column + inside)):
                 counts[np.uint64(bins[row[x * np.uint64(channels) + np.uint64(channel)]])] += 1
             for x in range(first_column + inside, first_column + tiles[3]):
                 counts[bins[row[mirror_index(x, width) * channels + channel]]] += 1
+        # Counts above the limit are cut off and redistributed evenly. As in OpenCV, a remainder goes to every `step`-th
+        # bin.
         if limit > 0:
             above, most = 0, np.int32(limit)
             for value in range(number):
@@ -84,28 +88,28 @@ def equalize_tiles(
     tables: Array,
     out: Array,
 ) -> None:
-    """One channel of planes of bytes, each pixel by the tables of the four tiles around it.
+    """Equalize one channel of planes of bytes, interpolating between the tables of the four nearest tiles.
 
     Args:
         planes: uint8 (planes, height, width * channels).
-        channel: which one.
-        channels: how many there are.
-        tiles: int64 (4,): how many tiles there are along columns and rows, and how many pixels they have.
-        limit: how many pixels of a bin count; 0 for all.
-        rows: int32 (2, height): the tiles above and below each row of pixels.
-        down: float32 (height,): the weight of the latter.
-        columns: int32 (2, width): the tiles left and right of each column.
-        across: float32 (width,): the weight of the latter.
-        bins: int64 (256,): the bin of each byte.
+        channel: Index of the channel.
+        channels: Number of channels.
+        tiles: int64 (4,), number of tiles along columns and rows, then the height and width of a tile.
+        limit: Largest count of a bin; 0 for no limit.
+        rows: int32 (2, height), tiles above and below each row of pixels.
+        down: float32 (height,), weight of the tile below.
+        columns: int32 (2, width), tiles to the left and right of each column.
+        across: float32 (width,), weight of the tile to the right.
+        bins: int64 (256,), bin of each byte.
         counts: int32 (number of bins,); overwritten.
         tables: float32 (tiles, number of bins); overwritten.
-        out: uint8, of the shape of `planes`, which it may be itself.
+        out: uint8, shape of `planes`; may be the same array.
     """
     one = np.float32(1)
     for n in range(planes.shape[0]):
         fill_tables(planes[n], channel, channels, tiles, limit, bins, counts, tables)
         for y in range(planes.shape[1]):
-            below, row, made = down[y], planes[n, y], out[n, y]
+            below, row, result = down[y], planes[n, y], out[n, y]
             first, second = rows[0, y] * tiles[1], rows[1, y] * tiles[1]
             top, bottom = tables[first : first + tiles[1]], tables[second : second + tiles[1]]
             for x in range(np.uint64(across.shape[0])):
@@ -114,4 +118,4 @@ def equalize_tiles(
                 left, right, beside = np.uint64(columns[0, x]), np.uint64(columns[1, x]), across[x]
                 upper = top[left, value] * (one - beside) + top[right, value] * beside
                 lower = bottom[left, value] * (one - beside) + bottom[right, value] * beside
-                made[at] = round_to_byte(upper * (one - below) + lower * below)
+                result[at] = round_to_byte(upper * (one - below) + lower * below)

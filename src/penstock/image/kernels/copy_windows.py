@@ -1,4 +1,4 @@
-"""The compiled loop that copies windows of images as they are: cropped, flipped, padded; as `kernels` has places."""
+"""Compiled loop that copies windows of images: crop, flip and pad. Places are those of `resample_rows`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from penstock.native.compiled import Compiled, precompile
 
 @Compiled
 def fill_line(out: Array, write: int, step: int, count: int, value: Any) -> None:
-    """One value, `count` times from `write` on."""
+    """Write one value `count` times, beginning at `write`."""
     at = np.uint64(write)
-    if step == 1:  # many at a time
+    if step == 1:  # a constant stride vectorizes
         for i in range(np.uint64(count)):
             out[at + i] = value
     else:
@@ -25,9 +25,12 @@ def fill_line(out: Array, write: int, step: int, count: int, value: Any) -> None
 
 @Compiled
 def copy_line(values: Array, read: int, step_in: int, out: Array, write: int, step_out: int, count: int) -> None:
-    """Elements along one axis. Indices are unsigned: for others, numba asks whether they count from the end."""
+    """Copy elements along one axis.
+
+    Indices are unsigned: for a signed index, numba adds a test for negative values.
+    """
     source, target = np.uint64(read), np.uint64(write)
-    if step_in == 1 and step_out == 1:  # many at a time
+    if step_in == 1 and step_out == 1:  # constant strides vectorize
         for i in range(np.uint64(count)):
             out[target + i] = values[source + i]
     else:
@@ -39,10 +42,10 @@ def copy_line(values: Array, read: int, step_in: int, out: Array, write: int, st
 
 @Compiled
 def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int, step_out: int, count: int) -> None:
-    """Pixels of three channels that lie side by side, the usual case, along one axis."""
+    """Copy pixels of three interleaved channels, the usual case, along one axis."""
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)
     source, target = np.uint64(read), np.uint64(write)
-    if step_in == -3 and step_out == 3:  # mirrored: many at a time
+    if step_in == -3 and step_out == 3:  # mirrored; constant strides vectorize
         for i in range(np.uint64(count)):
             at, to = source - three * i, target + three * i
             out[to], out[to + one], out[to + two] = values[at], values[at + one], values[at + two]
@@ -56,7 +59,7 @@ def copy_triples(values: Array, read: int, step_in: int, out: Array, write: int,
 
 @precompile(*(f"u{size}[1] i8[2] i8[3] u{size}[2] u{size}[1] i8[2] i8[2] i8 i8[1]" for size in (1, 4)))
 @Compiled
-def copy_windows(  # noqa: C901  # a compiled function is one function
+def copy_windows(  # noqa: C901  # one loop nest; its state does not split into functions
     values: Array,
     place_in: Array,
     spans: Array,
@@ -67,19 +70,19 @@ def copy_windows(  # noqa: C901  # a compiled function is one function
     channel: int,
     index: Array,
 ) -> None:
-    """Windows of arrays of any number of axes, at least five, element by element.
+    """Copy windows of arrays with five or more axes, element by element.
 
     Args:
-        values: the memory to read.
-        place_in: int64 (arrays, 1 + axes): the element that index (0, 0, ...) of the result comes from, which may lie
-            outside, and the distances along the axes of the result.
-        spans: int64 (arrays, axes, 2): which indices of the result come from the array; the others are filled.
-        fill: (arrays or 1, n): what with, one value or one per index of the axis `channel`.
-        out: the memory to write.
-        place_out: int64 (arrays, 1 + axes): where.
-        shape: int64 (arrays, axes): of the result.
-        channel: the axis that has its own fill values.
-        index: int64 (axes,), for the loop.
+        values: The memory to read.
+        place_in: int64 (arrays, 1 + axes), offset of the source of index (0, 0, ...), which may be outside, and the
+            strides along the axes of the result.
+        spans: int64 (arrays, axes, 2), range of result indices that come from the array; the others are filled.
+        fill: (arrays or 1, n), fill value: one, or one per index of the axis `channel`.
+        out: The memory to write.
+        place_out: int64 (arrays, 1 + axes), offset and strides of the result.
+        shape: int64 (arrays, axes), shape of the result.
+        channel: Axis along which fill values differ.
+        index: int64 (axes,), scratch memory for the index.
     """
     last = shape.shape[1] - 1
     for n in range(shape.shape[0]):
@@ -93,6 +96,7 @@ def copy_windows(  # noqa: C901  # a compiled function is one function
         triples = size == 3 and low == 0 and high == 3 and step_in == 1 and step_out == 1
         source, target, covers = place_in[n, 0], place_out[n, 0], True
         row = 0
+        # The number of axes varies, so the outer ones advance like an odometer at the end of this loop.
         for _ in range(blocks * rows):
             if row == 0:
                 source, target, covers = place_in[n, 0], place_out[n, 0], True

@@ -1,4 +1,4 @@
-"""The filters: which pixels of an axis make a pixel of the result, and with which weights. Compiled loops."""
+"""Compiled loops for resampling filters: the taps of each output pixel of an axis, and their weights."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from penstock.core.columns import Array
 from penstock.native.compiled import Compiled, precompile
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_NN
 
+# Plain integers: compiled loops cannot read enum members.
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
 
+# Columns of an axis mapping, in the order of the fields of `penstock.image.describe.axis_mapping.Numbers`.
 BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
-"""The numbers of an axis, by column: the fields of `penstock.image.describe.axis_mapping.Numbers`."""
 
+# Constant of the compiled variants (see `resample_rows.blending`): False compiles code for triangles only.
 ANY_FILTER = True
-"""Compile code for all filters, or for triangles alone: a constant of variants, see `kernels.blending`."""
 
 
 @Compiled
 def filter_support(kind: int) -> float:
-    """How far a filter reaches to each side, before it is stretched."""
+    """Return the radius of a filter before it is stretched, in pixels."""
     if kind == _CUBIC:
         return 2.0
     return 3.0 if kind == _LANCZOS else 1.0
@@ -30,7 +31,7 @@ def filter_support(kind: int) -> float:
 
 @Compiled
 def _curve(kind: int, x: float) -> float:
-    """A filter at distance x: Keys' cubic with a = -1/2, or Lanczos' with three lobes."""
+    """Return the value of a filter at distance x: Keys' cubic with a = -1/2, or Lanczos with three lobes."""
     x = abs(x)
     if kind == _CUBIC:
         if x < 1:
@@ -38,15 +39,16 @@ def _curve(kind: int, x: float) -> float:
         return ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
     if x < 1e-9:
         return 1.0
+    # sin(y) / y is undefined at 0, which the branch above handles.
     y = math.pi * x
     return 3 * math.sin(y) * math.sin(y / 3) / (y * y) if x < 3 else 0.0
 
 
 @Compiled
 def filter_weight(kind: int, x: float) -> float:
-    """The weight at distance x: a triangle, or a curve of which DALI has a table, with straight lines between entries.
+    """Return the weight at distance x: a triangle, or a tabulated curve with linear interpolation between entries.
 
-    There is an entry at every thirty-second of a pixel, as there is in `_bell_at`.
+    As in DALI, the table has an entry at every 1/32 of a pixel; `_bell_at` has the same resolution.
     """
     if ANY_FILTER and kind in (_CUBIC, _LANCZOS):
         low = math.floor(x * 32)
@@ -57,23 +59,25 @@ def filter_weight(kind: int, x: float) -> float:
 
 @Compiled
 def _nearest(axis: Array, first: Array, counts: Array, weights: Array) -> None:
-    """`taps` where each pixel is made of one.
+    """Compute `filter_taps` for nearest-neighbor interpolation.
 
-    Reckoned in float32 as DALI does: where a centre falls on the edge between two pixels, rounding chooses one. DALI
-    computes centres along the width independently, and along other axes each from the one before.
+    The arithmetic is float32, as in DALI: if a center is on the edge between two pixels, rounding decides. DALI
+    computes each center along the width independently, and accumulates centers along the other axes.
     """
     begin, end, length = np.int64(axis[BEGIN]), np.int64(axis[END]), np.int64(axis[LENGTH])
     start, by_steps = np.int64(axis[START]), axis[FILTER] == NEAREST_BY_STEPS
     half, low = np.float32(0.5), np.float32(axis[LOW] - axis[BEGIN])
     scale = (np.float32(axis[HIGH] - axis[BEGIN]) - low) / np.float32(axis[SIZE])
     reached = low + half * scale
+    # The window may start inside the resized image; DALI accumulates from the first pixel, so the same rounding errors
+    # must be repeated here.
     for _ in range(start):
         reached += scale
     for number in range(length):
         at = length - 1 - number if axis[MIRRORED] else number
-        centre = reached if by_steps else low + (np.float32(start + number) + half) * scale
+        center = reached if by_steps else low + (np.float32(start + number) + half) * scale
         reached += scale
-        pixel = max(begin + np.int64(math.floor(centre)), begin)
+        pixel = max(begin + np.int64(math.floor(center)), begin)
         first[at] = min(pixel, end - 1)
         counts[at] = 1
         weights[at, 0] = 1
@@ -83,7 +87,10 @@ def _nearest(axis: Array, first: Array, counts: Array, weights: Array) -> None:
 
 @Compiled
 def _bell_at(entry: Any) -> float:
-    """The bell exp(-4 x * x) at an entry of a table: 0 is x = -1, 64 is x = 1; straight lines between entries."""
+    """Return the Gaussian exp(-4 x * x) at a table entry, linear between entries.
+
+    Entry 0 is x = -1, entry 64 is x = 1.
+    """
     low = math.floor(entry)
     x, y = low / 32 - 1, (low + 1) / 32 - 1
     a = math.exp(-4 * x * x) if low <= 64 else 0.0
@@ -93,9 +100,10 @@ def _bell_at(entry: Any) -> float:
 
 @Compiled
 def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
-    """`taps` of a Gauss bell.
+    """Compute `filter_taps` for a Gaussian.
 
-    Reckoned in float32 as DALI does: the bell is not 0 where it ends, so that it matters which pixels it just reaches.
+    The arithmetic is float32, as in DALI: the Gaussian is not 0 where it is cut off, so it matters which pixels are
+    just within its support.
     """
     begin, end, length = np.int64(axis[BEGIN]), np.int64(axis[END]), np.int64(axis[LENGTH])
     start = np.int64(axis[START])
@@ -120,6 +128,7 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
         total = 0.0
         for k in range(many):
             value = _bell_at(np.float64((inset + np.float32(k)) * density))
+            # Taps outside of the ROI count for the edge pixel, so their weights are added to its weight.
             weights[at, min(max(left + k, begin), end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
@@ -129,12 +138,12 @@ def _bell(axis: Array, first: Array, counts: Array, weights: Array) -> None:
 @precompile("f8[1] i8[1] i8[1] f4[2]")
 @Compiled
 def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> None:
-    """Which pixels of an axis make each pixel that is wanted.
+    """Compute the taps of each output pixel of an axis.
 
     Args:
-        axis: its numbers.
-        first: int64, receives per pixel the first that has a weight.
-        counts: int64, receives how many have one.
+        axis: Axis mapping, one row of numbers.
+        first: int64, receives per output pixel the first source pixel that has a weight.
+        counts: int64, receives the number of taps.
         weights: float32 (pixels, taps), receives the weights; zero from `counts` on.
     """
     begin, end, length, kind = int(axis[BEGIN]), int(axis[END]), int(axis[LENGTH]), int(axis[FILTER])
@@ -145,30 +154,35 @@ def filter_taps(axis: Array, first: Array, counts: Array, weights: Array) -> Non
         _bell(axis, first, counts, weights)
         return
     scale = (axis[HIGH] - axis[LOW]) / axis[SIZE]
+    # Antialiasing stretches the filter by the reduction factor; enlarging never shrinks it.
     stretch = max(abs(scale), 1.0) if axis[ANTIALIAS] else 1.0
     radius = filter_support(kind) * stretch
     for number in range(length):
         at = length - 1 - number if axis[MIRRORED] else number
-        centre = axis[LOW] + (axis[START] + number + 0.5) * scale
+        center = axis[LOW] + (axis[START] + number + 0.5) * scale
         for k in range(weights.shape[1]):
             weights[at, k] = 0
-        left = math.ceil(centre - radius - 0.5)
+        left = math.ceil(center - radius - 0.5)
         right = left + math.ceil(2 * radius) - 1
         first[at] = min(max(left, begin), end - 1)
         counts[at] = min(max(right, begin), end - 1) - first[at] + 1
         total = 0.0
         for pixel in range(left, right + 1):
-            value = filter_weight(kind, (pixel + 0.5 - centre) / stretch)
+            value = filter_weight(kind, (pixel + 0.5 - center) / stretch)
             weights[at, min(max(pixel, begin), end - 1) - first[at]] += value
             total += value
         for k in range(counts[at]):
+            # A filter sampled at an arbitrary offset does not sum to exactly 1, which would change flat areas.
             weights[at, k] /= total
 
 
 @precompile("f8[2] i8[2] i8[2] f4[3]")
 @Compiled
 def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> None:
-    """`taps` for many rows; (rows, pixels) and (rows, pixels, taps). Pixels past the end of a row get no weight."""
+    """Compute `filter_taps` for many rows.
+
+    The arrays have a leading axis of rows. Pixels past the end of a row get no weight.
+    """
     for row in range(axes.shape[0]):
         length = int(axes[row, LENGTH])
         filter_taps(axes[row], first[row], counts[row], weights[row])
@@ -179,5 +193,5 @@ def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> No
                 weights[row, pixel, k] = 0
 
 
+# INTER_NN with centers that are accumulated, as DALI does along all axes but the width.
 NEAREST_BY_STEPS = -1
-"""INTERP_NN with centres that are each computed from the one before, as DALI does along all axes but the width."""

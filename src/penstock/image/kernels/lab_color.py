@@ -1,4 +1,4 @@
-"""Bytes of RGB as lightness and two colours (CIE L*a*b*), and back, in whole numbers as OpenCV computes them."""
+"""Conversion between uint8 RGB and CIE L*a*b*, in fixed-point arithmetic bit-for-bit as OpenCV computes it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import numpy as np
 from penstock.core.columns import Array
 from penstock.native.compiled import Compiled, precompile
 
+# Matrix from linear RGB to X, Y and Z (ITU-R BT.709 primaries).
 _XYZ = np.array([[0.412453, 0.357580, 0.180423], [0.212671, 0.715160, 0.072169], [0.019334, 0.119193, 0.950227]])
-"""From linear RGB to X, Y and Z (ITU-R BT.709)."""
+# X, Y and Z of the white point D65.
 _WHITE = np.array([0.950456, 1.0, 1.088754])
-"""X, Y and Z of white (D65)."""
 
+# Pixels per block: three int32 rows of this length stay in the L1 cache.
 _TOGETHER = 1024
-"""So many pixels are computed together."""
 
+# Fractional bits of linear light, of matrix factors and of cube roots (to Lab); fixed-point 1 (from Lab). OpenCV calls
+# them gamma_shift, lab_shift, lab_shift2 and BASE.
 _LIGHT_BITS, _FACTOR_BITS, _ROOT_BITS, _BASE = 3, 12, 15, 1 << 14
-"""Bits after the point: of linear light, of factors, of cube roots on the way to Lab; and what is 1 on the way back."""
 
 
 def _linear(values: Array) -> Array:
@@ -30,7 +31,8 @@ def _curved(values: Array) -> Array:
 
 
 def _root(values: Array) -> Array:
-    roots = np.cbrt(values.astype(np.float64)).astype(np.float32)  # those of float32 depend on the CPU
+    # NumPy's float32 cube roots depend on the CPU's vector instructions.
+    roots = np.cbrt(values.astype(np.float64)).astype(np.float32)
     return np.where(values < 0.008856, values * 7.787 + 16 / 116, roots)
 
 
@@ -40,10 +42,11 @@ def _whole(values: Array) -> Array:
 
 _LIGHT = _whole(255 * (1 << _LIGHT_BITS) * _linear(np.arange(256) / 255))
 _ROOTS = _whole(np.float32(1 << _ROOT_BITS) * _root(np.arange(3072, dtype=np.float32) / np.float32(255 << _LIGHT_BITS)))
+# OpenCV computes this table in float32, where these two roots fall just below the half at which they would round up.
 _ROOTS[[324, 2079]] -= 1
-"""In float32, as there, where the roots that are next to half a number are a little smaller."""
 _TO_XYZ = _whole((1 << _FACTOR_BITS) * _XYZ / _WHITE[:, None])
 
+# The piecewise definitions below are CIE's: linear for dark colors (lightness up to 8), a cube otherwise.
 _LIGHTNESS = np.arange(256) * 100 / 255
 _Y = np.where(_LIGHTNESS <= 8, _LIGHTNESS / 903.3, ((_LIGHTNESS + 16) / 116) ** 3)
 _Y_OF = _whole(_BASE * _Y)
@@ -52,31 +55,32 @@ _LEAST = -8145
 _CUBE_AT = np.arange(_LEAST, _LEAST + _BASE * 9 // 4)
 _CUBES = np.where(
     _CUBE_AT <= _BASE * 6 // 29,
-    np.trunc(_CUBE_AT * 108 / 841) - _BASE * 16 // 116 * 108 // 841,  # towards zero: they are negative, too
+    # C division truncates toward zero, unlike `//`; the numerators may be negative.
+    np.trunc(_CUBE_AT * 108 / 841) - _BASE * 16 // 116 * 108 // 841,
     _CUBE_AT * _CUBE_AT // _BASE * _CUBE_AT // _BASE,
 ).astype(np.int32)
 _FROM_XYZ = _whole((1 << _FACTOR_BITS) * np.linalg.inv(_XYZ) * _WHITE)
 _RED_LEAST = 128 * _BASE // 500 + _LEAST
+# Offsets of the table of cubes that include the 128 that is added to a and b in bytes.
 _BLUE_LEAST = 1 - 128 * _BASE // 200 + _LEAST
-"""Where the tables begin, with the 128 of the two colours."""
 _DARK = (16 * 255 * (1 << _ROOT_BITS) + 50) // 100
 _CURVE = np.rint(255 * _curved(np.arange(4096) / 4096)).astype(np.uint8)
 
 
 def _scaled(values: Any, bits: int) -> Any:
-    """Whole numbers without their `bits` bits after the point, rounded."""
+    """Drop `bits` fractional bits, rounding to the nearest integer."""
     return (values + (1 << (bits - 1))) >> bits
 
 
 def to_lab(xp: Any, pixels: Any) -> Any:
-    """RGB as Lab.
+    """Convert RGB to Lab.
 
     Args:
-        xp: the array namespace.
-        pixels: uint8 (..., 3).
+        xp: The array namespace.
+        pixels: uint8 (..., 3), RGB.
 
     Returns:
-        uint8 (..., 3): lightness times 2.55, and the two colours plus 128.
+        uint8 (..., 3): L* times 2.55, a* plus 128, b* plus 128.
     """
     if xp is np:
         result = np.empty(pixels.shape, np.uint8)
@@ -96,14 +100,14 @@ def to_lab(xp: Any, pixels: Any) -> Any:
 
 
 def from_lab(xp: Any, lab: Any) -> Any:
-    """The inverse.
+    """Convert Lab to RGB, the inverse of `to_lab`.
 
     Args:
-        xp: the array namespace.
+        xp: The array namespace.
         lab: uint8 (..., 3).
 
     Returns:
-        uint8 (..., 3).
+        uint8 (..., 3), RGB.
     """
     if xp is np:
         result = np.empty(lab.shape, np.uint8)
@@ -113,6 +117,7 @@ def from_lab(xp: Any, lab: Any) -> Any:
         return result
     lightness, red, blue = (lab[..., at].astype(np.int32) for at in range(3))
     root, cubes = xp.asarray(_Y_ROOT_OF)[lightness], xp.asarray(_CUBES)
+    # Division by 500 and by 200 as OpenCV approximates it: multiplication by a fixed-point reciprocal and a shift.
     x = cubes[root + ((5 * red * 53687 + (1 << 7)) >> 13) - _RED_LEAST]
     z = cubes[root - ((blue * 41943 + (1 << 4)) >> 9) - _BLUE_LEAST]
     y = xp.asarray(_Y_OF)[lightness]
@@ -122,28 +127,31 @@ def from_lab(xp: Any, lab: Any) -> Any:
 
 @Compiled
 def mixed(a: Any, b: Any, c: Any, by_a: Any, by_b: Any, by_c: Any, rounding: Any) -> Any:
-    """A sum of products, in 32 bits, of which a register holds many."""
+    """Return a sum of products in 32 bits, so that a vector register holds more of them."""
+    # numba promotes int32 arithmetic to int64; each intermediate result is converted back.
     return np.int32(np.int32(np.int32(a * by_a) + np.int32(b * by_b)) + np.int32(np.int32(c * by_c) + rounding))
 
 
 @Compiled
 def byte(value: Any) -> Any:
-    """The nearest byte."""
+    """Clip to [0, 255]."""
     return np.uint8(min(max(value, np.int32(0)), np.int32(255)))
 
 
 @precompile("u1[1] i4[1] i4[1] i4[2] i4[2] u1[1]")
 @Compiled
 def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Array, out: Array) -> None:
-    """`to_lab` on the host: entries of tables are looked up one by one, and computed with many at a time.
+    """Compute `to_lab` on the host.
+
+    Table lookups are scalar and arithmetic is vectorized, so each has its own loop over a block of pixels.
 
     Args:
-        pixels: uint8, three for each pixel.
+        pixels: uint8, three per pixel.
         light: int32 (256,), linear light.
         roots: int32, cube roots.
-        factors: int32 (3, 3), to X, Y and Z.
-        memory: int32 (3, n), for so many pixels; overwritten.
-        out: uint8, as `pixels`.
+        factors: int32 (3, 3), matrix to X, Y and Z.
+        memory: int32 (3, n), for a block of n pixels; overwritten.
+        out: uint8, same length as `pixels`.
     """
     half, one, two, three = np.int32(1 << (_ROOT_BITS - 1)), np.uint64(1), np.uint64(2), np.uint64(3)
     dark, middle, round_factors = np.int32(half - _DARK), np.int32(128), np.int32(1 << (_FACTOR_BITS - 1))
@@ -160,7 +168,7 @@ def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Ar
             xs[n] = np.int32(mixed(red, green, blue, a, b, c, round_factors) >> _FACTOR_BITS)
             ys[n] = np.int32(mixed(red, green, blue, d, e, f, round_factors) >> _FACTOR_BITS)
             zs[n] = np.int32(mixed(red, green, blue, g, h, i, round_factors) >> _FACTOR_BITS)
-        for n in range(count):  # indices are unsigned: for a signed one, numba asks whether it counts from the end
+        for n in range(count):  # unsigned indices: numba would test signed ones for negative values
             xs[n], ys[n], zs[n] = roots[np.uint32(xs[n])], roots[np.uint32(ys[n])], roots[np.uint32(zs[n])]
         for n in range(count):
             x, y, z, to = xs[n], ys[n], zs[n], first + three * n
@@ -175,17 +183,17 @@ def lab_of(pixels: Array, light: Array, roots: Array, factors: Array, memory: Ar
 def rgb_of(
     lab: Array, y_of: Array, roots: Array, cubes: Array, factors: Array, curve: Array, memory: Array, out: Array
 ) -> None:
-    """`from_lab` on the host, likewise.
+    """Compute `from_lab` on the host, with separate loops for lookups and arithmetic as in `lab_of`.
 
     Args:
-        lab: uint8, three for each pixel.
-        y_of: int32 (256,), Y of lightness.
+        lab: uint8, three per pixel.
+        y_of: int32 (256,), Y of each lightness.
         roots: int32 (256,), its cube root.
         cubes: int32, third powers.
-        factors: int32 (3, 3), from X, Y and Z.
-        curve: uint8, bytes of linear light.
-        memory: int32 (3, n), for so many pixels; overwritten.
-        out: uint8, as `lab`.
+        factors: int32 (3, 3), matrix from X, Y and Z.
+        curve: uint8, gamma-encoded bytes of linear light.
+        memory: int32 (3, n), for a block of n pixels; overwritten.
+        out: uint8, same length as `lab`.
     """
     last, none, half = np.int32(curve.shape[0] - 1), np.int32(0), np.int32(8192)
     one, two, three = np.uint64(1), np.uint64(2), np.uint64(3)

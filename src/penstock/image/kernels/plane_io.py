@@ -1,4 +1,4 @@
-"""Compiled loops over planes of images in memory: read as floats, written as bytes or floats. Transforms call them."""
+"""Compiled loops that load image planes as floats and store them as bytes or floats. Passes call them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from penstock.native.compiled import Compiled
 
 @Compiled
 def mirror_index(at: int, size: int) -> int:
-    """The pixel at a place that may lie outside, where an image goes on mirrored, without its outermost pixels."""
+    """Return the index of the pixel inside that an index refers to if the image is mirrored without its edge pixels."""
     period = 2 * size - 2
-    if not -size < at <= period:  # a division takes longer than all else
+    # Most indices are outside by less than one period: they skip the division, which takes longer than the rest.
+    if not -size < at <= period:
         at = at % period if size > 1 else 0
     at = abs(at)
     return min(at, period - at)
@@ -22,7 +23,8 @@ def mirror_index(at: int, size: int) -> int:
 
 @Compiled
 def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) -> None:
-    """One row of a plane as floats, the channels of a pixel side by side; `at` is its first element."""
+    """Load one row of a plane as floats with interleaved channels; `at` is the offset of its first element."""
+    # A contiguous slice has a constant stride of 1, which vectorizes; other layouts take the general loop.
     if place[2] == channels and place[3] == 1:
         values = pixels[at : at + row.shape[0]]
         for i in range(row.shape[0]):
@@ -35,13 +37,13 @@ def load_row(pixels: Array, at: int, place: Array, channels: int, row: Array) ->
 
 @Compiled
 def load_plane(pixels: Array, place: Array, size: Array, plane: Array) -> None:
-    """A plane as floats: rows one after the other, the channels of a pixel side by side.
+    """Load a plane as floats, row by row, with interleaved channels.
 
     Args:
-        pixels: the memory.
-        place: the first element, and the distances to the next row, column and channel.
-        size: height, width, channels.
-        plane: float32, where to.
+        pixels: The memory.
+        place: Offset of the first element, then the strides of rows, columns and channels.
+        size: Height, width, channels.
+        plane: float32, receives the pixels.
     """
     width, channels = size[1], size[2]
     across = width * channels
@@ -51,7 +53,7 @@ def load_plane(pixels: Array, place: Array, size: Array, plane: Array) -> None:
 
 @Compiled
 def store_plane(row: Array, y: int, channels: int, out: Array, place: Array) -> None:
-    """One row of a plane, the channels of a pixel side by side, into an image. Bytes are cut off, not rounded."""
+    """Store one row with interleaved channels in an image. Bytes are truncated, not rounded."""
     to = place[0] + y * place[1]
     if place[2] == channels and place[3] == 1:
         values = out[to : to + row.shape[0]]
@@ -65,8 +67,8 @@ def store_plane(row: Array, y: int, channels: int, out: Array, place: Array) -> 
 
 @Compiled
 def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, place: Array) -> None:
-    """`store` for rows of so many elements, which follow each other, from the y-th on."""
-    if place[1] == across:  # as one row
+    """Store consecutive rows of `across` elements, beginning with row y of the image."""
+    if place[1] == across:  # without gaps: one long row
         store_plane(rows, y, channels, out, place)
         return
     for k in range(rows.shape[0] // max(across, 1)):
@@ -75,7 +77,7 @@ def store_rows(rows: Array, y: int, across: int, channels: int, out: Array, plac
 
 @Compiled
 def multiply_add(values: Array, weight: float, first: bool, total: Array) -> None:
-    """Values times a weight, added to a total, or the first of it."""
+    """Multiply values by a weight and add them to a total, which the first term overwrites."""
     if first:
         for i in range(total.shape[0]):
             total[i] = values[i] * weight
@@ -86,9 +88,10 @@ def multiply_add(values: Array, weight: float, first: bool, total: Array) -> Non
 
 @Compiled
 def weigh_five(total: Array, begins: bool, lines: Array, starts: Array, weights: Array, finite: bool) -> None:
-    """Values from some places on, times weights, added to a total, or to nothing if it begins: five in one visit.
+    """Add up to five weighted slices of `lines` to a total, which starts from zero if `begins`.
 
-    Where pixels may be no numbers, the first alone.
+    If pixels may be infinite or NaN, only the first slice is added, because a weight of 0 for an unused slice would
+    turn them into NaN.
     """
     size = total.shape[0]
     a, b, c, d, e = starts[0], starts[1], starts[2], starts[3], starts[4]
@@ -97,6 +100,7 @@ def weigh_five(total: Array, begins: bool, lines: Array, starts: Array, weights:
     ve = lines[e : e + size]
     if begins:
         total[:] = 0
+    # Five terms per pass: `total` is read and written once for all of them.
     if finite:
         for i in range(size):
             total[i] = total[i] + va[i] * wa + vb[i] * wb + vc[i] * wc + vd[i] * wd + ve[i] * we
@@ -107,13 +111,14 @@ def weigh_five(total: Array, begins: bool, lines: Array, starts: Array, weights:
 
 @Compiled
 def store_limited(row: Array, rounding: Any, limits: Array, y: int, channels: int, out: Array, place: Array) -> None:
-    """`store`, with something added, within limits."""
+    """Store a row after adding a rounding term and clipping it."""
     low, high = limits[0], limits[1]
     if place[2] == channels and place[3] == 1:
         to = place[0] + y * place[1]
         values = out[to : to + row.shape[0]]
         for i in range(row.shape[0]):
-            row[i] += rounding  # in its own dtype
+            # In place, so that the sum keeps the dtype of `row`: numba promotes the sum of two int16 to int64.
+            row[i] += rounding
             values[i] = min(max(row[i], low), high)
     else:
         for i in range(row.shape[0]):
@@ -124,7 +129,7 @@ def store_limited(row: Array, rounding: Any, limits: Array, y: int, channels: in
 
 @Compiled
 def load_volume(pixels: Array, places: Array, sizes: Array, volume: Array) -> None:
-    """`load` for planes that follow each other, one after the other."""
+    """Load consecutive planes as floats, one after the other."""
     count = volume.shape[0] // places.shape[0]
     for z in range(places.shape[0]):
         load_plane(pixels, places[z], sizes[z], volume[z * count : (z + 1) * count])
@@ -132,7 +137,7 @@ def load_volume(pixels: Array, places: Array, sizes: Array, volume: Array) -> No
 
 @Compiled
 def store_volume(volume: Array, sizes: Array, out: Array, places: Array) -> None:
-    """`store` for all rows of planes that follow each other."""
+    """Store all rows of consecutive planes."""
     height, across, channels = sizes[0, 0], sizes[0, 1] * sizes[0, 2], sizes[0, 2]
     for z in range(places.shape[0]):
         for y in range(height):

@@ -1,11 +1,10 @@
-"""The compiled loops of the rows executor: pixels from memory to memory, for many images in one call.
+"""Compiled loops of the row executor: resample or copy pixels from memory to memory, many images per call.
 
-An image lies in flat memory. Its *place* says where: the number of its first element, and the distance, in elements,
-from one row to the next, one column to the next, one channel to the next. Distances may be negative: a mirrored image
-is the same memory, walked backwards.
+An image is in flat memory. Its *place* is the offset of its first element and the strides between rows, columns and
+channels, in elements. Strides may be negative: a mirrored image is the same memory, read backwards.
 
-What becomes of an axis is a row of numbers (`penstock.image.describe.axis_mapping`). All loops are plain functions,
-too (`.python_function`), to which the compiled ones are compared.
+An axis mapping is a row of numbers (`penstock.image.describe.axis_mapping`). Each loop is also a plain Python function
+(`.python_function`), against which tests compare the compiled one.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from penstock.image.kernels.row_arithmetic import (
     HALVES_AWAY,
     MIX,
     SCALE,
+    apply_color_ops,
     blend_columns,
     blend_rows,
-    colour,
     columns_inside,
     deinterleave,
     pick_row,
@@ -41,27 +40,30 @@ from penstock.image.kernels.table_rows import (
 )
 from penstock.native.compiled import Compiled, precompile
 
+# Table entries per channel: 256 bytes, and one for pixels outside of the image.
 _ENTRIES = np.uint64(257)
 
+# Constants of the variants of `blend`; each combination is compiled separately (`blending`). Images are read from
+# `bytes_in`; written to `bytes_out`; some are resampled; some are only copied; resampled ones are rounded, scaled and
+# deinterleaved.
 FROM_BYTES = TO_BYTES = RESAMPLES = PICKS = FINISHES = True
-"""The constants of `blend`, of which each set of values is a variant, compiled by itself (`blending`): images are read
-from `bytes_in`, written to `bytes_out`; some are resampled, some are not; resampled ones are left to `finish`."""
 
 
 def blending(
     from_bytes: bool, to_bytes: bool, resamples: bool, picks: bool, finishes: bool, linear: bool
 ) -> dict[str, bool]:
-    """The constants of the variant of `blend` that does some work.
+    """Return the constants of the `blend` variant for a batch.
 
     Args:
-        from_bytes: whether images are read from `bytes_in`.
-        to_bytes: whether images are written to `bytes_out`.
-        resamples: whether some pixels are computed.
-        picks: whether some images are only picked.
-        finishes: whether three channels are rounded halves up, scaled and written as planes of floats.
-        linear: whether no filter is another one than a triangle.
+        from_bytes: True if images are read from `bytes_in`.
+        to_bytes: True if images are written to `bytes_out`.
+        resamples: True if some images are resampled.
+        picks: True if some images are only copied.
+        finishes: True if three channels are rounded (halves up), scaled and written as planes of floats.
+        linear: True if all filters are triangles.
     """
-    # of rare work there is one variant that does everything, so that there are few
+    # Rare combinations share one variant that handles everything, because each variant is compiled ahead of time in
+    # every release build.
     usual = linear and resamples
     return {
         "FROM_BYTES": from_bytes,
@@ -82,7 +84,7 @@ _VARIANTS = {
 
 
 def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple[Array, Array, Array]:
-    """The memory that `blend` needs: its last three arguments."""
+    """Allocate the last three memory arguments of `blend`: weights, rows and indices."""
     height, width = int(rows[:, LENGTH].max(initial=0)), int(columns[:, LENGTH].max(initial=0))
     extent = int((columns[:, END] - columns[:, BEGIN]).max(initial=0))
     return (
@@ -97,7 +99,7 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
     variants=list(_VARIANTS.values()),
 )
 @Compiled
-def blend(  # noqa: C901  # a compiled function is one function: what is called for each row must be inlined
+def blend(  # noqa: C901  # one function: numba inlines what is called per row only into the loop itself
     bytes_in: Array,
     floats_in: Array,
     place_in: Array,
@@ -115,27 +117,27 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     start: int,
     stop: int,
 ) -> None:
-    """Images resampled, or picked, and changed in colour, from memory to memory.
+    """Resample or copy images and apply color operations, from memory to memory.
 
-    Both memories of bytes and of floats are arguments; the one that is not used is empty.
+    Both byte and float memory are arguments, because a compiled signature is fixed; the unused one is empty.
 
     Args:
         bytes_in: uint8.
         floats_in: float32.
         place_in: int64 (images, 4).
-        rows: float64 (images, 10): what becomes of the height.
-        columns: the same for the width.
-        resampled: bool (images,): whether pixels are computed, not only picked.
-        codes: what becomes of the values, as `colour` has it.
+        rows: float64 (images, 10), axis mapping of the height.
+        columns: float64 (images, 10), axis mapping of the width.
+        resampled: bool (images,), False for images that are only copied.
+        codes: Color operations, as for `apply_color_ops`.
         terms: float32 (images or 1, operations, 3, channels).
-        bytes_out: uint8; values are whole numbers from 0 to 255.
+        bytes_out: uint8; the values must be integers from 0 to 255.
         floats_out: float32.
         place_out: int64 (images, 4).
         weights: float32 (height + width, taps), for the largest result; overwritten.
-        memory: float32, for lines; overwritten.
+        memory: float32, for rows; overwritten.
         firsts: int64, for indices; overwritten.
-        start: the first image that is made.
-        stop: the one after the last.
+        start: First image to process.
+        stop: End of the images to process (exclusive).
     """
     channels = terms.shape[3]
     height, width, extent = 0, 0, 0
@@ -146,6 +148,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
     first_x, counts_x = firsts[2 * height : 2 * height + width], firsts[2 * height + width : 2 * (height + width)]
     weights_y, weights_x, row = weights[:height], weights[height:], memory[(2 * width + 1) * channels :]
     mixed = memory[width * channels :]
+    # The rows of numbers for which the current taps were computed: images with the same numbers share them.
     known_y, known_x = -1, -1
     mixes = codes.shape[0] == 3 and codes[0] == MIX and codes[1] == SCALE and codes[2] == HALVES_AWAY
     left, needed, most = 0, 0, 0
@@ -157,8 +160,9 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
         first_row, first_column, step_x = 0, 0, right
         if RESAMPLES and (not PICKS or resampled[n]):
             if not FINISHES:
-                alike = same_for_all(codes, terms[n % terms.shape[0]])
-                together = alike and place_out[n, 2] == channels and place_out[n, 3] == 1
+                uniform = same_for_all(codes, terms[n % terms.shape[0]])
+                together = uniform and place_out[n, 2] == channels and place_out[n, 3] == 1
+                # Operations that treat channels alike work on interleaved rows, so the deinterleaving is skipped.
                 if together:
                     line = mixed[: channels * width]
             if known_y < 0 or not same_numbers(rows[n], rows[known_y]):
@@ -173,25 +177,25 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                 for x in range(width):
                     needed = max(needed, first_x[x] + counts_x[x] - left)
                 needed *= channels
+                # `blend_columns` reads up to four pixels past the end with a weight of zero. Old values there could be
+                # NaN, and 0 * NaN is NaN.
                 for i in range(needed, needed + 4 * channels):
                     row[i] = 0
         else:
             low_y, high_y = columns_inside(rows[n])
             low_x, high_x = columns_inside(columns[n])
             first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
+            # Color twists of whole, unmirrored RGB images skip the float rows.
             if FROM_BYTES and TO_BYTES:
                 direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
                 direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
                 if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
-                    at, to, own = (
-                        begin + first_row * down + 3 * first_column,
-                        place_out[n, 0],
-                        terms[n % terms.shape[0]],
-                    )
-                    if down == 3 * width == place_out[n, 1]:  # as one row
+                    at, to = begin + first_row * down + 3 * first_column, place_out[n, 0]
+                    image_terms = terms[n % terms.shape[0]]
+                    if down == 3 * width == place_out[n, 1]:  # without gaps: one long row
                         height, width = 1, height * width
                     for y in range(height):
-                        mix_bytes(bytes_in, at + y * down, own, bytes_out, to + y * place_out[n, 1], width)
+                        mix_bytes(bytes_in, at + y * down, image_terms, bytes_out, to + y * place_out[n, 1], width)
                     continue
             if columns[n, MIRRORED]:
                 first_column += width - 1
@@ -210,7 +214,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                     continue
                 if not together:
                     deinterleave(mixed, channels, line)
-                colour(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
+                apply_color_ops(line, 1 if together else channels, codes, terms[n % terms.shape[0]], 0, width)
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
                 at = begin + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
@@ -218,7 +222,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
                     pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
                 else:
                     pick_row(floats_in, at, step_x, channel, channels, low, high, line)
-                colour(line, channels, codes, terms[n % terms.shape[0]], low, high)
+                apply_color_ops(line, channels, codes, terms[n % terms.shape[0]], low, high)
             to = place_out[n, 0] + y * place_out[n, 1]
             if together:
                 if TO_BYTES:
@@ -247,7 +251,7 @@ def blend(  # noqa: C901  # a compiled function is one function: what is called 
 
 @precompile("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
 @Compiled
-def look_up(  # noqa: C901  # likewise
+def look_up(  # noqa: C901  # see `blend`
     bytes_in: Array,
     place_in: Array,
     rows: Array,
@@ -263,45 +267,48 @@ def look_up(  # noqa: C901  # likewise
     start: int,
     stop: int,
 ) -> None:
-    """Images of bytes, picked and changed in colour: a byte has 256 values, so what becomes of them is computed once.
+    """Copy uint8 images and apply color operations through a table.
+
+    A byte has only 256 values, so the operations are applied once per value instead of once per pixel.
 
     Args:
         bytes_in: uint8.
         place_in: int64 (images, 4).
-        rows: float64 (images, 10): what becomes of the height.
-        columns: the same for the width.
-        codes: what becomes of the values, as `colour` has it.
+        rows: float64 (images, 10), axis mapping of the height.
+        columns: float64 (images, 10), axis mapping of the width.
+        codes: Color operations, as for `apply_color_ops`.
         terms: float32 (images or 1, operations, 3, channels).
-        table: float32 (channels * 257,): per channel what becomes of each byte, and of what lies outside; overwritten.
-        byte_table: uint8, likewise.
-        bytes_out: uint8; values are whole numbers from 0 to 255.
+        table: float32 (channels * 257,), per channel the result for each byte and for pixels outside; overwritten.
+        byte_table: uint8, the same as bytes; overwritten.
+        bytes_out: uint8; the values must be integers from 0 to 255.
         floats_out: float32.
-        to_bytes: whether images are written to `bytes_out`.
+        to_bytes: True to write to `bytes_out`.
         place_out: int64 (images, 4).
-        start: the first image that is made.
-        stop: the one after the last.
+        start: First image to process.
+        stop: End of the images to process (exclusive).
     """
-    channels, alike, known = terms.shape[3], False, False
+    channels, uniform, table_ready = terms.shape[3], False, False
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
     scale = single_scale_op(codes) if channels == 3 and not to_bytes else -1
     for n in range(start, stop):
         if n == start or terms.shape[0] > 1:
-            alike, known = same_for_all(codes, terms[n % terms.shape[0]]), False
-        line = alike and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
+            uniform, table_ready = same_for_all(codes, terms[n % terms.shape[0]]), False
+        line = uniform and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
         line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
         low_y, high_y = columns_inside(rows[n])
         low_x, high_x = columns_inside(columns[n])
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
         direct = line and rounds and whole
+        # Whole images with a simple conversion are computed with vector instructions; a table lookup is scalar.
         planar = scale >= 0 and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
         planar = planar and (whole or place_out[n, 1] == width)
-        if not (direct or (planar and whole) or known):
-            known, own = True, table[:257] if alike else table
-            for i in range(own.shape[0]):
-                own[i] = np.float32(i % 257)
-            colour(own, 1 if alike else channels, codes, terms[n % terms.shape[0]], 0, 256)
-            for i in range(own.shape[0], table.shape[0]):
+        if not (direct or (planar and whole) or table_ready):
+            table_ready, entries_used = True, table[:257] if uniform else table
+            for i in range(entries_used.shape[0]):
+                entries_used[i] = np.float32(i % 257)
+            apply_color_ops(entries_used, 1 if uniform else channels, codes, terms[n % terms.shape[0]], 0, 256)
+            for i in range(entries_used.shape[0], table.shape[0]):
                 table[i] = table[i - 257]
             if to_bytes:
                 for i in range(table.shape[0]):
@@ -316,6 +323,7 @@ def look_up(  # noqa: C901  # likewise
             begin += (width - 1) * step_x
             step_x = -step_x
         if planar:
+            # `byte_table` is free here, and serves as the scratch row of `scale_planes`.
             place, own_terms, window = place_out[n], terms[n % terms.shape[0], scale], (low_y, high_y, low_x, high_x)
             scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, window, width, byte_table)
             if not whole:
@@ -325,9 +333,11 @@ def look_up(  # noqa: C901  # likewise
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
         entries = channels
         if line:
-            width, low_x, high_x = width * channels, low_x * channels, high_x * channels  # as one channel
+            # Interleaved channels with the same table are one long channel,
+            width, low_x, high_x = width * channels, low_x * channels, high_x * channels
             entries, by, step = 1, np.uint64(1), np.uint64(1)
-            if whole and step_y == width == place_out[n, 1]:  # and as one row
+            # and rows without gaps are one long row.
+            if whole and step_y == width == place_out[n, 1]:
                 width, high_x, height, high_y = width * height, width * height, 1, 1
         for y in range(height):
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)

@@ -1,4 +1,4 @@
-"""Compiled loops over one row of pixels: resampled or picked, and changed in colour. `kernels` calls them."""
+"""Compiled loops over one row of pixels: resample, copy and apply color operations. `resample_rows` calls them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from penstock.core.columns import Array
 from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START
 from penstock.native.compiled import Compiled
 
+# Codes of the operations that `apply_color_ops` applies to the values of pixels.
 SCALE, HALVES_UP, HALVES_AWAY, FILL, MIX = range(5)
-"""What can be done to the value of a pixel; see `colour`."""
 
+# Unsigned constants keep index arithmetic unsigned. For a signed index, numba adds a test for negative values (which
+# count from the end) to each access.
 _U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
 
 
@@ -18,20 +20,22 @@ _U1, _U2, _U3 = np.uint64(1), np.uint64(2), np.uint64(3)
 def blend_rows(
     pixels: Array, start: int, step: int, place: Array, count: int, weights: Array, channels: int, out: Array
 ) -> None:
-    """One row of a result, not yet resampled in width: the weighed sum of `count` rows of pixels.
+    """Compute one row of the result before horizontal resampling: the weighted sum of `count` rows of pixels.
 
     Args:
-        pixels: the memory.
-        start: the element in which the first row begins.
-        step: the distance from one row to the next.
-        place: of the image, for the distances of its columns and channels.
-        count: how many rows have a weight.
-        weights: float32, as many or more.
-        channels: how many there are.
-        out: float32, the channels of a pixel side by side.
+        pixels: The memory.
+        start: Offset of the first element of the first row.
+        step: Distance between rows, in elements.
+        place: Offset and strides of the image; the strides of columns and channels are used.
+        count: Number of rows that have a weight.
+        weights: float32, at least `count` entries.
+        channels: Number of channels.
+        out: float32, receives the row with interleaved channels.
     """
     size = out.shape[0]
-    if place[3] == 1 and place[2] == channels:  # in memory as in `out`: summed in one pass, which is faster
+    # Up to three taps (a triangle filter that enlarges has two) are summed in one pass over `out`: rereading and
+    # rewriting `out` for each tap would cost more than the arithmetic. Contiguous slices let LLVM vectorize.
+    if place[3] == 1 and place[2] == channels:
         row = pixels[start : start + size]
         a = weights[0]
         if count == 1:
@@ -65,22 +69,25 @@ def blend_rows(
 def blend_columns(
     row: Array, channels: int, left: int, first: Array, counts: Array, most: int, weights: Array, out: Array
 ) -> None:
-    """A row resampled in width.
+    """Resample a row horizontally.
 
-    The first taps of three channels, the usual case, are written out: a loop over them costs more than they do. There a
-    pixel is computed as four values, which fit a register. The fourth is overwritten by the pixel that follows.
+    The first taps of three channels, the usual case, are unrolled: a loop over them costs more than they do. Each pixel
+    is computed as four values, which fit a vector register. The next pixel overwrites the fourth.
 
     Args:
-        row: float32, the channels of a pixel side by side; four pixels longer than what has a weight, and zero there.
-        channels: how many there are.
-        left: the pixel with which `row` begins.
-        first: per pixel of the result the first pixel that has a weight.
-        counts: how many pixels have one.
-        most: the greatest of them.
-        weights: float32 (pixels of the result, taps), zero from `counts` on.
-        out: float32 (pixels of the result * channels + 1,), the channels of a pixel side by side.
+        row: float32, interleaved channels; four pixels longer than the part that has a weight, and zero there.
+        channels: Number of channels.
+        left: Index of the source pixel with which `row` begins.
+        first: Per output pixel, the index of the first source pixel that has a weight.
+        counts: Per output pixel, the number of taps.
+        most: Largest of `counts`.
+        weights: float32 (output pixels, taps), zero from `counts` on.
+        out: float32 (output pixels * channels + 1,), receives interleaved channels. The extra element takes the fourth
+            value of the last pixel.
     """
     size = counts.shape[0]
+    # Pixels with fewer taps than the branch has multiply by a weight of zero. This reads past the last source pixel of
+    # the row, which is why `row` must be longer and zero there.
     if channels == 3 and most <= 2:
         for x in range(size):
             i, o, a, b = np.uint64(3 * (first[x] - left)), np.uint64(3 * x), weights[x, 0], weights[x, 1]
@@ -108,6 +115,7 @@ def blend_columns(
             green = row[i + _U1] * a + row[j + _U1] * b + row[k + _U1] * c + row[m + _U1] * d
             blue = row[i + _U2] * a + row[j + _U2] * b + row[k + _U2] * c + row[m + _U2] * d
             spare = row[i + _U3] * a + row[j + _U3] * b + row[k + _U3] * c + row[m + _U3] * d
+            # Wide filters, such as antialiased reductions, continue with a loop.
             for t in range(4, counts[x]):
                 m += _U3
                 red += row[m] * weights[x, t]
@@ -127,7 +135,7 @@ def blend_columns(
 
 @Compiled
 def deinterleave(mixed: Array, channels: int, line: Array) -> None:
-    """The channels of a row of pixels, which lie side by side, one after the other."""
+    """Copy interleaved channels to one plane per channel."""
     size = line.shape[0] // channels
     if channels == 3:
         red, green, blue = line[:size], line[size : 2 * size], line[2 * size :]
@@ -142,15 +150,17 @@ def deinterleave(mixed: Array, channels: int, line: Array) -> None:
 
 @Compiled
 def scale_and_deinterleave(mixed: Array, terms: Array, out: Array, start: int, plane: int, size: int) -> None:
-    """Three channels side by side, rounded halves up, scaled and parted: `part` and `colour` in one visit.
+    """Round, scale and deinterleave three channels in one pass.
+
+    The result equals `deinterleave` followed by `apply_color_ops` with HALVES_UP and SCALE.
 
     Args:
-        mixed: float32 (3 * pixels,).
-        terms: as `colour` takes them, of HALVES_UP and SCALE.
+        mixed: float32 (3 * pixels,), interleaved.
+        terms: Terms of HALVES_UP and SCALE, as for `apply_color_ops`.
         out: float32.
-        start: where the first channel goes.
-        plane: the distance to the next one.
-        size: how many pixels there are.
+        start: Offset of the first channel.
+        plane: Distance between channels, in elements.
+        size: Number of pixels.
     """
     low, high, half = terms[0, 0, 0], terms[0, 1, 0], np.float32(0.5)
     a, b, c = terms[1, 0, 0], terms[1, 0, 1], terms[1, 0, 2]
@@ -159,6 +169,7 @@ def scale_and_deinterleave(mixed: Array, terms: Array, out: Array, start: int, p
     red, green, blue = out[start : start + size], out[start + plane :], out[start + 2 * plane :]
     for x in range(size):
         i = np.uint64(3 * x)
+        # The values are clipped first, so truncation to int32 rounds positive halves up and cannot overflow.
         red[x] = (np.float32(np.int32(min(max(mixed[i] + half, low), high))) - a) * by_a + plus_a
         green[x] = (np.float32(np.int32(min(max(mixed[i + _U1] + half, low), high))) - b) * by_b + plus_b
         blue[x] = (np.float32(np.int32(min(max(mixed[i + _U2] + half, low), high))) - c) * by_c + plus_c
@@ -168,7 +179,7 @@ def scale_and_deinterleave(mixed: Array, terms: Array, out: Array, start: int, p
 def pick_row(
     pixels: Array, start: int, step: int, channel: int, channels: int, low: int, high: int, line: Array
 ) -> None:
-    """A row of pixels as they are, as floats, its channels apart; zero outside of [low, high)."""
+    """Copy a row of pixels as floats, one channel after the other; zero outside of [low, high)."""
     size = line.shape[0] // channels
     for c in range(channels):
         at, by = np.uint64(start + c * channel), np.uint64(step)
@@ -183,10 +194,11 @@ def pick_row(
 
 @Compiled
 def mix_channels(line: Array, factors: Array) -> None:
-    """Three channels made of three: ``factors[j, c]`` is the factor of channel j for channel c."""
+    """Multiply three channels by a matrix: ``factors[j, c]`` is the factor of channel j for channel c."""
     size = line.shape[0] // 3
     reds, greens, blues = line[:size], line[size : 2 * size], line[2 * size : 3 * size]
     by_red, by_green, by_blue = factors[0], factors[1], factors[2]
+    # All three inputs are read before the first output is written, because the operation is in place.
     for x in range(size):
         red, green, blue = reds[x], greens[x], blues[x]
         reds[x] = red * by_red[0] + green * by_green[0] + blue * by_blue[0]
@@ -195,18 +207,18 @@ def mix_channels(line: Array, factors: Array) -> None:
 
 
 @Compiled
-def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, high: int) -> None:
-    """What becomes of the values of a row of pixels: a few operations, one after the other.
+def apply_color_ops(line: Array, channels: int, codes: Array, terms: Array, low: int, high: int) -> None:
+    """Apply a sequence of operations to the values of a row of pixels.
 
     Args:
-        line: float32 (channels * pixels,), changed in place.
-        channels: how many there are, one after the other; or 1, where what becomes of them is the same.
+        line: float32 (channels * pixels,), one channel after the other, changed in place.
+        channels: Number of channels; 1 if the operations treat all channels alike.
         codes: int64, one per operation: SCALE, HALVES_UP, HALVES_AWAY, FILL or MIX.
         terms: float32 (operations, 3, channels). SCALE: ``(value - terms[0]) * terms[1] + terms[2]``. HALVES_UP,
-            HALVES_AWAY: the nearest whole number from terms[0] to terms[1], halves up, or away from zero. FILL: the
-            value outside of the image. MIX: as `mix` has it.
-        low: the first pixel inside the image.
-        high: the first one after it.
+            HALVES_AWAY: the nearest integer in [terms[0], terms[1]], halves up or away from zero. FILL: the value
+            outside of the image. MIX: the factors of `mix_channels`.
+        low: First pixel inside the image.
+        high: End of the pixels inside the image (exclusive).
     """
     size = line.shape[0] // channels
     for k in range(codes.shape[0]):
@@ -227,8 +239,11 @@ def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, hig
                 for x in range(size):
                     value = values[x]
                     magnitude = abs(value)
-                    whole = np.floor(magnitude)  # `math.floor` makes an integer, one at a time
+                    # `math.floor` would return an integer, which is not vectorized. Adding a half before the floor
+                    # would round 0.49999997 up, because the sum rounds to 1.
+                    whole = np.floor(magnitude)
                     whole = whole + np.float32(1) if magnitude - whole >= np.float32(0.5) else whole
+                    # NaN becomes 0, as in `cast_saturating`.
                     value = (-whole if value < 0 else whole) if value == value else np.float32(0)
                     values[x] = min(max(value, a), b)
             else:
@@ -240,7 +255,7 @@ def colour(line: Array, channels: int, codes: Array, terms: Array, low: int, hig
 
 @Compiled
 def same_for_all(codes: Array, terms: Array) -> bool:
-    """Whether operations do the same to each channel, and know no other."""
+    """Return True if the operations treat all channels alike and do not mix them."""
     same = True
     for k in range(terms.shape[0]):
         same = same and codes[k] != MIX
@@ -252,17 +267,18 @@ def same_for_all(codes: Array, terms: Array) -> bool:
 
 @Compiled
 def single_scale_op(codes: Array) -> int:
-    """Which operation is SCALE, if all others only say what lies outside of an image; -1 if it is not so."""
-    found = -1
+    """Return the index of the only SCALE if all other operations are FILL; otherwise -1."""
+    index = -1
     for k in range(codes.shape[0]):
         if codes[k] != FILL:
-            found = k if codes[k] == SCALE and found == -1 else -2
-    return max(found, -1)
+            # -2 remains: neither this SCALE nor a later one can be the only operation.
+            index = k if codes[k] == SCALE and index == -1 else -2
+    return max(index, -1)
 
 
 @Compiled
 def same_numbers(a: Array, b: Array) -> bool:
-    """Whether two axes have the same numbers."""
+    """Return True if two rows of numbers are equal."""
     same = True
     for k in range(a.shape[0]):
         same = same and a[k] == b[k]
@@ -271,7 +287,7 @@ def same_numbers(a: Array, b: Array) -> bool:
 
 @Compiled
 def columns_inside(axis: Array) -> tuple[int, int]:
-    """Which of the wanted pixels of an axis that is not resampled lie in the image: from, to."""
+    """Return the range of output pixels of a non-resampled axis that are inside the image, as (first, end)."""
     length = int(axis[LENGTH])
     low = min(max(int(-axis[START]), 0), length)
     high = min(max(int(axis[END] - axis[BEGIN] - axis[START]), low), length)

@@ -1,4 +1,4 @@
-"""Bytes, and what a table has for each."""
+"""Compiled loops that map bytes through tables of 256 entries, or through arithmetic that replaces a table."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from penstock.native.compiled import Compiled, precompile
 @precompile(*(f"u1[1] u{size}[1] u{size}[1]" for size in (1, 4)))
 @Compiled
 def look_up_bytes(numbers: Array, entries: Array, out: Array) -> None:
-    """The entries that bytes count.
+    """Replace bytes by table entries.
 
     Args:
         numbers: uint8.
-        entries: (256,), unsigned integers, the bits of any dtype.
-        out: as many as `numbers`, receives them.
+        entries: (256,), unsigned integers that hold the bits of any dtype.
+        out: Same length as `numbers`; receives the entries.
     """
     for i in range(numbers.shape[0]):
         out[i] = entries[numbers[i]]
 
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+# The largest float32 below 1/2. Adding 1/2 to the largest float32 below 1/2 gives 1, which would round up.
 _HALF = np.float32(0.49999997)
-"""The number below a half: with a half, the number below a half would become 1."""
 
 
 @Compiled
@@ -41,22 +41,22 @@ def map_one_channel(
     to: np.uint64,
     step: np.uint64,
 ) -> None:
-    """One channel of a row: per pixel the entry of a table.
+    """Map one channel of a row of pixels through a table.
 
-    Indices are uint64 here and in `look_up_three`: for a signed one, numba asks whether it counts from the end.
+    Indices are uint64 here and in `map_three_channels`: for a signed index, numba adds a test for negative values.
 
     Args:
         pixels: uint8, the memory to read.
-        at: where the first pixel is.
-        by: the distance between pixels; distances that go back wrap around.
-        table: what becomes of each byte, and then of what lies outside.
-        entry: where the channel's entries begin.
-        low: the first pixel inside the image.
-        high: the first one after it.
-        width: how many pixels there are.
-        out: the memory to write.
-        to: where the first pixel goes.
-        step: the distance between pixels.
+        at: Offset of the first pixel.
+        by: Distance between pixels; a negative distance wraps around modulo 2^64.
+        table: Result for each byte, then the result for pixels outside.
+        entry: Offset of the channel's entries in the table.
+        low: First pixel inside the image.
+        high: End of the pixels inside the image (exclusive).
+        width: Number of pixels.
+        out: The memory to write.
+        to: Offset of the first pixel.
+        step: Distance between pixels.
     """
     outside = entry + np.uint64(256)
     for x in range(np.uint64(0), np.uint64(low)):
@@ -82,10 +82,11 @@ def map_three_channels(
     step: np.uint64,
     plane: np.uint64,
 ) -> None:
-    """`look_up_one` for three channels, the usual case, which is faster than one after the other.
+    """Map three channels of a row of pixels, the usual case, which is faster than one channel after the other.
 
-    Their distance is `channel` in the memory that is read, and `plane` in the memory that is written.
+    The distance between channels is `channel` in the memory that is read and `plane` in the memory that is written.
     """
+    # Each channel has 257 entries; the last one is for pixels outside of the image.
     one, two = np.uint64(257), np.uint64(514)
     red, green, blue = table[np.uint64(256)], table[one + np.uint64(256)], table[two + np.uint64(256)]
     for x in range(np.uint64(0), np.uint64(low)):
@@ -103,13 +104,18 @@ def map_three_channels(
 
 @Compiled
 def round_to_limits(value: np.float32, low: np.float32, high: np.float32) -> np.uint8:
-    """To the nearest byte within limits; `low` for NaN."""
+    """Round to the nearest byte within limits; NaN becomes `low`."""
+    # `min` and `max` return their first argument if a comparison with NaN fails, so the order of the arguments matters.
+    # The conversion goes through int32 because there is no vector instruction from floats to bytes.
     return np.uint8(np.int32(min(max(low, value), high) + _HALF))
 
 
 @Compiled
 def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.uint64, count: int) -> None:
-    """What `colour` makes of bytes by SCALE and HALVES_AWAY, many at a time, which is faster than a table."""
+    """Apply SCALE and HALVES_AWAY to bytes, as `apply_color_ops` does.
+
+    The loop is vectorized, and therefore faster than a table.
+    """
     mean, factor, shift, low, high = terms[0, 0], terms[0, 1], terms[0, 2], terms[1, 0], terms[1, 1]
     for i in range(np.uint64(count)):
         out[to + i] = round_to_limits((np.float32(pixels[at + i]) - mean) * factor + shift, low, high)
@@ -117,7 +123,9 @@ def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.u
 
 @Compiled
 def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, count: int) -> None:
-    """What `colour` makes of pixels of three bytes by MIX, SCALE and HALVES_AWAY, likewise."""
+    """Apply MIX, SCALE and HALVES_AWAY to pixels of three bytes, as `apply_color_ops` does."""
+    # The terms are copied to scalars: numba cannot prove that writing `out` leaves `terms` unchanged, and would reload
+    # them.
     r, g, b = terms[0, 0], terms[0, 1], terms[0, 2]
     r0, r1, r2, g0, g1, g2, b0, b1, b2 = r[0], r[1], r[2], g[0], g[1], g[2], b[0], b[1], b[2]
     mean, factor, shift, low, high = terms[1, 0], terms[1, 1], terms[1, 2], terms[2, 0, 0], terms[2, 1, 0]
@@ -133,17 +141,17 @@ def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, co
 
 @Compiled
 def scale_three(pixels: Array, at: int, terms: Array, first: int, out: Array, to: int, plane: int, count: int) -> None:
-    """What `colour` makes of three bytes side by side by SCALE, into planes of floats, many at a time likewise.
+    """Apply SCALE to three interleaved bytes and write planes of floats, as `apply_color_ops` does.
 
     Args:
         pixels: uint8, the memory to read.
-        at: where the first pixel is.
-        terms: float32 (3, 3), those of SCALE.
-        first: the channel of the first byte: 0, or 2 where they are in the opposite order.
+        at: Offset of the first pixel.
+        terms: float32 (3, 3), terms of SCALE.
+        first: Channel of the first byte: 0, or 2 if the bytes are in reverse order.
         out: float32, the memory to write.
-        to: where the first pixel goes.
-        plane: the distance between the planes.
-        count: how many pixels there are.
+        to: Offset of the first pixel.
+        plane: Distance between planes.
+        count: Number of pixels.
     """
     last = 2 - first
     m0, m1, m2, f0, f1, f2 = terms[0, first], terms[0, 1], terms[0, last], terms[1, first], terms[1, 1], terms[1, last]
@@ -169,18 +177,20 @@ def scale_planes(
     width: int,
     memory: Array,
 ) -> None:
-    """`scale_three` for the part of a result that lies in an image; what may lie beside it in its rows is overwritten.
+    """Apply `scale_three` to the part of a result that is inside an image.
+
+    Pixels beside it in the same rows may be overwritten.
 
     Args:
         pixels: uint8, the memory to read.
-        begin: where the first pixel is, or would be.
-        step_y: the distance between rows.
-        mirrored: whether the other pixels of a row come before the first.
-        terms: float32 (3, 3), those of SCALE.
+        begin: Offset of the first pixel of the result, which may be outside of the image.
+        step_y: Distance between rows.
+        mirrored: True if columns are read backwards.
+        terms: float32 (3, 3), terms of SCALE.
         out: float32, the memory to write.
-        place: of the result.
-        window: the first row that lies in the image, the one after the last, and the same of columns.
-        width: how many columns the result has.
+        place: Offset and strides of the result.
+        window: First row inside the image and end of these rows, then the same for columns.
+        width: Number of columns of the result.
         memory: uint8, for some pixels; overwritten.
     """
     low_y, high_y, low_x, high_x = window
@@ -188,6 +198,8 @@ def scale_planes(
         return
     count, joined, most = high_x - low_x, place[1] == width, memory.shape[0] // 3
     begin += low_y * step_y + low_x * (-3 if mirrored else 3)
+    # Without gaps, several rows are one long row. A window that is narrower than the result also writes the pixels
+    # between its rows; `fill_outside` corrects them afterwards.
     if not mirrored:
         together = high_y - low_y if joined and step_y == 3 * width else 1
     else:
@@ -195,12 +207,14 @@ def scale_planes(
     for y in range(low_y, high_y, together):
         rows, to = min(together, high_y - y), place[0] + y * place[1] + low_x
         first = begin + (y - low_y) * step_y
-        if not mirrored:  # several rows as one
+        if not mirrored:
             scale_three(pixels, first, terms, 0, out, to, place[3], (rows - 1) * width + count)
             continue
         for start in range(0, count, most):
             some = min(most, count - start)
-            for row in range(rows):  # byte by byte: the pixels in order, the channels of each in the opposite one
+            # All bytes are reversed in one simple loop, without regard to pixels. This reverses the channels of each
+            # pixel, too, which `scale_three` undoes.
+            for row in range(rows):
                 line = memory[row * width * 3 : (row * width + some) * 3]
                 last = np.uint64(first + row * step_y - start * 3 + 2)
                 for i in range(np.uint64(line.shape[0])):
@@ -212,19 +226,20 @@ def scale_planes(
 def fill_outside(
     table: Array, window: tuple[int, int, int, int], size: tuple[int, int], out: Array, place: Array
 ) -> None:
-    """What lies outside of an image, in planes without gaps: the last entries of a table for three channels.
+    """Fill the pixels outside of an image in planes without gaps, with the last entries of a table for three channels.
 
     Args:
-        table: of floats, as `look_up_three` takes it.
-        window: the first row that lies in the image, the one after the last, and the same of columns.
-        size: how many rows and columns the result has.
+        table: Floats, as for `map_three_channels`.
+        window: First row inside the image and end of these rows, then the same for columns.
+        size: Number of rows and columns of the result.
         out: float32, the memory to write.
-        place: of the result.
+        place: Offset and strides of the result.
     """
     low_y, high_y, low_x, high_x = window
     height, width = size
     for c in range(3):
         value, to = table[c * 257 + 256], place[0] + c * place[3]
+        # One run covers the right margin of a row and the left margin of the next.
         start = to
         for y in range(low_y, high_y):
             for i in range(np.uint64(start), np.uint64(to + y * width + low_x)):

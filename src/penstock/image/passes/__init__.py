@@ -1,1 +1,1 @@
-"""Passes with a loop of their own: warps, blurs, medians, histograms."""
+"""Passes with their own compiled loops: warps, blurs, medians, histograms."""

@@ -1,4 +1,4 @@
-"""Other channels: each is a weighted sum of the image's channels, plus a number."""
+"""Channel mixing with a different number of output channels."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ChannelMixPass(InPlacePass):
-    """Bytes with another number of channels. Where the number stays, `ColorMatrixStep` fuses.
+    """Weighted sums of channels that change the number of channels, for bytes.
+
+    If the number stays the same, `ColorMatrixStep` does the work and fuses with other steps.
 
     Args:
-        layout: of the images, with C.
-        factors: per channel of the result its factor for each present channel, and what is added at last.
+        layout: Layout of the images, with C.
+        factors: Per output channel, the factor of each input channel and the constant to add.
     """
 
     layout: str
@@ -34,23 +36,24 @@ class ChannelMixPass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Mix all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         factors = np.array(self.factors, np.float32)
-        blend_channels(source.values, planes.read, planes.given, factors, target.values, planes.write)
+        blend_channels(source.values, planes.read, planes.sizes_in, factors, target.values, planes.write)
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """A sum for each channel."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Compute one sum per output channel."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32)
         channels: list[Any] = []
         for *factors, shift in self.factors:
+            # The order of the additions is that of the compiled loop.
             total: Any = np.float32(shift)
             for at, factor in enumerate(factors):
                 total = total + values[..., at] * np.float32(factor)
@@ -61,15 +64,15 @@ class ChannelMixPass(InPlacePass):
 @precompile("u1[1] i8[2] i8[2] f4[2] u1[1] i8[2]")
 @Compiled
 def blend_channels(pixels: Array, place_in: Array, sizes: Array, factors: Array, out: Array, place_out: Array) -> None:
-    """Planes of bytes with other channels.
+    """Mix the channels of planes of bytes.
 
     Args:
         pixels: uint8.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        factors: float32 (channels of the result, present channels + 1): factors, and what is added.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        factors: float32 (output channels, input channels + 1), factors and the constant to add.
         out: uint8.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
     """
     last = factors.shape[1] - 1
     for n in range(place_in.shape[0]):
@@ -80,5 +83,6 @@ def blend_channels(pixels: Array, place_in: Array, sizes: Array, factors: Array,
                     total = factors[c, last] + np.float32(0.5)
                     for k in range(last):
                         total += np.float32(pixels[at + x * place_in[n, 2] + k * place_in[n, 3]]) * factors[c, k]
+                    # Clipped before the conversion: converting a float outside of the range to an integer is undefined.
                     value = np.int32(min(max(total, np.float32(0)), np.float32(255)))
                     out[to + x * place_out[n, 2] + c * place_out[n, 3]] = value

@@ -1,4 +1,4 @@
-"""Filters with any weights: each pixel of the result is a weighed sum of a rectangle of pixels."""
+"""Correlation with arbitrary filters: each result pixel is a weighted sum of a rectangle of pixels."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -23,25 +23,25 @@ from penstock.numerics.ordered_sums import no_fma
 if TYPE_CHECKING:
     from penstock.image.kernels.strided_images import StridedImages
 
+# Border modes by index, as the compiled loops receive them (see the constants below).
 BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
-"""What is beyond the edge of an image; compiled loops know these by number."""
+# Sums per block (at least a row): total and input rows of a block stay in the cache.
 _TOGETHER = 4096
-"""So many sums are computed together."""
 _CONSTANT, _CLAMP, _REFLECT_101, _REFLECT_1001, _WRAP = range(5)
 
 
 @dataclass(frozen=True)
 class CorrelationPass(CustomPass):
-    """The correlation of images with filters, in float32.
+    """Correlation of images with filters, in float32.
 
-    Its terms are the filter, row by row, the two numbers of the filter's pixel that lies on the pixel of the result,
-    row first, and the value of what lies outside where the border is constant.
+    The terms are the filter, row by row; the row and column of its anchor, the weight at the result pixel;
+    and the fill value for a constant border.
 
     Args:
-        layout: of the images.
-        extents: height and width of the filter.
-        border: one of `BORDERS`.
-        valid: whether only those pixels are computed for which all of the filter lies inside; the anchor is 0 then.
+        layout: Layout of the images.
+        extents: Height and width of the filter.
+        border: One of `BORDERS`.
+        valid: True to compute only pixels for which the whole filter is inside the image; the anchor is then 0.
     """
 
     layout: str
@@ -50,80 +50,83 @@ class CorrelationPass(CustomPass):
     valid: bool
 
     def source_map(self, terms: Sequence[Any]) -> Any:
-        """What is seen by the middle of a filter that has to lie inside; else the same place."""
+        """Return the shift to the middle of the filter if it must fit inside the image; otherwise None."""
         del terms
         by_y, by_x = ((extent - 1) / 2 for extent in self.extents)
         return np.array([[1, 0, by_x, 0, 1, by_y]], np.float32) if self.valid else None
 
     def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]] | None:
-        """What its middle sees of a filter that has to lie inside; else masks stay as they are."""
+        """Return the shift to the middle of a filter that must fit inside the image; otherwise None."""
         if not self.valid:
             return None
-        still = WarpPass(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
-        return still, (self.source_map(terms), np.array([[fill]], np.float32))
+        shift = WarpPass(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
+        return shift, (self.source_map(terms), np.array([[fill]], np.float32))
 
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Filter all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         weights, anchors, fills = map(planes.term, terms)
-        across = int(((planes.made[:, 1] + self.extents[1] - 1) * planes.made[:, 2]).max(initial=0))
+        across = int(((planes.sizes_out[:, 1] + self.extents[1] - 1) * planes.sizes_out[:, 2]).max(initial=0))
         bytes_in, bytes_out = (memory.values.dtype == np.uint8 for memory in (source, target))
-        whole = bytes_in and bytes_out and _whole(weights, fills)
-        pixel, total = (np.uint8, np.int16) if whole else (np.float32, np.float32)
+        integer = bytes_in and bytes_out and _sums_fit_int16(weights, fills)
+        pixel, total = (np.uint8, np.int16) if integer else (np.float32, np.float32)
+        # Integer sums use 16 bits, half the memory of float32, so a vector register holds twice as many.
         sums = np.empty(max(across, _TOGETHER), total)
         lines = np.empty(len(sums) + (self.extents[0] - 1) * across, pixel)
-        visit = np.empty(5, np.int64), np.empty(5, total)
+        pass_memory = np.empty(5, np.int64), np.empty(5, total)
         limits = np.array([0, 255] if bytes_out else [-np.inf, np.inf], total)
         correlate(
-            *(source.values, planes.read, planes.given, weights.astype(total), self.extents[1], anchors, fills),
-            *(BORDERS.index(self.border), total(0 if whole else planes.rounding), limits),
-            *(target.values, planes.write, planes.made, lines, sums, *visit, bytes_in),
+            *(source.values, planes.read, planes.sizes_in, weights.astype(total), self.extents[1], anchors, fills),
+            *(BORDERS.index(self.border), total(0 if integer else planes.rounding), limits),
+            *(target.values, planes.write, planes.sizes_out, lines, sums, *pass_memory, bytes_in),
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """A sum over the filter, term by term."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Sum over the filter, term by term."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32)
         weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms)
         rows, columns = (shape[self.layout.index(letter)] for letter in "HW")
-        sizes = [given[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        sizes = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
         total = jnp.zeros((*values.shape[:2], rows, columns, values.shape[4]), np.float32)
         for k in range(self.extents[0] * self.extents[1]):
             picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
             for axis, (count, offset) in enumerate(zip((rows, columns), divmod(k, self.extents[1]), strict=True)):
                 at = jnp.arange(count, dtype=np.int32)[None, :] + offset - anchors[:, axis, None].astype(np.int32)
                 index, beyond = border_indices(self.border, at, sizes[axis])
-                form = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
-                picked = jnp.take_along_axis(picked, index.reshape(form), axis=axis + 2)
-                beyond = beyond.reshape(form)
+                broadcast_shape = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
+                picked = jnp.take_along_axis(picked, index.reshape(broadcast_shape), axis=axis + 2)
+                beyond = beyond.reshape(broadcast_shape)
                 outside = outside | beyond
             if self.border == "constant":
                 picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
+            # In the order of the compiled loop and without fused multiply-add, so that both round the same way.
             total = total + no_fma(jnp, picked * weights[:, k].reshape(-1, 1, 1, 1, 1))
         return from_planes(total, self.layout, shape)
 
 
-def _whole(weights: Array, fills: Array) -> bool:
-    """Whether sums of bytes are whole numbers of 16 bits, which are computed faster than floats, and are the same."""
-    small = np.abs(weights).sum(axis=1).max(initial=0) * 255 <= np.iinfo(np.int16).max
-    return bool(small and (weights == np.rint(weights)).all() and (fills == np.clip(np.rint(fills), 0, 255)).all())
+def _sums_fit_int16(weights: Array, fills: Array) -> bool:
+    """Return True if 16-bit integers give the same sums as floats; they are faster."""
+    fits = np.abs(weights).sum(axis=1).max(initial=0) * 255 <= np.iinfo(np.int16).max
+    # The bound of the absolute weights also covers partial sums, so no order of additions overflows.
+    return bool(fits and (weights == np.rint(weights)).all() and (fills == np.clip(np.rint(fills), 0, 255)).all())
 
 
 def border_indices(border: str, at: Any, size: Any) -> tuple[Any, Any]:
-    """In the device program, which pixels of an axis are read for places that may lie outside, and which of these do.
+    """Return, in the device program, the indices to read for possibly outside indices, and which of these are outside.
 
     Args:
-        border: one of `BORDERS`.
-        at: the places, int32.
-        size: the extents of the axis, which broadcast against them.
+        border: One of `BORDERS`.
+        at: Indices, int32.
+        size: Extents of the axis, broadcastable to the indices.
     """
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -143,7 +146,7 @@ def border_indices(border: str, at: Any, size: Any) -> tuple[Any, Any]:
 
 @Compiled
 def border_index(at: int, size: int, border: int) -> int:
-    """The pixel of an axis that is read for a place that may lie outside; -1 where there is none."""
+    """Return the index to read for a possibly outside index; -1 if the border is constant."""
     if 0 <= at < size:
         return at
     if border == _CONSTANT:
@@ -162,18 +165,18 @@ def border_index(at: int, size: int, border: int) -> int:
 def load_wide(
     pixels: Array, at: Array, size: Array, first: int, before: int, border: int, fill: float, wide: int, lines: Array
 ) -> None:
-    """Rows of a plane as floats, with what lies beyond its edges.
+    """Load rows of a plane with the pixels beyond its edges.
 
     Args:
-        pixels: the memory.
-        at: of the plane: its first element, and the distances to the next row, column and channel.
-        size: its height, width and channels.
-        first: the first row, which may lie outside.
-        before: how many columns come before the first one.
-        border: a number of `BORDERS`.
-        fill: the value of what lies outside, where the border is constant.
-        wide: how many columns there are with those beyond the edges.
-        lines: float32, the rows, one after the other, the channels of a pixel side by side.
+        pixels: The memory.
+        at: Offset and strides of the plane.
+        size: Height, width and channels.
+        first: First row, which may be outside.
+        before: Columns to add on the left.
+        border: Index into `BORDERS`.
+        fill: Fill value for a constant border.
+        wide: Number of columns with those beyond the edges.
+        lines: Receives the rows, one after the other, with interleaved channels.
     """
     width, channels, left = size[1], size[2], before
     across, inner = wide * channels, width * channels
@@ -196,7 +199,7 @@ def load_wide(
 
 @Compiled
 def next_weight(weights: Array, k: int, finite: bool) -> int:
-    """The first weight from the k-th on that adds something, or how many there are."""
+    """Return the index of the first weight from `k` on that contributes, or the number of weights."""
     while k < weights.shape[0] and finite and weights[k] == 0:
         k += 1
     return k
@@ -223,53 +226,51 @@ def correlate(
     place_out: Array,
     size_out: Array,
     memory: Array,
-    made: Array,
+    sums: Array,
     starts: Array,
     own: Array,
     finite: bool,
 ) -> None:
-    """Planes of images, correlated with filters: in floats, or where both are bytes in whole numbers, which `made` has.
+    """Correlate planes of images with filters, in the dtype of `sums`: float32, or int16 if that is exact.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        size_in: int64 (planes, 3): height, width, channels.
-        filters: as `made` (planes or 1, rows * columns): the weights.
-        columns: how many columns filters have.
-        anchors: float32 (planes or 1, 2): which weight lies on the pixel of the result: row and column.
-        fills: float32 (planes or 1, 1): the value of what lies outside, where the border is constant.
-        border: a number of `BORDERS`.
-        rounding: what is added before values are written: 0.5 where floats become whole numbers.
-        limits: as `made` (2,): the least and the greatest value that is written.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        size_in: int64 (planes, 3), height, width, channels.
+        filters: Dtype of `sums`, (planes or 1, rows * columns), the weights.
+        columns: Number of columns of the filters.
+        anchors: float32 (planes or 1, 2), row and column of the weight at the result pixel.
+        fills: float32 (planes or 1, 1), fill value for a constant border.
+        border: Index into `BORDERS`.
+        rounding: Value to add before storing: 0.5 if floats are stored as integers.
+        limits: Dtype of `sums`, (2,), smallest and largest value to store.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        size_out: as `size_in`.
-        memory: float32 or uint8, for the rows that those in `made` see, with what lies beyond their edges; overwritten.
-        made: float32 or int16, for one row of that, or for several that are computed together; overwritten.
-        starts: int64 (5,), for the places of values that are weighed in one visit; overwritten.
-        own: as `made` (5,), for their weights; overwritten.
-        finite: whether all pixels are numbers, so that a weight of 0 adds nothing.
+        place_out: As `place_in`.
+        size_out: As `size_in`.
+        memory: float32 or uint8, for the input rows of a block with their margins; overwritten.
+        sums: float32 or int16, for one row with its margins or several; overwritten.
+        starts: int64 (5,), offsets of the values of one pass; overwritten.
+        own: Dtype of `sums`, (5,), their weights; overwritten.
+        finite: True if all pixels are finite, so that a weight of 0 contributes nothing.
     """
     for n in range(place_in.shape[0]):
-        weights, anchor, fill = (
-            filters[n % filters.shape[0]],
-            anchors[n % anchors.shape[0]],
-            fills[n % fills.shape[0], 0],
-        )
+        weights, anchor = filters[n % filters.shape[0]], anchors[n % anchors.shape[0]]
+        fill = fills[n % fills.shape[0], 0]
         high, wide, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
         more = wide + columns - 1
         across, beyond = more * channels, weights.shape[0] // columns - 1
-        together = made.shape[0] // max(across, 1)
+        together = sums.shape[0] // max(across, 1)
         for first in range(0, high, max(together, 1)):
             count = min(together, high - first)
             lines = memory[: (count + beyond) * across]
             row, column = first - int(anchor[0]), int(anchor[1])
             load_wide(pixels, place_in[n], size_in[n], row, column, border, fill, more, lines)
-            total = made[: count * across - (columns - 1) * channels]  # with what lies between rows
+            # The rows of a block are summed as one run, including the margins between them, which are not stored.
+            total = sums[: count * across - (columns - 1) * channels]
             k, begins = next_weight(weights, 0, finite), True
             while begins or k < weights.shape[0]:
                 at = 0
-                for some in range(starts.shape[0]):  # where there are too few, with a weight of nothing
+                for some in range(starts.shape[0]):  # missing terms get a weight of 0
                     own[some] = 0
                     if k < weights.shape[0] and (finite or some == 0):
                         at, own[some] = k // columns * across + k % columns * channels, weights[k]

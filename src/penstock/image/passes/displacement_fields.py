@@ -1,4 +1,4 @@
-"""Places that are displaced: pixels in waves, on a ball, or a random step away."""
+"""Displacement maps: water, sphere and jitter."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -16,12 +16,12 @@ from penstock.numerics.random_bits import threefry
 
 @dataclass(frozen=True)
 class WaterCoordinates(CoordinateMap):
-    """Columns move by a sine of the row, and rows by a cosine of the column. Its number says whether they do.
+    """Shift of columns by a sine of the row, and of rows by a cosine of the column. One number enables it.
 
     Args:
-        amplitude: of the columns and of the rows, in pixels.
-        frequency: in radians per pixel.
-        phase: in radians.
+        amplitude: For x and y, in pixels.
+        frequency: For x and y, in radians per pixel.
+        phase: For x and y, in radians.
     """
 
     code = WAVES
@@ -30,60 +30,61 @@ class WaterCoordinates(CoordinateMap):
     phase: tuple[float, float]
 
     def table(self, height: int, width: int) -> NDArray[np.float32]:
-        """By how much each row's pixels move in x, then each column's in y; as many of both."""
+        """Return the x offset of each row, then the y offset of each column, both of the same length."""
         frequency, phase = np.array([self.frequency, self.phase], np.float32)
         steps = np.arange(max(height, width), dtype=np.float32)
         angles = (steps * frequency[k] + phase[k] for k in range(2))
-        in_x, in_y = (turn(angle.astype(np.float64)) for turn, angle in zip((np.sin, np.cos), angles, strict=True))
+        # Sine and cosine of float32 depend on the CPU; those of float64, rounded, do not.
+        in_x, in_y = (wave(angle.astype(np.float64)) for wave, angle in zip((np.sin, np.cos), angles, strict=True))
         in_x, in_y = self.amplitude[0] * in_x.astype(np.float32), self.amplitude[1] * in_y.astype(np.float32)
         return np.concatenate([in_x, in_y], dtype=np.float32)
 
-    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
-        """From the same table as on the host."""
+    def trace(self, numbers: Any, image_sizes: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Read the table of the host."""
         table, (y, x) = self.table(height, width), _corners(height, width)
         columns = len(table) // 2
         moved = x + table[None, :height, None], y + table[None, None, columns : columns + width]
-        return _where_wanted(numbers, (y, x), moved)
+        return _select_displaced(numbers, (y, x), moved)
 
 
 @dataclass(frozen=True)
 class SphereCoordinates(CoordinateMap):
-    """As far from the image's centre as the square of the pixel's distance. Its number says whether pixels move."""
+    """Sphere effect: the distance from the image's center becomes its square. One number enables it."""
 
     code = BALL
 
-    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
-        """In parts of half the longer side, cut off to whole pixels."""
+    def trace(self, numbers: Any, image_sizes: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Scale offsets by the distance, in units of half the longer side (rounded down, as in the compiled loop)."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         half, (y, x) = np.float32(0.5), _corners(height, width)
-        middle_y, middle_x = (each.astype(np.float32) * half for each in given)
+        middle_y, middle_x = (size.astype(np.float32) * half for size in image_sizes)
         radius = jnp.floor(jnp.maximum(middle_y, middle_x))
         off_y, off_x = y + half - middle_y, x + half - middle_x
-        part = jnp.sqrt(off_x * off_x + off_y * off_y) / radius
-        return _where_wanted(numbers, (y, x), (part * off_x + middle_x, part * off_y + middle_y))
+        scale = jnp.sqrt(off_x * off_x + off_y * off_y) / radius
+        return _select_displaced(numbers, (y, x), (scale * off_x + middle_x, scale * off_y + middle_y))
 
 
 @dataclass(frozen=True)
 class JitterCoordinates(CoordinateMap):
-    """A random number of whole pixels away along each axis.
+    """Random displacement by whole pixels along each axis.
 
-    Before the first pixel is the first pixel; beyond the last one is outside. Its numbers say whether pixels move, and
-    have the random words of which each pixel's steps are made, in halves.
+    Coordinates before the first pixel are clipped; coordinates past the last one are outside. The numbers are a flag
+    that enables the displacement, and the halves of the random key.
 
     Args:
-        degree: how many different steps there are; as many lead back as forth, or one more.
+        degree: Number of different steps, centered around 0 (one more to the left if even).
     """
 
     code = STEPS
     degree: int
 
     def table(self, height: int, width: int) -> NDArray[np.float32]:
-        """The number of steps."""
+        """Return the number of steps."""
         return np.array([self.degree], np.float32)
 
-    def trace(self, numbers: Any, given: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
-        """Each pixel's words are drawn with its row and column."""
+    def trace(self, numbers: Any, image_sizes: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
+        """Draw two random words per pixel, a function of its row and column."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         y, x = _corners(height, width)
@@ -91,22 +92,24 @@ class JitterCoordinates(CoordinateMap):
         key = halves[:, 0] << np.uint32(WORD) | halves[:, 1], halves[:, 2] << np.uint32(WORD) | halves[:, 3]
         words = threefry(key, (y.astype(np.uint32), x.astype(np.uint32)))
         moved: list[Any] = []
-        for word, at, size in zip(words, (x, y), given[::-1], strict=True):
+        for word, at, size in zip(words, (x, y), image_sizes[::-1], strict=True):
+            # The upper half of the word times the number of steps: the product fits 32 bits, which JAX has without x64
+            # mode.
             step = (word >> np.uint32(WORD)) * np.uint32(self.degree) >> np.uint32(WORD)
             off = step.astype(np.float32) - np.float32(self.degree // 2)
             moved.append(jnp.clip(at + off, np.float32(0), size.astype(np.float32)))
-        return _where_wanted(numbers, (y, x), (moved[0], moved[1]))
+        return _select_displaced(numbers, (y, x), (moved[0], moved[1]))
 
 
 def _corners(height: int, width: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Rows and columns: y and x of the pixels' first corners."""
+    """Return the y and x coordinates of the pixels' top left corners."""
     return np.arange(height, dtype=np.float32)[None, :, None], np.arange(width, dtype=np.float32)[None, None, :]
 
 
-def _where_wanted(numbers: Any, corners: tuple[Any, Any], moved: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Places that were moved in rows whose first number is not 0; elsewhere the pixels' own, x and y."""
+def _select_displaced(numbers: Any, corners: tuple[Any, Any], moved: tuple[Any, Any]) -> tuple[Any, Any]:
+    """Select the displaced coordinates in rows that enable them, and the pixel centers in others."""
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
-    wanted = jnp.asarray(numbers)[:, 0, None, None] != 0
+    enabled = jnp.asarray(numbers)[:, 0, None, None] != 0
     half, (y, x) = np.float32(0.5), corners
-    return jnp.where(wanted, moved[0], x + half), jnp.where(wanted, moved[1], y + half)
+    return jnp.where(enabled, moved[0], x + half), jnp.where(enabled, moved[1], y + half)

@@ -1,4 +1,4 @@
-"""Histogram equalisation of bytes."""
+"""Histogram equalization of bytes."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EqualizePass(InPlacePass):
-    """Each channel's bytes by a table that spreads them evenly, as OpenCV does.
+    """Histogram equalization of each channel, as OpenCV's equalizeHist does it.
 
-    The least byte that occurs becomes 0, the greatest 255; between them a byte goes where the share of those that are
-    not greater says. A channel of one value stays.
+    The smallest byte that occurs becomes 0, the largest 255. In between, a byte is mapped by the cumulative
+    distribution. A channel with a single value is unchanged.
 
     Args:
-        layout: of the images.
+        layout: Layout of the images.
     """
 
     layout: str
@@ -35,28 +35,29 @@ class EqualizePass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
-        channels = int(planes.given[:, 2].max(initial=0))
+        """Equalize all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        channels = int(planes.sizes_in[:, 2].max(initial=0))
         memory = np.empty(512 * channels, np.int32), np.empty(256 * channels, np.uint8)
-        equalize_planes(source.values, planes.read, planes.given, target.values, planes.write, *memory)
+        equalize_planes(source.values, planes.read, planes.sizes_in, target.values, planes.write, *memory)
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """Counted by adding ones at the places of bytes."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Count bytes with scatter-add."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout)
         rows, planes, height, width, channels = values.shape
         index = values.transpose(0, 1, 4, 2, 3).reshape(rows * planes * channels, height * width).astype(np.int32)
+        # Padding beyond an image's extents must not be counted.
         inside = jnp.ones((1, 1, 1, height, width), bool)
         for axis, letter in enumerate("HW"):
             at = jnp.arange(values.shape[2 + axis]).reshape((1, 1, 1, -1, 1) if axis == 0 else (1, 1, 1, 1, -1))
-            inside = inside & (at < given[:, self.layout.index(letter)].reshape(-1, 1, 1, 1, 1))
+            inside = inside & (at < shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1, 1))
         ones = jnp.broadcast_to(inside, (rows, planes, channels, height, width)).reshape(index.shape)
         number = jnp.arange(len(index))[:, None]
         counts = jnp.zeros((len(index), 256), np.int32).at[number, index].add(ones.astype(np.int32))
@@ -65,8 +66,8 @@ class EqualizePass(InPlacePass):
         scale = np.float32(255) / jnp.maximum(total - first, 1).astype(np.float32)
         table = jnp.clip(jnp.rint((sums - first).astype(np.float32) * scale), 0, 255)
         table = jnp.where(first == total, jnp.arange(256, dtype=np.float32)[None, :], table)
-        found = jnp.take_along_axis(table, index, axis=1).reshape(rows, planes, channels, height, width)
-        return from_planes(found.transpose(0, 1, 3, 4, 2), self.layout, shape)
+        values_out = jnp.take_along_axis(table, index, axis=1).reshape(rows, planes, channels, height, width)
+        return from_planes(values_out.transpose(0, 1, 3, 4, 2), self.layout, shape)
 
 
 _ONE, _TWO, _ENTRIES = np.uint64(1), np.uint64(2), np.uint64(256)
@@ -77,14 +78,14 @@ _ONE, _TWO, _ENTRIES = np.uint64(1), np.uint64(2), np.uint64(256)
 def equalize_planes(
     pixels: Array, place_in: Array, sizes: Array, out: Array, place_out: Array, counts: Array, table: Array
 ) -> None:
-    """Planes of bytes, each channel by a table of its own.
+    """Equalize planes of bytes, each channel with its own table.
 
     Args:
         pixels: uint8.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
         out: uint8.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
         counts: int32 (512 * channels,); overwritten.
         table: uint8 (256 * channels,); overwritten.
     """
@@ -92,7 +93,9 @@ def equalize_planes(
         height, width, channels, place = sizes[n, 0], sizes[n, 1], sizes[n, 2], place_in[n]
         counts[: 512 * channels] = 0
         for y in range(height):
-            for c in range(0, channels, 3):  # three at once, as equal neighbours would wait for each other
+            # Three channels at once: incrementing the same counter twice in a row waits for the first store, and other
+            # counters fill the time.
+            for c in range(0, channels, 3):
                 some = counts[512 * c : 512 * min(c + 3, channels)]
                 count(pixels, place[0] + y * place[1] + c * place[3], place[2], place[3], width, some)
         for c in range(channels):
@@ -109,35 +112,35 @@ def equalize_planes(
 
 @Compiled
 def count(pixels: Array, start: int, step: int, channel: int, width: int, counts: Array) -> None:
-    """Count how often each byte occurs in a row of pixels, per channel in two tables by turns.
-
-    Indices are unsigned: for a signed one, numba asks whether it counts from the end.
+    """Count the bytes in a row of pixels, per channel in two alternating tables.
 
     Args:
         pixels: uint8.
-        start: the row's first element.
-        step: the distance to the next column.
-        channel: the distance to the next channel.
-        width: how many pixels there are.
-        counts: int32 (512 * channels,), for up to three channels; added to.
+        start: Offset of the row's first element.
+        step: Distance between columns.
+        channel: Distance between channels.
+        width: Number of pixels.
+        counts: int32 (512 * channels,), for up to three channels; incremented.
     """
+    # Unsigned indices: for a signed one, numba adds a test for negative values. Alternating tables keep equal neighbors
+    # from waiting for the same counter.
     channels, by = counts.shape[0] // 512, np.uint64(channel)
     for x in range(np.uint64(width)):
-        at, turn = np.uint64(start) + x * np.uint64(step), (x & _ONE) * _ENTRIES
-        counts[turn + np.uint64(pixels[at])] += 1
+        at, table = np.uint64(start) + x * np.uint64(step), (x & _ONE) * _ENTRIES
+        counts[table + np.uint64(pixels[at])] += 1
         if channels > 1:
-            counts[_TWO * _ENTRIES + turn + np.uint64(pixels[at + by])] += 1
+            counts[_TWO * _ENTRIES + table + np.uint64(pixels[at + by])] += 1
         if channels > 2:
-            counts[_TWO * _TWO * _ENTRIES + turn + np.uint64(pixels[at + by + by])] += 1
+            counts[_TWO * _TWO * _ENTRIES + table + np.uint64(pixels[at + by + by])] += 1
 
 
 @Compiled
 def equalization_table(counts: Array, others: Array, table: Array) -> None:
-    """What becomes of each byte of a channel, from how often it occurs by two counts; the first is overwritten."""
+    """Compute the lookup table of a channel from its two tables of counts; the first one is overwritten."""
     first, total = 0, 0
     while counts[first] + others[first] == 0 and first < 255:
         first += 1
-    counts[: first + 1] = 0  # the first that occurs becomes 0, so it does not count
+    counts[: first + 1] = 0  # as in OpenCV, the smallest byte is mapped to 0 and excluded from the distribution
     for value in range(first + 1, 256):
         total += counts[value] + others[value]
         counts[value] = total

@@ -1,4 +1,4 @@
-"""Blurs: each pixel of the result is a weighed sum of its neighbours, along one axis after the other."""
+"""Gaussian blur: a weighted sum of neighbors along one axis after the other."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GaussianBlurPass(InPlacePass):
-    """A Gaussian, cut off at a radius. Beyond its edge an image is mirrored, without its outermost pixels.
+    """Gaussian blur, cut off at a radius. Beyond its edge, an image is mirrored without its edge pixels.
 
-    Its term has the standard deviations along depth, if the layout has one, along columns and along rows, and then the
-    radii, in pixels.
+    The term contains the standard deviations along depth (if the layout has it), columns and rows, then the radii, in
+    pixels.
 
     Args:
-        layout: of the images.
+        layout: Layout of the images.
     """
 
     layout: str
@@ -46,43 +46,44 @@ class GaussianBlurPass(InPlacePass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Blur all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers = planes.term(terms[0])
         if "D" in self.layout:
-            depths = given[planes.row, self.layout.index("D")]
-            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            depths = shapes[planes.row, self.layout.index("D")]
+            size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return blur_volumes(
-                *(source.values, planes.read, planes.given, depths, numbers, planes.rounding),
+                *(source.values, planes.read, planes.sizes_in, depths, numbers, planes.rounding),
                 *(target.values, planes.write, np.empty((2, size), np.float32)),
                 np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
             )
-        width, most = int((planes.given[:, 1] * planes.given[:, 2]).max(initial=0)), int(numbers[:, 2:].max(initial=0))
-        channels, pixels = int(planes.given[:, 2].max(initial=0)), int(planes.given.prod(axis=1).max(initial=0))
+        width = int((planes.sizes_in[:, 1] * planes.sizes_in[:, 2]).max(initial=0))
+        most = int(numbers[:, 2:].max(initial=0))
+        channels, pixels = int(planes.sizes_in[:, 2].max(initial=0)), int(planes.sizes_in.prod(axis=1).max(initial=0))
         memory = [np.empty(size, np.float32) for size in (pixels, width + 2 * most * channels, width, 4 * most + 2)]
         return blur(
-            *(source.values, planes.read, planes.given, numbers, planes.rounding, target.values, planes.write),
+            *(source.values, planes.read, planes.sizes_in, numbers, planes.rounding, target.values, planes.write),
             *memory,
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """A loop over the neighbours for each axis."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Blur with a loop over the neighbors along each axis."""
         letters = "DHW" if "D" in self.layout else "HW"
         values = as_planes(images, self.layout, f"{letters}C").astype(np.float32)
         numbers = terms[0].astype(np.float32)
         for axis, letter in enumerate(letters):
-            extent = given[:, self.layout.index(letter)]
+            extent = shapes[:, self.layout.index(letter)]
             values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
         return from_planes(values, self.layout, shape, f"{letters}C")
 
 
 def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> Any:
-    """Blurred along one axis; sigma and radius have an entry per row, or one for all."""
+    """Blur along one axis; sigma and radius have one entry per row, or one for all."""
     import jax  # noqa: PLC0415  # for the device program alone
     import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
@@ -95,6 +96,7 @@ def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> An
 
     def add(k: Any, total: Any) -> Any:
         period = jnp.maximum(2 * extent - 2, 1)
+        # `extent` is the size of each image on the padded canvas: mirroring happens at its own edge.
         index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
         index = jnp.minimum(index, period - index) * (extent > 1)
         picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
@@ -104,9 +106,9 @@ def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> An
 
 
 def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """The largest radius, and a function that gives the rows' weights for a place in the filter.
+    """Return the largest radius, and a function from the index of a tap to the weights of the rows.
 
-    Those that are the same for all rows are the host's: what the compiler makes of a constant depends on the devices.
+    Weights that all rows share are computed on the host, because what XLA makes of a constant depends on the devices.
     """
     import jax  # noqa: PLC0415  # for the device program alone
     import jax.numpy as jnp  # noqa: PLC0415  # likewise
@@ -116,6 +118,7 @@ def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
         bell.python_function(float(sigma[0]), int(radius[0]), weights)
         table = jnp.asarray(weights)[:, None]
         return int(radius[0]), lambda k: table[k]
+    # Rows with a smaller radius get weights of 0 for the outer taps, so one loop serves all rows.
     most = jnp.max(radius).astype(np.int32)
 
     def raw(k: Any) -> Any:
@@ -123,13 +126,13 @@ def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
         weight = no_fma(jnp, jnp.exp(no_fma(jnp, off * off / (np.float32(-2) * sigma * sigma))))
         return jnp.where(jnp.abs(off) <= radius, weight, 0)
 
-    whole = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + raw(k), jnp.zeros_like(sigma))
-    return most, lambda k: raw(k) / whole
+    total_weight = jax.lax.fori_loop(0, 2 * most + 1, lambda k, total: total + raw(k), jnp.zeros_like(sigma))
+    return most, lambda k: raw(k) / total_weight
 
 
 @Compiled
 def bell(sigma: Any, radius: int, weights: Array) -> None:
-    """The weights of a Gaussian, whose sum is 1."""
+    """Compute the weights of a Gaussian, normalized to a sum of 1."""
     total = 0.0
     for k in range(2 * radius + 1):
         total += math.exp(-0.5 * ((k - radius) / sigma) ** 2)
@@ -157,18 +160,18 @@ def blur(
     row: Array,
     weights: Array,
 ) -> None:
-    """Planes of images, blurred.
+    """Blur planes of images.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        numbers: float32 (planes or 1, 4): two standard deviations and two radii.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        numbers: float32 (planes or 1, 4), two standard deviations and two radii.
+        rounding: Value to add before storing: 0.5 for integers.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        plane: float32, as many as the largest plane has; overwritten.
-        line: float32, for a row with its neighbours; overwritten.
+        place_out: As `place_in`.
+        plane: float32, size of the largest plane; overwritten.
+        line: float32, for a row with its neighbors; overwritten.
         row: float32, for a row; overwritten.
         weights: float32, for both axes; overwritten.
     """
@@ -180,22 +183,24 @@ def blur(
         bell(sigma_y, r_y, by_y)
         bell(sigma_x, r_x, by_x)
         across, edge = width * channels, r_x * channels
-        middle, made = line[edge : edge + across], row[:across]
+        middle, result = line[edge : edge + across], row[:across]
+        # The plane is converted to floats once, because each row is read by 2 * radius + 1 results.
         load_plane(pixels, place_in[n], sizes[n], plane)
         for y in range(height):
             for k in range(2 * r_y + 1):
                 above = mirror_index(y + k - r_y, height) * across
                 multiply_add(plane[above : above + across], by_y[k], k == 0, middle)
+            # The row gets mirrored margins, so the loop over taps needs no test for edges.
             for x in range(1, r_x + 1):
                 left, right = mirror_index(-x, width) * channels, mirror_index(width - 1 + x, width) * channels
                 for c in range(channels):
                     line[edge - x * channels + c] = middle[left + c]
                     line[edge + across + (x - 1) * channels + c] = middle[right + c]
             for k in range(2 * r_x + 1):
-                multiply_add(line[k * channels : k * channels + across], by_x[k], k == 0, made)
+                multiply_add(line[k * channels : k * channels + across], by_x[k], k == 0, result)
             for i in range(across):
-                made[i] += rounding
-            store_plane(made, y, channels, out, place_out[n])
+                result[i] += rounding
+            store_plane(result, y, channels, out, place_out[n])
 
 
 @precompile(
@@ -217,19 +222,19 @@ def blur_volumes(
     memory: Array,
     weights: Array,
 ) -> None:
-    """Volumes, blurred. Their planes follow each other.
+    """Blur volumes, whose planes follow each other.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        depths: int64 (planes,): how many planes its volume has.
-        numbers: float32 (planes or 1, 6): three standard deviations and three radii, along depth, columns and rows.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        depths: int64 (planes,), number of planes of the plane's volume.
+        numbers: float32 (planes or 1, 6), three standard deviations and three radii, along depth, columns and rows.
+        rounding: Value to add before storing: 0.5 for integers.
         out: uint8 or float32.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
         memory: float32 (2, elements), for the largest volume; overwritten.
-        weights: float32, for the axis with the most of them; overwritten.
+        weights: float32, for the axis with the most weights; overwritten.
     """
     first = 0
     while first < place_in.shape[0]:
@@ -240,6 +245,8 @@ def blur_volumes(
         one, other = memory[0, : depth * plane], memory[1, : depth * plane]
         load_volume(pixels, place_in[first:last], sizes[first:last], one)
         outer = 1
+        # Each axis is filtered from one buffer into the other; an array of (outer, count, inner) elements covers all
+        # three axes.
         for axis in range(3):
             radius = int(numbers[first % numbers.shape[0], 3 + axis])
             window = weights[: 2 * radius + 1]

@@ -1,4 +1,6 @@
-"""Compiled loops for the median of small rectangles of bytes: many pixels at a time. `median` calls them."""
+"""Median filter over rectangles."""
+# pyright: basic
+# JAX is typed in part only
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     from penstock.image.kernels.strided_images import StridedImages
 
 
+# Largest rectangle that `median_of_few` handles, in pixels: its counters are bytes.
 MOST = 255
-"""Rectangles have at most this many pixels, as bytes count them."""
 
-TOGETHER = 8192
-"""So many bytes are computed together, or a row: they stay in the nearest cache."""
+# Bytes per block (at least a row): the four rows of this length stay in the L1 cache.
+_BLOCK_BYTES = 8192
 
 
 @precompile("u1[1] i8[2] i8[2] i8[2] u1[1] u1[2] u1[1] i8[2]")
@@ -31,17 +33,17 @@ TOGETHER = 8192
 def median_of_few(
     pixels: Array, place_in: Array, sizes: Array, radii: Array, plane: Array, lines: Array, out: Array, place_out: Array
 ) -> None:
-    """Planes of bytes, each pixel the median of a rectangle of at most `MOST` pixels.
+    """Compute the median of a rectangle of at most `MOST` bytes for each pixel.
 
     Args:
         pixels: uint8.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        radii: int64 (planes or 1, 2): of the rectangle, along columns and along rows.
-        plane: uint8, for the largest plane with what is beyond its edges; overwritten.
-        lines: uint8 (4, n), for rows that are computed together, with what is beyond their edges; overwritten.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        radii: int64 (planes or 1, 2), radii of the rectangle along columns and rows.
+        plane: uint8, for the largest plane with its margins; overwritten.
+        lines: uint8 (4, n), for the rows of a block with their margins; overwritten.
         out: uint8.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
     """
     for n in range(place_in.shape[0]):
         r_y, r_x = radii[n % radii.shape[0]]
@@ -52,34 +54,40 @@ def median_of_few(
             row = plane[y * across : (y + 1) * across]
             at = place_in[n, 0] + min(max(y - r_y, 0), height - 1) * place_in[n, 1]
             load_row(pixels, at, place_in[n], channels, row[before : before + inner])
+            # Margins repeat the edge pixels, so the medians need no test for edges.
             for i in range(before):
                 row[i] = row[before + i % channels]
                 row[before + inner + i] = row[before + inner - channels + i % channels]
         rows = max(lines.shape[1] // max(across, 1), 1)
         for first in range(0, height, rows):
             count = min(rows, height - first)
-            seen, size = plane[first * across :], count * across
+            block, size = plane[first * across :], count * across
             if r_y == 1 and r_x == 1:
-                median_of_nine(seen, across, channels, size, lines)
+                median_of_nine(block, across, channels, size, lines)
             else:
-                median_by_bits(seen, across, channels, r_y, r_x, size, lines)
+                median_by_bits(block, across, channels, r_y, r_x, size, lines)
             for y in range(count):
                 store_plane(lines[0, y * across : y * across + inner], first + y, channels, out, place_out[n])
 
 
 @Compiled
-def median_of_nine(seen: Array, across: int, channels: int, size: int, lines: Array) -> None:
-    """The median of three by three pixels: columns in order, then the middle one of their least, middle and greatest.
+def median_of_nine(block: Array, across: int, channels: int, size: int, lines: Array) -> None:
+    """Compute the median of 3x3 pixels with a sorting network.
+
+    Each column is sorted. The median is then the median of the largest minimum, the median middle value and the
+    smallest maximum.
 
     Args:
-        seen: uint8, rows with what is beyond their edges, one after the other; the first is above the first pixel.
-        across: how many bytes a row has.
-        channels: how many of them a pixel has.
-        size: so many medians are found.
-        lines: uint8 (4, n); the first receives the medians.
+        block: uint8, consecutive rows with their margins; the first is above the first pixel.
+        across: Bytes per row.
+        channels: Bytes per pixel.
+        size: Number of medians to compute.
+        lines: uint8 (4, n); the first row receives the medians.
     """
-    made, least, middle, greatest = lines[0], lines[1], lines[2], lines[3]
-    one, two, three = seen[:size], seen[across : across + size], seen[2 * across : 2 * across + size]
+    medians, least, middle, greatest = lines[0], lines[1], lines[2], lines[3]
+    one, two, three = block[:size], block[across : across + size], block[2 * across : 2 * across + size]
+    # Minimum and maximum without branches vectorize to 16 or more bytes at a time; neighboring pixels share sorted
+    # columns.
     for i in range(size):
         a, b, c = one[i], two[i], three[i]
         low, high = min(a, b), max(a, b)
@@ -92,52 +100,51 @@ def median_of_nine(seen: Array, across: int, channels: int, size: int, lines: Ar
         low, high = min(middle[i], middle_b[i]), max(middle[i], middle_b[i])
         b = max(low, min(high, middle_c[i]))
         low, high = min(a, b), max(a, b)
-        made[i] = max(low, min(high, c))
+        medians[i] = max(low, min(high, c))
 
 
 @Compiled
-def median_by_bits(seen: Array, across: int, channels: int, r_y: int, r_x: int, size: int, lines: Array) -> None:
-    """The median of any rectangle, bit by bit: one is set where too few pixels are less without it.
+def median_by_bits(block: Array, across: int, channels: int, r_y: int, r_x: int, size: int, lines: Array) -> None:
+    """Compute the median of any rectangle by binary search over the bits of the result, all pixels at once.
+
+    A bit is set if too few pixels of the rectangle are less than the value with that bit.
 
     Args:
-        seen: as for `median_of_nine`.
-        across: likewise.
-        channels: likewise.
-        r_y: radius along columns.
-        r_x: along rows.
-        size: likewise.
-        lines: likewise.
+        block: As for `median_of_nine`.
+        across: As for `median_of_nine`.
+        channels: As for `median_of_nine`.
+        r_y: Radius along columns.
+        r_x: Radius along rows.
+        size: As for `median_of_nine`.
+        lines: As for `median_of_nine`.
     """
-    made, limit, counts = lines[0, :size], lines[1, :size], lines[2, :size]
+    medians, limit, counts = lines[0, :size], lines[1, :size], lines[2, :size]
+    # Eight passes of comparisons that vectorize are faster than sorting each rectangle.
     half, bit = np.uint8((2 * r_y + 1) * (2 * r_x + 1) // 2), np.uint8(128)
-    made[:] = 0
+    medians[:] = 0
     while bit > 0:
         counts[:] = 0
         for i in range(size):
-            limit[i] = made[i] + bit
+            limit[i] = medians[i] + bit
         for y in range(2 * r_y + 1):
             for x in range(2 * r_x + 1):
                 start = y * across + x * channels
-                values = seen[start : start + size]
+                values = block[start : start + size]
                 for i in range(size):
                     counts[i] += values[i] < limit[i]
         for i in range(size):
-            made[i] += bit * (counts[i] <= half)
+            medians[i] += bit * (counts[i] <= half)
         bit = np.uint8(bit >> 1)
-
-
-# pyright: basic
-# JAX is typed in part only
 
 
 @dataclass(frozen=True)
 class MedianPass(CustomPass):
-    """The median of a rectangle around each pixel, of each channel for itself.
+    """Median of a rectangle around each pixel, for each channel separately.
 
-    Beyond the edge, the outermost pixels go on. Its term has two numbers: the radii along columns and along rows.
+    Beyond the edge, the edge pixels are repeated. The term contains two numbers: the radii along columns and rows.
 
     Args:
-        layout: of the images.
+        layout: Layout of the images.
     """
 
     layout: str
@@ -145,20 +152,20 @@ class MedianPass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call; of bytes by comparing or counting them, of floats by selection."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Filter all planes in one call: bytes by comparing or counting, floats by selection."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         radii = planes.term(terms[0], np.int64)
-        places = planes.read, planes.given, radii
+        places = planes.read, planes.sizes_in, radii
         if source.values.dtype == np.uint8 and (2 * radii + 1).prod(axis=1).max(initial=1) <= MOST:
-            sizes, margins = planes.given.max(axis=0, initial=0), 2 * radii.max(axis=0, initial=0)
+            sizes, margins = planes.sizes_in.max(axis=0, initial=0), 2 * radii.max(axis=0, initial=0)
             across = int((sizes[1] + margins[1]) * sizes[2])
             plane = np.empty(int(sizes[0] + margins[0]) * across + int(margins[1] * sizes[2]), np.uint8)
-            memory = plane, np.empty((4, max(across, TOGETHER)), np.uint8)
+            memory = plane, np.empty((4, max(across, _BLOCK_BYTES)), np.uint8)
             median_of_few(source.values, *places, *memory, target.values, planes.write)
         elif source.values.dtype == np.uint8:
             counts = np.empty(256, np.int64)
@@ -167,8 +174,8 @@ class MedianPass(CustomPass):
             window = np.empty(int((2 * radii + 1).prod(axis=1).max(initial=1)), np.float32)
             median_of_floats(source.values, *places, window, target.values, planes.write)
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """Bit by bit, of values as whole numbers of the same order: a bit is set where too few are less without it."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Search the bits of the medians, from the highest one, over integer codes that sort like the values."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
@@ -177,22 +184,24 @@ class MedianPass(CustomPass):
         wide = values.dtype != np.uint8
         if wide:
             bits = jax.lax.bitcast_convert_type(values.astype(np.float32), np.uint32)
+            # IEEE 754 floats sort like their bits if the sign bit of positive numbers is set and all bits of negative
+            # ones are inverted.
             codes = jnp.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
         else:
             codes = values.astype(np.uint32)
         half = jnp.prod(2 * radii + 1, axis=1).reshape(-1, 1, 1, 1, 1) // 2
         most = jnp.max(radii, axis=0)
         across = 2 * most[1] + 1
-        extents = [given[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        extents = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
 
-        def step(number: Any, found: Any) -> Any:
+        def step(number: Any, medians: Any) -> Any:
             bit = np.uint32(1) << ((31 if wide else 7) - number).astype(np.uint32)
-            less = found | (bit - np.uint32(1))
+            less = medians | (bit - np.uint32(1))
 
             def count(k: Any, counts: Any) -> Any:
                 picked, inside = codes, jnp.ones(len(radii), bool)
-                for axis, (extent, number) in enumerate(zip(extents, (k // across, k % across), strict=True)):
-                    off = number - most[axis]
+                for axis, (extent, tap) in enumerate(zip(extents, (k // across, k % across), strict=True)):
+                    off = tap - most[axis]
                     index, _ = border_indices("clamp", jnp.arange(codes.shape[axis + 2])[None, :] + off, extent)
                     line = (-1, *(index.shape[1] if at == axis + 2 else 1 for at in range(1, 5)))
                     picked = jnp.take_along_axis(picked, index.reshape(line), axis=axis + 2)
@@ -200,13 +209,14 @@ class MedianPass(CustomPass):
                 return counts + ((picked <= less) & inside.reshape(-1, 1, 1, 1, 1))
 
             counts = jax.lax.fori_loop(0, (2 * most[0] + 1) * across, count, jnp.zeros(codes.shape, np.int32))
-            return jnp.where(counts <= half, found | bit, found)
+            return jnp.where(counts <= half, medians | bit, medians)
 
-        found = jax.lax.fori_loop(0, 32 if wide else 8, step, jnp.zeros_like(codes))
+        medians = jax.lax.fori_loop(0, 32 if wide else 8, step, jnp.zeros_like(codes))
         if wide:
-            bits = jnp.where(found >> np.uint32(31), found ^ np.uint32(1 << 31), ~found)
+            # The inverse of the mapping above.
+            bits = jnp.where(medians >> np.uint32(31), medians ^ np.uint32(1 << 31), ~medians)
             return from_planes(jax.lax.bitcast_convert_type(bits, np.float32), self.layout, shape)
-        return from_planes(found.astype(np.uint8), self.layout, shape)
+        return from_planes(medians.astype(np.uint8), self.layout, shape)
 
 
 @precompile("u1[1] i8[2] i8[2] i8[2] i8[1] u1[1] i8[2]")
@@ -214,18 +224,18 @@ class MedianPass(CustomPass):
 def median_of_bytes(
     pixels: Array, place_in: Array, sizes: Array, radii: Array, counts: Array, out: Array, place_out: Array
 ) -> None:
-    """Planes of bytes: counts of the bytes of the rectangle are kept up to date while it moves along a row.
+    """Compute medians of bytes from a histogram that is updated while the rectangle moves along a row.
 
     The algorithm is that of Huang, Yang and Tang, "A fast two-dimensional median filtering algorithm" (1979).
 
     Args:
         pixels: uint8.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        radii: int64 (planes or 1, 2): of the rectangle, along columns and along rows.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        radii: int64 (planes or 1, 2), radii of the rectangle along columns and rows.
         counts: int64 (256,); overwritten.
         out: uint8.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
     """
     for n in range(place_in.shape[0]):
         r_y, r_x = radii[n % radii.shape[0]]
@@ -240,7 +250,7 @@ def median_of_bytes(
                     row = at + min(max(i, 0), height - 1) * step_y
                     for j in range(-r_x, r_x + 1):
                         counts[pixels[row + min(max(j, 0), width - 1) * step_x]] += 1
-                value, below = 0, 0  # how many bytes are less than the value
+                value, below = 0, 0  # the current median, and the number of bytes less than it
                 for x in range(width):
                     if x > 0:
                         leaves, enters = max(x - 1 - r_x, 0) * step_x, min(x + r_x, width - 1) * step_x
@@ -250,6 +260,8 @@ def median_of_bytes(
                             counts[old] -= 1
                             counts[new] += 1
                             below += (1 if new < value else 0) - (1 if old < value else 0)
+                    # The median moves little from one pixel to the next, so the search continues from the previous
+                    # value.
                     while below > half:
                         value -= 1
                         below -= counts[value]
@@ -263,16 +275,16 @@ def median_of_bytes(
 def median_of_floats(
     pixels: Array, place_in: Array, sizes: Array, radii: Array, window: Array, out: Array, place_out: Array
 ) -> None:
-    """Planes of floats: the pixels of each rectangle, as far as it takes, are put in order.
+    """Compute medians of floats by partially sorting each rectangle.
 
     Args:
         pixels: float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        radii: int64 (planes or 1, 2): of the rectangle, along columns and along rows.
-        window: float32, as many as the largest rectangle has; overwritten.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        radii: int64 (planes or 1, 2), radii of the rectangle along columns and rows.
+        window: float32, for the largest rectangle; overwritten.
         out: float32.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
     """
     for n in range(place_in.shape[0]):
         r_y, r_x = radii[n % radii.shape[0]]
@@ -293,7 +305,10 @@ def median_of_floats(
 
 @Compiled
 def quickselect(values: Array, size: int, rank: int) -> float:
-    """The value of a rank, counted from 0, of the first `size` values, by Hoare's selection (1961); they are moved."""
+    """Return the value of a rank (from 0) among the first `size` values, which are reordered.
+
+    The algorithm is Hoare's selection (1961).
+    """
     low, high = 0, size - 1
     while low < high:
         pivot, i, j = values[rank], low, high

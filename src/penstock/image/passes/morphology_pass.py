@@ -1,4 +1,4 @@
-"""The least or the greatest value of a rectangle of pixels: erosion and dilation."""
+"""Erosion and dilation: the minimum or maximum of a rectangle of pixels."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MorphologyPass(CustomPass):
-    """The extreme of a rectangle around each pixel, of each channel for itself.
+    """Minimum or maximum of a rectangle around each pixel, for each channel separately.
 
-    Its term has four numbers: height and width of the rectangle, and the row and the column of it that lie on the
-    pixel.
+    The term contains four numbers: height and width of the rectangle, and the row and column of its anchor, the
+    position of the pixel itself.
 
     Args:
-        layout: of the images.
-        greatest: whether the greatest value is taken; else the least.
-        border: one of `BORDERS`; "constant" takes nothing beyond the edge.
+        layout: Layout of the images.
+        greatest: True for the maximum, False for the minimum.
+        border: One of `BORDERS`; "constant" ignores pixels beyond the edge.
     """
 
     layout: str
@@ -40,38 +40,40 @@ class MorphologyPass(CustomPass):
 
     @property
     def _sign(self) -> np.float32:
-        """Both are a maximum: the least value is the greatest of what is negated."""
+        """Sign with which values are compared: the minimum is the negated maximum of negated values."""
         return np.float32(1 if self.greatest else -1)
 
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Filter all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers = planes.term(terms[0])
-        width, channels = (int(planes.given[:, at].max(initial=0)) for at in (1, 2))
+        width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
         wide = width + int(numbers[:, 1].max(initial=0))
         floats = target.values.dtype != np.uint8
+        # Bytes are loaded as floats, so 0 and -255 are lower bounds of the signed values; the bound must be finite
+        # because it may be stored as a byte.
         least = np.float32(-np.inf if floats else 0 if self.greatest else -255)
-        sizes = (int(planes.given.prod(axis=1).max(initial=0)), width * channels, wide * channels)
+        sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), width * channels, wide * channels)
         extremes(
-            *(source.values, planes.read, planes.given, numbers, BORDERS.index(self.border), self._sign, least),
+            *(source.values, planes.read, planes.sizes_in, numbers, BORDERS.index(self.border), self._sign, least),
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """A loop over the rectangle's extent along each axis."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Loop over the rectangle's extent along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32) * self._sign
         numbers = jnp.asarray(terms[0]).astype(np.int32)
         for axis in range(2):
-            extent = given[:, self.layout.index("HW"[axis])]
+            extent = shapes[:, self.layout.index("HW"[axis])]
             values = self._along(values, axis + 2, extent[:, None], numbers[:, axis], numbers[:, 2 + axis])
         return from_planes(values * self._sign, self.layout, shape)
 
@@ -84,6 +86,7 @@ class MorphologyPass(CustomPass):
         def step(k: Any, greatest: Any) -> Any:
             at = jnp.arange(length, dtype=np.int32)[None, :] + k - anchor[:, None]
             index, beyond = border_indices(self.border, at, extent)
+            # Rows with a smaller rectangle skip the last iterations.
             skipped = (k >= size)[:, None] | (beyond & (self.border == "constant"))
             line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
             picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
@@ -108,47 +111,48 @@ def extremes(
     row: Array,
     line: Array,
 ) -> None:
-    """Planes of images, each pixel the extreme of a rectangle.
+    """Compute the minimum or maximum of a rectangle for each pixel of planes.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        numbers: float32 (planes or 1, 4): height, width and place of the rectangle.
-        border: a number of `BORDERS`.
-        sign: 1 for the greatest value, -1 for the least.
-        least: what is less than all values times the sign.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        numbers: float32 (planes or 1, 4), height, width and anchor of the rectangle.
+        border: Index into `BORDERS`.
+        sign: 1 for the maximum, -1 for the minimum.
+        least: Lower bound of all values times the sign.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        plane: float32, as many as the largest plane has; overwritten.
+        place_out: As `place_in`.
+        plane: float32, size of the largest plane; overwritten.
         row: float32, for a row; overwritten.
-        line: float32, for a row with its neighbours; overwritten.
+        line: float32, for a row with its neighbors; overwritten.
     """
     for n in range(place_in.shape[0]):
         tall, wide, first_row, first_column = numbers[n % numbers.shape[0]]
         height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
         across = width * channels
-        made = row[:across]
+        result = row[:across]
         load_plane(pixels, place_in[n], sizes[n], plane)
         for i in range(height * across):
             plane[i] *= sign
         for y in range(height):
-            made[:] = least
+            result[:] = least
+            # The extreme of a rectangle is separable: first over rows, then over columns of the result.
             for k in range(int(tall)):
                 at = border_index(y + k - int(first_row), height, border)
                 if at >= 0:
                     values = plane[at * across : (at + 1) * across]
                     for i in range(across):
-                        made[i] = max(made[i], values[i])
+                        result[i] = max(result[i], values[i])
             for x in range(width + int(wide) - 1):
                 at = border_index(x - int(first_column), width, border)
                 for c in range(channels):
-                    line[x * channels + c] = least if at < 0 else made[at * channels + c]
-            made[:] = least
+                    line[x * channels + c] = least if at < 0 else result[at * channels + c]
+            result[:] = least
             for k in range(int(wide)):
                 values = line[k * channels : k * channels + across]
                 for i in range(across):
-                    made[i] = max(made[i], values[i])
+                    result[i] = max(result[i], values[i])
             for i in range(across):
-                made[i] *= sign
-            store_plane(made, y, channels, out, place_out[n])
+                result[i] *= sign
+            store_plane(result, y, channels, out, place_out[n])

@@ -1,4 +1,4 @@
-"""Sums of separable filters: of each, one for the columns and one for the rows, and for volumes one for the depth."""
+"""Sums of separable filters, each with weights along columns, along rows and, for volumes, along depth."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SeparablePass(CustomPass):
-    """A sum of separable filters, in float32. Beyond its edge an image is mirrored, without its outermost pixels.
+    """Sum of separable filters, in float32. Beyond its edge, an image is mirrored without its edge pixels.
 
-    Its term has all weights: of each filter those along depth, if the layout has one, along columns, along rows.
+    The term contains all weights: for each filter those along depth (if the layout has it), along columns and along
+    rows.
 
     Args:
-        layout: of the images.
-        count: how many filters there are.
-        length: how many weights each has along an axis, an odd number; the one in the middle lies on the pixel.
+        layout: Layout of the images.
+        count: Number of filters.
+        length: Weights per axis, an odd number; the middle one lies on the pixel.
     """
 
     layout: str
@@ -48,32 +49,32 @@ class SeparablePass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Filter all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         deep = "D" in self.layout
         weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
-        width, channels = (int(planes.given[:, at].max(initial=0)) for at in (1, 2))
+        width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
         limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
         if deep:
-            depths = given[planes.row, self.layout.index("D")]
-            size = int((planes.given.prod(axis=1) * depths).max(initial=0))
+            depths = shapes[planes.row, self.layout.index("D")]
+            size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return filter_volumes(
-                *(source.values, planes.read, planes.given, depths, weights, planes.rounding, limits),
+                *(source.values, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
                 *(target.values, planes.write, np.empty((4, size), np.float32)),
             )
-        sizes = (int(planes.given.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
+        sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
         return add_separable(
-            *(source.values, planes.read, planes.given, weights, planes.rounding, limits),
+            *(source.values, planes.read, planes.sizes_in, weights, planes.rounding, limits),
             *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """A loop over the weights along each axis."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Loop over the weights along each axis."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         letters = "DHW" if "D" in self.layout else "HW"
@@ -83,7 +84,7 @@ class SeparablePass(CustomPass):
         for number in range(self.count):
             values = pixels
             for axis, letter in enumerate(letters):
-                extent = given[:, self.layout.index(letter)]
+                extent = shapes[:, self.layout.index(letter)]
                 values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
             total = total + values
         return from_planes(total, self.layout, shape, f"{letters}C")
@@ -100,6 +101,7 @@ class SeparablePass(CustomPass):
             line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
             weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
             picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
+            # A weight of 0 must not contribute, even where a pixel is infinite or NaN; the compiled loop skips it.
             return total + jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
 
         return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
@@ -120,19 +122,19 @@ def add_separable(
     line: Array,
     row: Array,
 ) -> None:
-    """Planes of images, filtered.
+    """Filter planes of images.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
         filters: float32 (planes or 1, filters, 2, weights).
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
-        limits: float32 (2,): the least and the greatest value that is written.
+        rounding: Value to add before storing: 0.5 for integers.
+        limits: float32 (2,), smallest and largest value to store.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        plane: float32, as many as the largest plane has; overwritten.
-        line: float32, for a row with its neighbours; overwritten.
+        place_out: As `place_in`.
+        plane: float32, size of the largest plane; overwritten.
+        line: float32, for a row with its neighbors; overwritten.
         row: float32, for a row; overwritten.
     """
     count = filters.shape[3]
@@ -140,10 +142,10 @@ def add_separable(
     for n in range(place_in.shape[0]):
         height, width, channels = sizes[n, 0], sizes[n, 1], sizes[n, 2]
         across, edge = width * channels, radius * channels
-        middle, made = line[edge : edge + across], row[:across]
+        middle, result = line[edge : edge + across], row[:across]
         load_plane(pixels, place_in[n], sizes[n], plane)
         for y in range(height):
-            made[:] = rounding
+            result[:] = rounding
             for number in range(filters.shape[1]):
                 weights = filters[n % filters.shape[0], number]
                 middle[:] = 0
@@ -152,6 +154,7 @@ def add_separable(
                     if weight != 0:
                         above = mirror_index(y + k - radius, height) * across
                         multiply_add(plane[above : above + across], weight, False, middle)
+                # Mirrored margins, so that the loop over taps needs no test for edges.
                 for x in range(1, radius + 1):
                     left, right = mirror_index(-x, width) * channels, mirror_index(width - 1 + x, width) * channels
                     for c in range(channels):
@@ -160,23 +163,23 @@ def add_separable(
                 for k in range(count):
                     weight = weights[1, k]
                     if weight != 0:
-                        multiply_add(line[k * channels : k * channels + across], weight, False, made)
+                        multiply_add(line[k * channels : k * channels + across], weight, False, result)
             for i in range(across):
-                made[i] = min(max(made[i], limits[0]), limits[1])
-            store_plane(made, y, channels, out, place_out[n])
+                result[i] = min(max(result[i], limits[0]), limits[1])
+            store_plane(result, y, channels, out, place_out[n])
 
 
 @Compiled
 def filter_along(values: Array, outer: int, count: int, inner: int, weights: Array, out: Array) -> None:
-    """One axis of an array of floats, filtered.
+    """Filter one axis of an array of floats.
 
     Args:
-        values: float32, with `outer` times `count` times `inner` elements.
-        outer: how many lines there are.
-        count: how many entries a line has.
-        inner: how many elements an entry has.
-        weights: float32, an odd number.
-        out: float32, as `values`.
+        values: float32, `outer` * `count` * `inner` elements.
+        outer: Product of the extents before the axis.
+        count: Extent of the axis.
+        inner: Product of the extents after the axis.
+        weights: float32, an odd number of weights.
+        out: float32, same size as `values`.
     """
     radius = weights.shape[0] // 2
     for line in range(outer):
@@ -204,18 +207,18 @@ def filter_volumes(
     place_out: Array,
     memory: Array,
 ) -> None:
-    """Volumes, filtered. Their planes follow each other.
+    """Filter volumes, whose planes follow each other.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        sizes: int64 (planes, 3): height, width, channels.
-        depths: int64 (planes,): how many planes its volume has.
-        filters: float32 (planes or 1, filters, 3, weights): along depth, columns and rows.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
-        limits: float32 (2,): the least and the greatest value that is written.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        sizes: int64 (planes, 3), height, width, channels.
+        depths: int64 (planes,), number of planes of the plane's volume.
+        filters: float32 (planes or 1, filters, 3, weights), along depth, columns and rows.
+        rounding: Value to add before storing: 0.5 for integers.
+        limits: float32 (2,), smallest and largest value to store.
         out: uint8 or float32.
-        place_out: as `place_in`.
+        place_out: As `place_in`.
         memory: float32 (4, elements), for the largest volume; overwritten.
     """
     first = 0
@@ -224,13 +227,14 @@ def filter_volumes(
         across = width * channels
         plane = height * across
         last, elements = first + depth, depth * plane
-        given, one = memory[0, :elements], memory[1, :elements]
+        volume, one = memory[0, :elements], memory[1, :elements]
         other, total = memory[2, :elements], memory[3, :elements]
-        load_volume(pixels, place_in[first:last], sizes[first:last], given)
+        load_volume(pixels, place_in[first:last], sizes[first:last], volume)
         total[:] = rounding
         for number in range(filters.shape[1]):
             weights = filters[first % filters.shape[0], number]
-            filter_along(given, 1, depth, plane, weights[0], one)
+            # The volume itself is kept for the next filter, so three more buffers are needed.
+            filter_along(volume, 1, depth, plane, weights[0], one)
             filter_along(one, depth, height, across, weights[1], other)
             filter_along(other, depth * height, width, channels, weights[2], one)
             for i in range(elements):

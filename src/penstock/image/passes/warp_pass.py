@@ -1,4 +1,4 @@
-"""Warps: each pixel of the result is looked up at a place in the image."""
+"""Warps: each result pixel is the image's value at a coordinate."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -37,33 +37,34 @@ if TYPE_CHECKING:
 
 
 class Interpolation(IntEnum):
-    """How the value at a place is made of pixels."""
+    """Interpolation between pixels."""
 
+    # The pixel at the coordinate.
     NEAREST = 0
-    """The pixel at the place is taken."""
+    # Bilinear interpolation of four pixels.
     LINEAR = 1
-    """Four are weighed."""
+    # Bicubic interpolation of sixteen pixels, with `penstock.image.kernels.interpolate_rows.weights`.
     CUBIC = 2
-    """Sixteen are weighed, as `penstock.image.kernels.interpolate_rows.weights` says."""
 
 
+# Coordinates are computed for this many pixels at a time. Images up to this size can share them over the batch.
 _TOGETHER = 1024
-"""The places of this many pixels are found together. Where images are not larger, all of a batch may share them."""
+
+# Images of bytes up to this many elements are copied as floats with a margin, so that all taps are inside.
 _SURROUNDED = 1 << 13
-"""Images of bytes up to this many elements are copied as floats with what lies outside: so each pixel is inside."""
 
 
 @dataclass(frozen=True)
 class WarpPass(CustomPass):
-    """Each pixel of the result is the image's value at a place.
+    """Warp of an image by a coordinate map.
 
-    Its terms are the numbers of the rule for places, and the value of what lies outside, one or one per channel.
+    The terms are the numbers of the map, and the fill value, one or one per channel.
 
     Args:
-        layout: of the images.
-        places: the rule.
-        interpolation: how values are made of pixels.
-        border: what lies outside.
+        layout: Layout of the images.
+        places: Coordinate map.
+        interpolation: Interpolation between pixels.
+        border: Border mode.
     """
 
     layout: str
@@ -72,46 +73,47 @@ class WarpPass(CustomPass):
     border: Border
 
     def source_map(self, terms: Sequence[Any]) -> Any:
-        """What the matrix says, if the rule is one."""
+        """Return the matrix if the map is affine or projective."""
         return terms[0] if isinstance(self.places, Affine | Projective) else super().source_map(terms)
 
     def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]]:
-        """The same, with the nearest pixel."""
-        picking = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
-        return picking, (terms[0], np.array([[fill]], np.float32))
+        """Return the same warp with nearest-neighbor interpolation and a constant border."""
+        nearest = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
+        return nearest, (terms[0], np.array([[fill]], np.float32))
 
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All planes in one call."""
-        planes = Planes.of(self.layout, source, given, target, made)
+        """Warp all planes in one call."""
+        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
-        height, width, _ = planes.made.max(axis=0, initial=0).tolist()
-        count, channels = min(max(_TOGETHER, width), height * width), int(planes.made[:, 2].max(initial=0))
+        height, width, _ = planes.sizes_out.max(axis=0, initial=0).tolist()
+        count, channels = min(max(_TOGETHER, width), height * width), int(planes.sizes_out[:, 2].max(initial=0))
         around, surrounded = 1 << int(self.interpolation), 0
         if self.border is Border.CONSTANT and source.values.dtype == target.values.dtype == np.uint8:
-            surrounded = int((planes.given[:, :2] + 2 * around).prod(axis=1).max(initial=0)) * channels + 4
+            # Four more elements: `linear_three` reads four values for the last pixel's three channels.
+            surrounded = int((planes.sizes_in[:, :2] + 2 * around).prod(axis=1).max(initial=0)) * channels + 4
         warp(
-            *(source.values, planes.read, planes.given, self.places.code, numbers, self.places.table(height, width)),
+            *(source.values, planes.read, planes.sizes_in, self.places.code, numbers, self.places.table(height, width)),
             *(fill, around, int(self.border), planes.rounding),
             *(np.empty((10 if around == 4 else 2, count), np.float32), np.empty((3, count), np.int32)),
             *(np.empty(count * channels + 16, np.float32), np.empty(4, np.int64)),
             *(np.empty(surrounded if surrounded <= _SURROUNDED else 0, np.float32),),
-            *(target.values, planes.write, planes.made),
+            *(target.values, planes.write, planes.sizes_out),
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """Gathered from the flat pixels of each plane."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Gather from the flat pixels of each plane."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         planes = as_planes(images, self.layout)
         rows, _, rows_in, columns_in, channels = planes.shape
-        size_y, size_x = (given[:, self.layout.index(letter)][:, None, None] for letter in "HW")
+        size_y, size_x = (shapes[:, self.layout.index(letter)][:, None, None] for letter in "HW")
         height, width = (shape[self.layout.index(letter)] for letter in "HW")
         at_x, at_y = self.places.trace(jnp.asarray(terms[0]), (size_y, size_x), height, width)
         flat = planes.reshape(rows, -1, rows_in * columns_in, channels)
@@ -121,13 +123,14 @@ class WarpPass(CustomPass):
             exists = (column >= 0) & (column < size_x) & (row >= 0) & (row < size_y)
             column, row = (fold_index_xla(at, size, self.border) for at, size in ((column, size_x), (row, size_y)))
             index = jnp.broadcast_to(row * columns_in + column, (rows, height, width)).reshape(rows, 1, -1, 1)
-            found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
-            found = found.reshape(rows, -1, height, width, channels)
+            taps = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
+            taps = taps.reshape(rows, -1, height, width, channels)
             if self.border is not Border.CONSTANT:
-                return found
-            return jnp.where(jnp.broadcast_to(exists, (rows, height, width))[:, None, :, :, None], found, fill)
+                return taps
+            return jnp.where(jnp.broadcast_to(exists, (rows, height, width))[:, None, :, :, None], taps, fill)
 
-        limit = np.float32(1 << 24)  # what lies far outside must not overflow
+        # Coordinates far outside, or infinite, must not overflow int32; NaN counts as outside, as on the host.
+        limit = np.float32(1 << 24)
         back = np.float32(0 if self.interpolation is Interpolation.NEAREST else 0.5)
         at_x, at_y = (jnp.where(jnp.isnan(at), limit, jnp.clip(at - back, -limit, limit)) for at in (at_x, at_y))
         left, top = jnp.floor(at_x), jnp.floor(at_y)
@@ -156,15 +159,22 @@ _KINDS = "i8[2] i8[2] i8 f4[2] f4[1] f4[2] i8 i8 f4 f4[2] i4[2] f4[1] i8[1] f4[1
 
 @Compiled
 def sample(
-    pixels: Array, found: Array, element: Array, around: int, place: Array, channels: int, rounding: Any, line: Array
+    pixels: Array,
+    offsets: Array,
+    element: Array,
+    around: int,
+    place: Array,
+    channels: int,
+    rounding: Any,
+    line: Array,
 ) -> None:
-    """Those pixels of a run that are made of pixels inside alone, as `nearest`, `linear` or `cubic` makes them."""
+    """Interpolate those pixels of a run whose taps are all inside, with the loop for `around` taps per axis."""
     if around == 1:
         nearest_row(pixels, element, place, channels, rounding, line)
     elif around == 2:
-        linear_row(pixels, element, found[0], found[1], place, channels, rounding, line)
+        linear_row(pixels, element, offsets[0], offsets[1], place, channels, rounding, line)
     else:
-        cubic_row(pixels, element, found[2:], place, channels, rounding, line)
+        cubic_row(pixels, element, offsets[2:], place, channels, rounding, line)
 
 
 @precompile(*(f"{a}[1] {_KINDS} {b}[1] i8[2] i8[2]" for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))))
@@ -180,7 +190,7 @@ def warp(
     around: int,
     border: int,
     rounding: np.float32,
-    found: Array,
+    offsets: Array,
     first: Array,
     line: Array,
     around_place: Array,
@@ -189,34 +199,35 @@ def warp(
     place_out: Array,
     size_out: Array,
 ) -> None:
-    """Planes of images, warped.
+    """Warp planes of images.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (planes, 4): the first element, and the distances to the next row, column and channel.
-        size_in: int64 (planes, 3): height, width, channels.
-        code: the rule for places.
-        numbers: float32 (planes or 1, n): its numbers.
-        table: float32 (n,): its table.
-        fills: float32 (planes or 1, channels or 1): the value of what lies outside.
-        around: how many pixels of each axis make one: 1, 2 or 4.
-        border: what lies outside.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
-        found: float32 (2, n), for the places of as many pixels, at least those of one row; (10, n) where sixteen
-            pixels make one; overwritten.
-        first: int32 (3, n), likewise.
+        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
+        size_in: int64 (planes, 3), height, width, channels.
+        code: Code of the coordinate map.
+        numbers: float32 (planes or 1, n), numbers of the map.
+        table: float32 (n,), table of the map.
+        fills: float32 (planes or 1, channels or 1), fill values.
+        around: Taps per axis: 1, 2 or 4.
+        border: Border mode.
+        rounding: Value to add before storing: 0.5 for integers.
+        offsets: float32 (2, n), for the coordinates of n pixels, at least one row; (10, n) if `around` is 4;
+            overwritten.
+        first: int32 (3, n); overwritten.
         line: float32 (n * channels + 16,), for these pixels; overwritten.
-        around_place: int64 (4,), overwritten.
-        around_image: float32, for an image with what lies outside, or empty; overwritten.
+        around_place: int64 (4,); overwritten.
+        around_image: float32, for an image with its margin, or empty; overwritten.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        size_out: as `size_in`.
+        place_out: As `place_in`.
+        size_out: As `size_in`.
     """
     for n in range(place_in.shape[0]):
-        own, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
+        params, fill, place, size = numbers[n % numbers.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
         height, width, channels = size_out[n, 0], size_out[n, 1], size_out[n, 2]
         rows = first.shape[1] // max(width, 1)
-        known = n > 0 and numbers.shape[0] == 1 and rows >= height  # the places are those of the plane before
+        # Planes of the same size with the same map share their coordinates and taps.
+        known = n > 0 and numbers.shape[0] == 1 and rows >= height
         known = known and same_numbers(size, size_in[n - 1]) and same_numbers(size_out[n], size_out[n - 1])
         known = known and same_numbers(place[1:], place_in[n - 1, 1:])
         surrounded = around_image.shape[0] > 0 and rows >= height
@@ -231,32 +242,35 @@ def warp(
             if not known:
                 for k in range(count):
                     at, to = k * width, (k + 1) * width
-                    sample_coordinates(code, own, table, y + k, size, size_out[n], found[0, at:to], found[1, at:to])
-                by_x, by_y = found[0, :end], found[1, :end]
+                    by_x, by_y = offsets[0, at:to], offsets[1, at:to]
+                    sample_coordinates(code, params, table, y + k, size, size_out[n], by_x, by_y)
+                by_x, by_y = offsets[0, :end], offsets[1, :end]
                 locate_taps(by_x, by_y, around, surrounded, size, place, first[0], first[1], first[2])
                 if around == 4:
-                    all_weights(by_x, by_y, found[2:])
-            element, made = first[2, :end], line[: end * channels + 1]
+                    all_weights(by_x, by_y, offsets[2:])
+            element, result = first[2, :end], line[: end * channels + 1]
             if surrounded and around == 2 and channels == 3:
-                linear_three(around_image, element, found[0], found[1], place[1], rounding, made)
+                linear_three(around_image, element, offsets[0], offsets[1], place[1], rounding, result)
             elif surrounded:
-                sample(around_image, found, element, around, place, channels, rounding, made)
+                sample(around_image, offsets, element, around, place, channels, rounding, result)
             else:
-                sample(pixels, found, element, around, place, channels, rounding, made)
-                left, top, by_x, by_y = first[0, :end], first[1, :end], found[0, :end], found[1, :end]
+                sample(pixels, offsets, element, around, place, channels, rounding, result)
+                left, top, by_x, by_y = first[0, :end], first[1, :end], offsets[0, :end], offsets[1, :end]
+                # The last 16 elements of `line` serve as scratch memory for the taps of one pixel.
                 taps = line[line.shape[0] - 16 :]
                 sample_outside(
-                    pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, made
+                    pixels, left, top, element, by_x, by_y, place, size, around, border, fill, rounding, taps, result
                 )
-            made = made[: end * channels]
-            if around == 4 and rounding != 0:  # bytes
-                for i in range(made.shape[0]):
-                    made[i] = min(max(made[i], np.float32(0)), np.float32(255))
-            store_rows(made, y, width * channels, channels, out, place_out[n])
+            result = result[: end * channels]
+            # Cubic interpolation overshoots, and storing a byte truncates without clipping.
+            if around == 4 and rounding != 0:
+                for i in range(result.shape[0]):
+                    result[i] = min(max(result[i], np.float32(0)), np.float32(255))
+            store_rows(result, y, width * channels, channels, out, place_out[n])
 
 
 def fold_index_xla(at: Any, size: Any, border: Border) -> Any:
-    """The pixel that stands for one that may lie outside, in the device program."""
+    """Return, in the device program, the indices of the pixels inside that possibly outside indices refer to."""
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
     match border:

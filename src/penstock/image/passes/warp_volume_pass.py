@@ -1,4 +1,4 @@
-"""Warps of volumes: each pixel of the result is looked up where an affine map of space says."""
+"""Affine warps of volumes."""
 # pyright: basic
 # JAX is typed in part only
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from penstock.core.columns import Array
 from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
-from penstock.image.passes.sampling_coordinates import AT_ONCE, each_so_far
+from penstock.image.passes.sampling_coordinates import RUN_LENGTH, run_starts
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WarpVolumePass(CustomPass):
-    """Each pixel of the result is the volume's value at a place.
+    """Affine warp of a volume.
 
-    Its terms are the matrix from the result to the volume, three rows of four numbers, for x, y and z; and the value of
-    what lies outside, one or one per channel. The corner of the first pixel has the coordinates (0, 0, 0).
+    The terms are the matrix from the result to the volume, three rows of four numbers for x, y and z; and the fill
+    value, one or one per channel. The corner of the first voxel is (0, 0, 0).
 
     Args:
-        layout: of the volumes, with D, H and W.
-        nearest: whether the pixel at the place is taken; else eight are interpolated.
-        border: what lies outside: a value, or the pixels at the edge.
+        layout: Layout of the volumes, with D, H and W.
+        nearest: True for nearest-neighbor interpolation, False for trilinear.
+        border: Border mode: CONSTANT or REPLICATE.
     """
 
     layout: str
@@ -43,14 +43,15 @@ class WarpVolumePass(CustomPass):
     def run_host(
         self,
         source: StridedImages,
-        given: NDArray[np.int64],
+        shapes: NDArray[np.int64],
         terms: Sequence[Any],
         target: StridedImages,
-        made: NDArray[np.int64],
+        out_shapes: NDArray[np.int64],
     ) -> None:
-        """All volumes in one call."""
+        """Warp all volumes in one call."""
         deep = self.layout.index("D")
-        first = [sizes.copy() for sizes in (given, made)]  # of each volume the first plane
+        # `Planes` describes the first plane of each volume; depth and its stride are inserted below.
+        first = [sizes.copy() for sizes in (shapes, out_shapes)]
         for sizes in first:
             sizes[:, deep] = 1
         planes = Planes.of(self.layout, source, first[0], target, first[1])
@@ -60,61 +61,65 @@ class WarpVolumePass(CustomPass):
         ]
         extents = [
             np.insert(size, 0, sizes[planes.row, deep], axis=1)
-            for size, sizes in ((planes.given, given), (planes.made, made))
+            for size, sizes in ((planes.sizes_in, shapes), (planes.sizes_out, out_shapes))
         ]
         warp_volumes(
             *(source.values, places[0], extents[0], planes.term(terms[0]), planes.term(terms[1]), self.nearest),
             *(self.border == Border.CONSTANT, planes.rounding, target.values, places[1], extents[1]),
         )
 
-    def trace_xla(self, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-        """Gathered from the flat pixels of each volume."""
+    def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
+        """Gather from the flat voxels of each volume."""
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
         volumes = as_planes(images, self.layout, "DHWC")
         rows, _, *extents, channels = volumes.shape
         flat = volumes.reshape(rows, -1, math.prod(extents), channels)
-        sizes = [given[:, self.layout.index(letter)].reshape(-1, 1, 1, 1) for letter in "DHW"]
+        sizes = [shapes[:, self.layout.index(letter)].reshape(-1, 1, 1, 1) for letter in "DHW"]
         shown = [shape[self.layout.index(letter)] for letter in "DHW"]
         fill = jnp.asarray(terms[1]).astype(np.float32)[:, None, None, None, None, :]
         z, y = (jnp.arange(count, dtype=np.float32) + np.float32(0.5) for count in shown[:2])
         z, y = z[None, :, None, None], y[None, None, :, None]
         matrix = jnp.asarray(terms[0]).reshape(-1, 3, 4, 1, 1, 1)
         rules = [matrix[:, k] for k in (2, 1, 0)]
+        # Coordinates far outside must not overflow int32; half a voxel converts corners to centers.
         limit, back = np.float32(1 << 24), np.float32(0 if self.nearest else 0.5)
         half = np.float32(0.5)
         starts = [
-            each_so_far(
+            run_starts(
                 (m[:, 0] * half + m[:, 3]) + no_fma(jnp, m[:, 1] * y) + no_fma(jnp, m[:, 2] * z), m[:, 0], shown[2]
             )
             for m in rules
         ]
 
-        def right(at: Any, _: Any) -> Any:  # as on the host, each place is computed from the one to its left
-            return [each + m[:, 0] for each, m in zip(at, rules, strict=True)], at
+        # As on the host, each coordinate is accumulated from the one to its left.
+        def right(at: Any, _: Any) -> Any:
+            return [coordinate + m[:, 0] for coordinate, m in zip(at, rules, strict=True)], at
 
-        _, found = jax.lax.scan(right, starts, None, length=min(shown[2], AT_ONCE))
+        _, voxels = jax.lax.scan(right, starts, None, length=min(shown[2], RUN_LENGTH))
         at = [
-            jnp.moveaxis(each, 0, 4).reshape(-1, *shown[:2], each[:, 0, 0, 0].size)[..., : shown[2]] for each in found
+            jnp.moveaxis(coordinate, 0, 4).reshape(-1, *shown[:2], coordinate[:, 0, 0, 0].size)[..., : shown[2]]
+            for coordinate in voxels
         ]
-        at = [jnp.clip(each - back, -limit, limit) for each in at]
-        low = [jnp.floor(each) for each in at]
-        by = [(each - floor)[:, None, ..., None] for each, floor in zip(at, low, strict=True)]
-        first = [each.astype(np.int32) for each in low]
+        at = [jnp.clip(coordinate - back, -limit, limit) for coordinate in at]
+        low = [jnp.floor(coordinate) for coordinate in at]
+        by = [(coordinate - floor)[:, None, ..., None] for coordinate, floor in zip(at, low, strict=True)]
+        first = [coordinate.astype(np.int32) for coordinate in low]
 
         def look_up(*offsets: int) -> Any:
             index: Any = 0
             inside: Any = True
-            for each, offset, size, extent in zip(first, offsets, sizes, extents, strict=True):
-                inside = inside & (each + offset >= 0) & (each + offset < size)
-                index = index * extent + jnp.clip(each + offset, 0, size - 1)
+            for coordinate, offset, size, extent in zip(first, offsets, sizes, extents, strict=True):
+                inside = inside & (coordinate + offset >= 0) & (coordinate + offset < size)
+                # Clipping keeps the gather in bounds; values outside are replaced below.
+                index = index * extent + jnp.clip(coordinate + offset, 0, size - 1)
             index = jnp.broadcast_to(index, (rows, *shown)).reshape(rows, 1, -1, 1)
-            found = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
-            found = found.reshape(rows, -1, *shown, channels)
+            voxels = jnp.take_along_axis(flat, index, axis=2).astype(np.float32)
+            voxels = voxels.reshape(rows, -1, *shown, channels)
             if self.border is not Border.CONSTANT:
-                return found
-            return jnp.where(jnp.broadcast_to(inside, (rows, *shown))[:, None, ..., None], found, fill)
+                return voxels
+            return jnp.where(jnp.broadcast_to(inside, (rows, *shown))[:, None, ..., None], voxels, fill)
 
         def between(axis: int, *offsets: int) -> Any:
             if axis == 3:
@@ -129,18 +134,18 @@ class WarpVolumePass(CustomPass):
 def voxel(
     pixels: Array, start: int, place: Array, size: Array, z: int, y: int, x: int, constant: bool, value: Any
 ) -> Any:
-    """One channel of a pixel that may lie outside.
+    """Read one channel of a voxel that may be outside.
 
     Args:
-        pixels: the memory.
-        start: the element in which the channel begins.
-        place: of the volume.
-        size: depth, height and width.
-        z: which plane.
-        y: which row.
-        x: which column.
-        constant: whether a value lies outside; else the pixels at the edge.
-        value: that value.
+        pixels: The memory.
+        start: Offset of the channel's first element.
+        place: Offset and strides of the volume.
+        size: Depth, height and width.
+        z: Plane index.
+        y: Row index.
+        x: Column index.
+        constant: True for a constant border, False to repeat the edge.
+        value: Fill value for a constant border.
     """
     if z < 0 or y < 0 or x < 0 or z >= size[0] or y >= size[1] or x >= size[2]:
         if constant or size[0] * size[1] * size[2] == 0:
@@ -167,22 +172,23 @@ def warp_volumes(
     place_out: Array,
     size_out: Array,
 ) -> None:
-    """Volumes, warped.
+    """Warp volumes.
 
     Args:
         pixels: uint8 or float32.
-        place_in: int64 (volumes, 5): the first element, and the distances to the next plane, row, column and channel.
-        size_in: int64 (volumes, 4): depth, height, width, channels.
-        matrices: float32 (volumes or 1, 12): from the result to the volume.
-        fills: float32 (volumes or 1, channels or 1): the value of what lies outside.
-        nearest: whether one pixel is taken; else eight are interpolated.
-        constant: whether a value lies outside; else the pixels at the edge.
-        rounding: what is added before values are written: 0.5 where they are whole numbers.
+        place_in: int64 (volumes, 5), offset of the first element, then the strides of planes, rows, columns and
+            channels.
+        size_in: int64 (volumes, 4), depth, height, width, channels.
+        matrices: float32 (volumes or 1, 12), matrices from the result to the volume.
+        fills: float32 (volumes or 1, channels or 1), fill values.
+        nearest: True for nearest-neighbor interpolation, False for trilinear.
+        constant: True for a constant border, False to repeat the edge.
+        rounding: Value to add before storing: 0.5 for integers.
         out: uint8 or float32.
-        place_out: as `place_in`.
-        size_out: as `size_in`.
+        place_out: As `place_in`.
+        size_out: As `size_in`.
     """
-    half, step, limit = np.float32(0.5), np.float32(AT_ONCE), np.float32(1 << 24)
+    half, step, limit = np.float32(0.5), np.float32(RUN_LENGTH), np.float32(1 << 24)
     back = np.float32(0) if nearest else half
     for n in range(place_in.shape[0]):
         m, fill, place, size = matrices[n % matrices.shape[0]], fills[n % fills.shape[0]], place_in[n], size_in[n]
@@ -195,7 +201,8 @@ def warp_volumes(
             x_here, y_here, z_here = x_next, y_next, z_next
             to = place_out[n, 0] + plane * place_out[n, 1] + row * place_out[n, 2]
             for column in range(size_out[n, 2]):
-                if column % AT_ONCE == 0:  # the others are computed from the place to their left
+                # A new run; the other coordinates are accumulated from the one to their left.
+                if column % RUN_LENGTH == 0:
                     x_here, y_here, z_here = x_next, y_next, z_next
                     x_next, y_next, z_next = x_next + m[0] * step, y_next + m[4] * step, z_next + m[8] * step
                 at_x = min(max(x_here - back, -limit), limit)
@@ -206,9 +213,9 @@ def warp_volumes(
                 by_x, by_y, by_z = at_x - np.float32(left), at_y - np.float32(top), at_z - np.float32(front)
                 for c in range(size[3]):
                     start, value = place[0] + c * place[4], fill[c % fill.shape[0]]
-                    made = np.float32(0)
+                    result = np.float32(0)
                     if nearest:
-                        made = voxel(pixels, start, place, size, front, top, left, constant, value)
+                        result = voxel(pixels, start, place, size, front, top, left, constant, value)
                     else:
                         nearer = np.float32(0)
                         for k in range(2):
@@ -217,9 +224,9 @@ def warp_volumes(
                             d = voxel(pixels, start, place, size, front + k, top + 1, left, constant, value)
                             e = voxel(pixels, start, place, size, front + k, top + 1, left + 1, constant, value)
                             upper, lower = a + by_x * (b - a), d + by_x * (e - d)
-                            made = upper + by_y * (lower - upper)
+                            result = upper + by_y * (lower - upper)
                             if k == 0:
-                                nearer = made
-                        made = nearer + by_z * (made - nearer)
-                    out[to + c * place_out[n, 4]] = made + rounding
+                                nearer = result
+                        result = nearer + by_z * (result - nearer)
+                    out[to + c * place_out[n, 4]] = result + rounding
                 to += place_out[n, 3]

@@ -16,7 +16,7 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.kernels.debayer_bilinear import TOGETHER, by_averages
+from penstock.image.kernels.debayer_bilinear import BLOCK_PIXELS, by_averages
 from penstock.operators.color.debayer_gradients import by_gradients
 
 _ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
@@ -134,7 +134,7 @@ class Debayer(Operator, BatchKernel):
             out[...] = 0
             return out
         blue = np.ascontiguousarray(np.broadcast_to(blue_position, (len(blue_position), 2)))
-        count = width * max(2, TOGETHER // width // 2 * 2)
+        count = width * max(2, BLOCK_PIXELS // width // 2 * 2)
         memory = np.empty((3, count), images.dtype), np.empty(count, np.uint8)
         planes = np.ascontiguousarray(images).reshape(-1, height * width)
         by_averages(planes, width, blue, self.algorithm == "edgeaware_ocv", *memory, out.reshape(len(planes), -1))

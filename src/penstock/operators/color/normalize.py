@@ -24,7 +24,7 @@ from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
-from penstock.image.kernels.sample_statistics import standardise, total
+from penstock.image.kernels.sample_statistics import standardize, total
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares
 from penstock.types import FLOAT, as_dtype
@@ -136,7 +136,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         several = math.gcd(count, 16)  # a longer line is many at a time
         lines = len(data), count // several, kept * several
         mean, factor = (np.tile(each, (1, several)) for each in (mean, factor))
-        standardise(values.reshape(lines), mean, factor, np.float32(self.shift), made.reshape(lines))
+        standardize(values.reshape(lines), mean, factor, np.float32(self.shift), made.reshape(lines))
         return cast_saturating(np, made, self.dtype)
 
     def _normalized(self, xp: Any, data: Any, first: int, given: Mapping[str, Any]) -> Any:

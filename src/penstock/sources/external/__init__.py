@@ -1,1 +1,1 @@
-"""Functions, iterables and arrays of the user, called here or in worker processes, and batches fed by hand."""
+"""Streams over functions, iterables and arrays of the user, in this process or in workers, and over fed batches."""

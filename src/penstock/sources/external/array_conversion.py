@@ -1,4 +1,4 @@
-"""What users' sources give, as columns: arrays of NumPy, JAX, PyTorch and whatever speaks their protocols."""
+"""Conversion of arrays of NumPy, JAX, PyTorch and other libraries to columns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, sho
 
 @dataclass(frozen=True)
 class SampleKind:
-    """What the samples of one output are, as far as it is known.
+    """Known properties of the samples of one output.
 
     Args:
-        dtype: the element type, or None.
-        ndim: the number of axes, or None.
-        layout: the names of the axes, or "".
+        dtype: Dtype, or None if unknown.
+        ndim: Number of axes, or None if unknown.
+        layout: Names of the axes, or "".
     """
 
     dtype: np.dtype[Any] | None = None
@@ -31,36 +31,36 @@ class SampleKind:
     def __post_init__(self) -> None:
         if self.layout and self.ndim not in (None, len(self.layout)):
             raise DefinitionError(
-                "a layout has a letter for each axis", given=f"layout {self.layout!r}, ndim={self.ndim}"
+                "layout must have one letter per axis", given=f"layout {self.layout!r}, ndim={self.ndim}"
             )
 
     @cached_property
     def is_complete(self) -> bool:
-        """Whether it tells a spec."""
+        """True if dtype and number of axes are known."""
         return self.dtype is not None and self.rank is not None
 
     @cached_property
     def rank(self) -> int | None:
-        """The number of axes, also where the layout tells it."""
+        """Number of axes, given or implied by the layout."""
         return len(self.layout) or None if self.ndim is None else self.ndim
 
     @property
     def spec(self) -> Spec:
-        """As a spec: samples may differ in shape. A kind that is not `known` has none."""
+        """The kind as a spec whose extents may differ between samples. Only defined if `is_complete`."""
         return Spec(cast(Any, self.dtype), (None,) * (self.rank or 0), self.layout)
 
     def refined_by(self, column: Column) -> SampleKind:
-        """This kind with what a column shows."""
+        """Return this kind completed by the properties of a column."""
         sample: Any = column[0]
         dtype = sample.dtype if self.dtype is None else self.dtype
         rank = sample.ndim if self.rank is None else self.rank
         return SampleKind(dtype, rank, self.layout or (declared_layout(column) if rank == sample.ndim else ""))
 
     def check(self, column: Column) -> None:
-        """Check that samples are of this kind, so far as it is known.
+        """Check that samples are of this kind, as far as it is known.
 
         Raises:
-            SourceError: one is not.
+            SourceError: A sample is of a different kind.
         """
         rank = self.rank
         if isinstance(column, np.ndarray):
@@ -70,10 +70,10 @@ class SampleKind:
         for row, sample in enumerate(samples):
             if self.dtype not in (None, sample.dtype) or rank not in (None, sample.ndim):
                 raise SourceError(
-                    f"sample {row} of the batch is of another kind than the source's samples are",
+                    f"sample {row} of the batch differs in kind from the source's other samples",
                     given=f"{sample.dtype} with {sample.ndim} axes, shape {sample.shape}",
                     expected=self,
-                    fix="convert it in the source, or say what it gives: dtype=, ndim=, layout=",
+                    fix="convert it in the source, or declare the kind with dtype=, ndim= and layout=",
                 )
 
     def __str__(self) -> str:
@@ -82,80 +82,84 @@ class SampleKind:
 
 
 def declared_layout(column: Column) -> str:
-    """The layout of samples that tell it, such as those of a `TensorListCPU`; else ""."""
+    """Return the layout of samples that have one, such as those of a `TensorListCPU`; otherwise ""."""
     layout = getattr(column[0], "layout", None)
-    told = layout() if callable(layout) else ""
-    return told if isinstance(told, str) else ""
+    result = layout() if callable(layout) else ""
+    return result if isinstance(result, str) else ""
 
 
-def to_sample(given: Any) -> Array:
-    """One sample as an array in host memory: of its own memory, where that can be shared.
+def to_sample(value: Any) -> Array:
+    """Convert one sample to an array in host memory, without a copy if possible.
 
     Raises:
-        ArgumentTypeError: it holds no numbers, or lies on a device that only its library can reach.
+        ArgumentTypeError: It does not contain numbers, or is on a device that only its own library can access.
     """
-    if isinstance(given, np.ndarray):
-        array = cast(Array, given)
-    elif isinstance(given, bytes | bytearray | memoryview):
-        array = np.frombuffer(cast(Any, given), np.uint8)
+    if isinstance(value, np.ndarray):
+        array = cast(Array, value)
+    elif isinstance(value, bytes | bytearray | memoryview):
+        array = np.frombuffer(cast(Any, value), np.uint8)
     else:
-        array = _converted(given)
-    if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:  # bfloat16
+        array = _converted(value)
+    # bfloat16 of ml_dtypes has the kind "V" and no fields; its two bytes identify it.
+    if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:
         raise ArgumentTypeError(
-            "a sample is an array of numbers",
-            given=f"{short_repr(cast(Any, given))} of type {type(cast(Any, given)).__name__}",
-            fix="np.frombuffer for bytes; an index or a file name for text",
+            "a sample must be an array of numbers",
+            given=f"{short_repr(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
+            fix="use np.frombuffer for bytes; replace text by an index or a file name",
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _converted(given: Any) -> Array:
-    if hasattr(given, "__cuda_array_interface__") and hasattr(given, "get"):
-        return np.asarray(given.get())
+def _converted(value: Any) -> Array:
+    # CuPy refuses implicit conversion; its arrays have `get`.
+    if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):
+        return np.asarray(value.get())
     try:
-        return np.asarray(given)
+        return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        if hasattr(given, "cpu"):
-            return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given.cpu())
-        if hasattr(given, "__dlpack__"):
-            return np.from_dlpack(given)
+        # PyTorch refuses to convert tensors on a device or with gradients.
+        if hasattr(value, "cpu"):
+            return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value.cpu())
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
         raise ArgumentTypeError(
-            f"this is no array: {error}", given=f"{short_repr(given)} of type {type(given).__name__}"
+            f"cannot be converted to an array: {error}", given=f"{short_repr(value)} of type {type(value).__name__}"
         ) from error
 
 
-def to_column(given: Any) -> Column:
-    """A batch as a column: an array with a leading axis of samples, or a list or tuple of samples.
+def to_column(batch: Any) -> Column:
+    """Convert a batch to a column: an array with a leading axis of samples, or a list or tuple of samples.
 
     Raises:
-        ArgumentTypeError: it is neither.
+        ArgumentTypeError: It is neither.
     """
-    if isinstance(given, list | tuple):
-        return [to_sample(each) for each in cast(Sequence[Any], given)]
-    if not isinstance(given, np.ndarray) and hasattr(given, "is_dense_tensor"):  # of DALI's, or of `Pipeline.run`
-        return [to_sample(sample) for sample in given]
-    array = to_sample(cast(Any, given))
+    if isinstance(batch, list | tuple):
+        return [to_sample(sample_value) for sample_value in cast(Sequence[Any], batch)]
+    # A TensorList of DALI or of `Pipeline.run`, whose samples may differ in shape.
+    if not isinstance(batch, np.ndarray) and hasattr(batch, "is_dense_tensor"):
+        return [to_sample(sample) for sample in batch]
+    array = to_sample(cast(Any, batch))
     if not array.ndim:
         raise ArgumentTypeError(
-            "a batch is an array with a leading axis of samples, or a list of samples",
-            given=f"one {type(cast(Any, given)).__name__}",
-            fix="batch=False, for a source that gives sample by sample",
+            "a batch must be an array with a leading axis of samples, or a list of samples",
+            given=f"one {type(cast(Any, batch)).__name__}",
+            fix="pass batch=False for a source that returns single samples",
         )
     return array
 
 
 def copy_column(column: Column) -> Column:
-    """The same in memory of its own; as one array, where the samples have one shape."""
+    """Copy a column, to a single array if its samples have one shape."""
     if isinstance(column, np.ndarray):
         return column.copy()
     return np.stack(column) if len({sample.shape for sample in column}) == 1 else [sample.copy() for sample in column]
 
 
-def copy_arrays(given: Any) -> Any:
-    """What a source gave, with copies of NumPy's arrays."""
-    if isinstance(given, np.ndarray):
-        return cast(Array, given).copy()
-    if isinstance(given, list | tuple):
-        parts = list(map(copy_arrays, cast(Sequence[Any], given)))
-        return parts if isinstance(given, list) else tuple(parts)
-    return given
+def copy_arrays(value: Any) -> Any:
+    """Copy the NumPy arrays in a value that a source has returned."""
+    if isinstance(value, np.ndarray):
+        return cast(Array, value).copy()
+    if isinstance(value, list | tuple):
+        parts = list(map(copy_arrays, cast(Sequence[Any], value)))
+        return parts if isinstance(value, list) else tuple(parts)
+    return value

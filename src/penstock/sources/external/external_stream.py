@@ -1,4 +1,4 @@
-"""Streams over what users give: functions, iterables, generators."""
+"""Streams over user sources: functions, iterables, generators, sequences."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ Cycle = Literal["no", "quiet", "raise"]
 
 _log = logging.getLogger("penstock")
 
+# Seconds to wait for a source's first sample before a warning is logged.
 PATIENCE = 10.0
-"""After so many seconds it is said that a source does not answer."""
 
-_UNASKED = "if it is ready only later, say what it gives, dtype= and ndim=: then it is asked when a batch is needed"
+_FIX_NOT_READY = "if its data is not ready yet, pass dtype= and ndim=; then it is not called before the first batch"
 
 
 @contextmanager
-def _patiently(name: str) -> Generator[None]:
-    """Say so, where a source does not answer: it may wait for data that come when the definition is there."""
-    said = f"{name} was asked for its first sample {PATIENCE:g} s ago, and is waited for: {_UNASKED}"
-    timer = threading.Timer(PATIENCE, _log.warning, [said])
+def _warning_if_slow(name: str) -> Generator[None]:
+    """Log a warning if a source is slow to return its first sample.
+
+    It may wait for data that the program provides only after the definition, which would be a deadlock.
+    """
+    message = f"{name} was asked for its first sample {PATIENCE:g} s ago and has not returned: {_FIX_NOT_READY}"
+    timer = threading.Timer(PATIENCE, _log.warning, [message])
     timer.daemon = True
     timer.start()
     try:
@@ -42,13 +45,14 @@ def _patiently(name: str) -> Generator[None]:
 
 
 class ExternalStream(Stream):
-    """What comes from a user's source, checked.
+    """Stream over a user's source, which checks the batches.
 
     Args:
-        kinds: per output, what is known of its samples.
-        several: whether the source gives a tuple or list with an entry per output; else its one output.
-        batch: whether it gives batches; else samples.
-        name: what messages call it.
+        kinds: Known properties of the samples, per output.
+        several: True if the source returns a tuple or list with one entry per output, False if it returns its only
+            output.
+        batch: True if the source returns batches, False for samples.
+        name: Name of the source in messages.
     """
 
     def __init__(self, kinds: Sequence[SampleKind], *, several: bool = False, batch: bool = True, name: str) -> None:
@@ -61,54 +65,57 @@ class ExternalStream(Stream):
         self._unready: SourceNotReadyError | None = None
 
     def infer_specs(self) -> None:
-        """Find out what the samples are, from the first one if need be; then `specs` are known.
+        """Determine `specs`, from the first sample if the kinds are incomplete.
 
         Raises:
-            SourceError: what it gives is wrong.
-            UnreadyError: there is no first one, or the source fails.
+            SourceError: The source returned something invalid.
+            SourceNotReadyError: The source does not return a first sample, or fails.
         """
         if not all(kind.is_complete for kind in self.kinds):
             try:
-                with _patiently(self.name):
+                with _warning_if_slow(self.name):
                     first = self.probe()
                 self.kinds = tuple(k.refined_by(column) for k, column in zip(self.kinds, first, strict=True))
                 self._unready = None
             except EndOfStreamError:
                 if self._unready is None:
-                    self._unready = SourceNotReadyError(f"{self.name} gives nothing", fix=_UNASKED)
-                raise self._unready from self._unready.__cause__  # an iterator ends where it has failed
+                    self._unready = SourceNotReadyError(f"{self.name} returns no data", fix=_FIX_NOT_READY)
+                # A generator that has raised an exception ends at the next call; the first error is the useful one.
+                raise self._unready from self._unready.__cause__
             except SourceError as error:
-                if error.__cause__ is None:  # it gave something, which is wrong
+                if error.__cause__ is None:  # not an exception of the source but an invalid result
                     raise
-                self._unready = SourceNotReadyError(error.args[0], fix=_UNASKED)
+                self._unready = SourceNotReadyError(error.args[0], fix=_FIX_NOT_READY)
                 raise self._unready from error.__cause__
         self.specs = tuple(kind.spec for kind in self.kinds)
 
     @abstractmethod
-    def next(self, turn: BatchRequest) -> Columns:
-        """What comes next; see `make`."""
+    def next(self, request: BatchRequest) -> Columns:
+        """Return the next batch from the source; see `produce`."""
 
-    def produce(self, turn: BatchRequest) -> Columns:
-        """The next batch. An end that another source's has hidden is passed over: it was that of the epoch before."""
-        hidden = self.seek_obstacle is not None and turn.epoch > 0 and turn.iteration == 0 and not self._ended
+    def produce(self, request: BatchRequest) -> Columns:
+        """Return the next batch."""
+        # If another source ended the previous epoch first, this source's end is still pending. It belongs to that
+        # epoch, so it is skipped.
+        hidden = self.seek_obstacle is not None and request.epoch > 0 and request.iteration == 0 and not self._ended
         try:
-            made = self.next(turn)
+            columns = self.next(request)
         except EndOfStreamError:
             self._ended = True
             if not hidden:
                 raise
-            made = self.next(turn)
+            columns = self.next(request)
         self._ended = False
-        return made
+        return columns
 
-    def _checked(self, columns: Columns, turn: BatchRequest | None = None) -> Columns:
-        """The columns of a batch, if they are of the kinds that are known, and no more than asked for."""
+    def _checked(self, columns: Columns, request: BatchRequest | None = None) -> Columns:
+        """Return the columns of a batch, trimmed to the requested rows, after checking kinds and row counts."""
         lengths = {len(column) for column in columns}
         if len(lengths) > 1 or 0 in lengths:
             raise SourceError(
-                f"{self.name} gives batches with another number of samples for each output"
+                f"{self.name} returned different numbers of samples for its outputs"
                 if len(lengths) > 1
-                else f"{self.name} gives an empty batch",
+                else f"{self.name} returned an empty batch",
                 given=", ".join(map(str, (len(column) for column in columns))),
                 fix="raise StopIteration at the end of the data" if 0 in lengths else None,
             )
@@ -118,155 +125,158 @@ class ExternalStream(Stream):
             except SourceError as error:
                 raise SourceError(f"{self.name}: {error.args[0]}") from None
         rows = lengths.pop()
-        if turn is not None and rows > turn.max_rows:
+        if request is not None and rows > request.max_rows:
             raise SourceError(
-                f"{self.name} gives more samples than a batch has",
+                f"{self.name} returned more samples than fit into a batch",
                 given=f"{rows} samples",
-                expected=f"at most {turn.max_rows}",
-                fix="a larger batch_size; or batch=False, if the source gives one sample at a time",
+                expected=f"at most {request.max_rows}",
+                fix="increase batch_size; or pass batch=False if the source returns one sample at a time",
             )
-        return tuple([column[: turn.rows] for column in columns]) if turn is not None and rows > turn.rows else columns
+        if request is None or rows <= request.rows:
+            return columns
+        return tuple([column[: request.rows] for column in columns])
 
     def same_source(self, other: Stream) -> bool:
-        """Whether it is the same: those over one source share a stream."""
+        """Return True for the same stream: pipelines that share a source share its stream."""
         return self is other
 
     def __str__(self) -> str:
         return self.name
 
     def fingerprint(self) -> str:
-        """What the samples are; the source is named in the definition."""
+        """Return the specs of the samples. The source itself is part of the definition's fingerprint."""
         return f"external:{','.join(str(spec) for spec in self.specs)}"
 
 
 class InProcessStream(ExternalStream):
-    """A source that is called here.
+    """Stream over a source that is called in this process.
 
     Args:
-        kinds: as for `ExternalStream`.
-        lends: whether what it gives may change when it is called again, and is copied before, if it is still needed.
-        **how: as for `ExternalStream`.
+        kinds: As for `ExternalStream`.
+        lends: True if the source may overwrite its arrays in the next call, so that batches still in use must be copied
+            before.
+        **how: As for `ExternalStream`.
     """
 
     def __init__(self, kinds: Sequence[SampleKind], *, lends: bool = True, **how: Any) -> None:
         super().__init__(kinds, **how)
         self._source: Any = None
         self._lends = lends
-        self._lent: BatchRequest | None = None
-        """The turn whose batch is in memory of the source."""
-        self._seen: deque[Any] = deque()
-        """What was given before it was asked for: the first batch, or the first sample."""
+        # The request whose batch is still in the source's memory.
+        self._lent_request: BatchRequest | None = None
+        # The first batch or sample, which `probe` has taken before it was requested.
+        self._probed: deque[Any] = deque()
 
     def with_source(self, make: Callable[[Any], Any]) -> Self:
-        """The same with what `make` makes of the source, the user's own object."""
-        made = copy(self)
-        made._source = make(self._source)  # noqa: SLF001  # its own
-        return made
+        """Return a copy of the stream whose source is replaced by `make(source)`."""
+        stream = copy(self)
+        stream._source = make(self._source)  # noqa: SLF001  # its own
+        return stream
 
     @abstractmethod
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """What the source gives for a batch, or for one row of it.
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the source's value for a batch, or for one row of it.
 
         Raises:
-            StopIteration: nothing, the epoch has ended.
+            StopIteration: The epoch has ended.
         """
 
     def probe(self) -> Columns:
-        """The first sample."""
-        if not self._seen:
-            first = self._given(BatchRequest(0, 0, 1, 1), None if self.batched else 0)
-            self._seen.append(copy_arrays(first) if self._lends else first)
-        columns = self._checked(self._converted([self._seen[0]]))
+        """Return the first sample."""
+        if not self._probed:
+            first = self._fetched(BatchRequest(0, 0, 1, 1), None if self.batched else 0)
+            self._probed.append(copy_arrays(first) if self._lends else first)
+        columns = self._checked(self._converted([self._probed[0]]))
         return tuple([column[:1] for column in columns])
 
-    def next(self, turn: BatchRequest) -> Columns:
+    def next(self, request: BatchRequest) -> Columns:
         """Call the source."""
-        rows: Sequence[int | None] = (None,) if self.batched else range(turn.rows)
-        self._take_over()
-        columns = self._checked(self._converted([self._first(turn, row) for row in rows]), turn)
-        self._lent = turn if self._lends else None
+        rows: Sequence[int | None] = (None,) if self.batched else range(request.rows)
+        self._copy_lent_batch()
+        columns = self._checked(self._converted([self._probed_or_fetched(request, row) for row in rows]), request)
+        self._lent_request = request if self._lends else None
         return columns
 
-    def batch_copy(self, turn: BatchRequest) -> Columns:
-        """The batch of a turn, copied."""
-        self.batch(turn)
-        self._take_over()
-        return self.batch(turn)
+    def batch_copy(self, request: BatchRequest) -> Columns:
+        """Return a copy of a batch."""
+        self.batch(request)
+        self._copy_lent_batch()
+        return self.batch(request)
 
-    def unread(self, turn: BatchRequest) -> None:
-        """Give it next, if need be."""
-        self._take_over()
-        super().unread(turn)
+    def unread(self, request: BatchRequest) -> None:
+        """Return the batch again at the next request if the source cannot seek."""
+        self._copy_lent_batch()
+        super().unread(request)
 
     def rewind(self) -> None:
-        """Go back behind what was delivered."""
-        self._take_over()
+        """Forget produced batches, except those that the source cannot produce again."""
+        self._copy_lent_batch()
         super().rewind()
 
-    def _take_over(self) -> None:
-        """Copy what the source lent, where it is still needed: the source will be called again."""
-        lent, self._lent = self._lent, None
-        made = None if lent is None else self._made.get(lent)
-        if lent is not None and made is not None and not isinstance(made, Exception):
-            self._made[lent] = tuple(map(copy_column, made))
+    def _copy_lent_batch(self) -> None:
+        """Copy a batch that is still in the source's memory and in use, before the source is called again."""
+        request, self._lent_request = self._lent_request, None
+        columns = None if request is None else self._made.get(request)
+        if request is not None and columns is not None and not isinstance(columns, Exception):
+            self._made[request] = tuple(map(copy_column, columns))
 
-    def fetch_rows(self, turn: BatchRequest, rows: range | None) -> Columns:
-        """What the source gives for some rows of a batch of samples, or for a batch: not checked, and not copied."""
-        return self._converted([self._given(turn, row) for row in rows or (None,)])
+    def fetch_rows(self, request: BatchRequest, rows: range | None) -> Columns:
+        """Return some rows of a batch of samples, or a whole batch, unchecked and without a copy."""
+        return self._converted([self._fetched(request, row) for row in rows or (None,)])
 
-    def _first(self, turn: BatchRequest, row: int | None) -> Any:
-        """What was seen already, where it is that which is asked for; else what the source gives."""
-        if self._seen:
-            seen = self._seen.popleft()
-            if self.seek_obstacle is not None or (turn.epoch, turn.iteration, row or 0) == (0, 0, 0):
-                return seen
-        return self._given(turn, row)
+    def _probed_or_fetched(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the probed value if it is the requested one; otherwise call the source."""
+        if self._probed:
+            value = self._probed.popleft()
+            if self.seek_obstacle is not None or (request.epoch, request.iteration, row or 0) == (0, 0, 0):
+                return value
+        return self._fetched(request, row)
 
-    def _given(self, turn: BatchRequest, row: int | None) -> Any:
+    def _fetched(self, request: BatchRequest, row: int | None) -> Any:
         try:
-            return self.fetch(turn, row)
+            return self.fetch(request, row)
         except StopIteration:
             raise EndOfStreamError from None
         except PenstockError:
             raise
         except Exception as error:
-            which = f"batch {turn.iteration}" if row is None else f"sample {turn.first + row}"
-            said = f"{self.name} failed on {which} of epoch {turn.epoch}: {type(error).__name__}: {error}"
-            raise SourceError(said) from error
+            which = f"batch {request.iteration}" if row is None else f"sample {request.first + row}"
+            message = f"{self.name} failed on {which} of epoch {request.epoch}: {type(error).__name__}: {error}"
+            raise SourceError(message) from error
 
-    def _converted(self, given: list[Any]) -> Columns:
-        """What was given, a batch or all samples of one, as a column per output."""
-        parts = [self._outputs(each) for each in given] if self.several or self.batched else ()
+    def _converted(self, values: list[Any]) -> Columns:
+        """Convert returned values, one batch or all samples of one, to one column per output."""
+        parts = [self._outputs(value) for value in values] if self.several or self.batched else ()
         if not parts:
-            return ([to_sample(each) for each in given],)
+            return ([to_sample(value) for value in values],)
         if self.batched:
             return tuple([to_column(part) for part in parts[0]])
         return tuple([[to_sample(part[number]) for part in parts] for number in range(len(self.kinds))])
 
-    def _outputs(self, given: Any) -> Sequence[Any]:
+    def _outputs(self, value: Any) -> Sequence[Any]:
         if not self.several:
-            return (given,)
-        listed = isinstance(given, tuple | list) or (isinstance(given, np.ndarray) and given.ndim > 0)
-        entries = list(cast(Sequence[Any], given)) if listed else None
+            return (value,)
+        listed = isinstance(value, tuple | list) or (isinstance(value, np.ndarray) and value.ndim > 0)
+        entries = list(cast(Sequence[Any], value)) if listed else None
         if entries is None or len(entries) != len(self.kinds):
             count = "none" if entries is None else f"{len(entries)} of them"
             raise SourceError(
-                f"{self.name} gives a tuple or list with an entry per output",
-                given=f"{count}, a {type(cast(Any, given)).__name__}",
-                expected=f"{len(self.kinds)} entries, as num_outputs says",
+                f"{self.name} must return a tuple or list with one entry per output",
+                given=f"{count}, a {type(cast(Any, value)).__name__}",
+                expected=f"{len(self.kinds)} entries (num_outputs)",
             )
         return entries
 
 
 class FunctionStream(InProcessStream):
-    """A function that is called for each batch or sample.
+    """Stream over a function that is called for each batch or sample.
 
     Args:
-        function: takes nothing, or which batch or sample is meant.
-        informed: whether it takes an argument.
-        batch_info: whether that is a `BatchInfo`, and not the batch's number.
-        kinds: as for `InProcessStream`, like all others.
-        **how: likewise.
+        function: Takes no argument, or the batch or sample to return.
+        informed: True if it takes an argument.
+        batch_info: True to pass a `BatchInfo`, False for the batch number.
+        kinds: As for `InProcessStream`.
+        **how: As for `InProcessStream`.
     """
 
     def __init__(
@@ -277,27 +287,27 @@ class FunctionStream(InProcessStream):
 
     @property
     def seek_obstacle(self) -> str | None:
-        """A function that is not told which batch is meant goes on where it stands."""
-        return None if self._informed else "it is called without an argument, so only its next batch can be asked for"
+        """Reason why the function cannot seek: it takes no argument. Otherwise None."""
+        return None if self._informed else "it is called without an argument, so it can only return its next batch"
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """Call it."""
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Call the function."""
         if not self._informed:
             return self._source()
         if row is not None:
-            return self._source(SampleInfo(turn.first + row, row, turn.iteration, turn.epoch))
-        return self._source(BatchInfo(turn.iteration, turn.epoch) if self._batch_info else turn.iteration)
+            return self._source(SampleInfo(request.first + row, row, request.iteration, request.epoch))
+        return self._source(BatchInfo(request.iteration, request.epoch) if self._batch_info else request.iteration)
 
 
 class IterableStream(InProcessStream):
-    """An iterable, or a generator function.
+    """Stream over an iterable or a generator function.
 
     Args:
-        source: it.
-        cycle: whether it begins again at its end: "no", "quiet" at once, "raise" with the next epoch.
-        generates: whether it is a generator function.
-        kinds: as for `InProcessStream`, like all others.
-        **how: likewise.
+        source: The iterable or generator function.
+        cycle: Behavior at the end: "no" ends, "quiet" restarts at once, "raise" restarts with the next epoch.
+        generates: True for a generator function.
+        kinds: As for `InProcessStream`.
+        **how: As for `InProcessStream`.
     """
 
     def __init__(self, source: Any, cycle: Cycle, *, generates: bool, kinds: Sequence[SampleKind], **how: Any) -> None:
@@ -307,57 +317,58 @@ class IterableStream(InProcessStream):
 
     @property
     def seek_obstacle(self) -> str | None:
-        """It only goes on."""
-        return "it is an iterator, which only goes on"
+        """Reason why an iterator cannot seek."""
+        return "it is an iterator, which can only continue"
 
     def probe(self) -> Columns:
-        """The first sample. Where there is none, it begins again when it is asked again."""
+        """Return the first sample. If there is none, the next attempt starts a new iterator."""
         try:
             return super().probe()
         finally:
-            if not self._seen:
+            if not self._probed:
                 self._iterator = None
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """Its next item."""
-        del turn, row
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the next item."""
+        del request, row
         if self._iterator is None:
-            self._iterator = self._begun()
+            self._iterator = self._new_iterator()
         try:
             return next(self._iterator)
         except StopIteration:
             self._iterator = None if self._cycle == "raise" else self._iterator
             if self._cycle != "quiet":
                 raise
-        self._iterator = self._begun()
+        self._iterator = self._new_iterator()
         return next(self._iterator)
 
-    def _begun(self) -> Iterator[Any]:
+    def _new_iterator(self) -> Iterator[Any]:
         return self._source() if self._generates else iter(self._source)
 
 
 class SequenceStream(InProcessStream):
-    """A list or another sequence of batches, or of samples: any of them can be asked for.
+    """Stream over a list or another sequence of batches or samples, with random access.
 
     Args:
-        items: has a length, and items by number.
-        cycle: as for `IterableStream`.
-        kinds: as for `InProcessStream`, like all others.
-        **how: likewise.
+        items: Sequence with a length and items by index.
+        cycle: As for `IterableStream`.
+        kinds: As for `InProcessStream`.
+        **how: As for `InProcessStream`.
     """
 
     def __init__(self, items: Any, cycle: Cycle, *, kinds: Sequence[SampleKind], **how: Any) -> None:
         super().__init__(kinds, **how)
         self._source, self._cycle = items, cycle
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """The item of a turn."""
-        each, length = 1 if row is None else turn.max_rows, len(self._source)
-        before = turn.rows_before * each
-        if self._cycle == "raise" and before > length * turn.epoch:
-            before = 0  # it ended the epochs before
-        number = before + turn.iteration * each + (row or 0)
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the item of a request."""
+        items_per_batch, length = 1 if row is None else request.max_rows, len(self._source)
+        before = request.rows_before * items_per_batch
+        if self._cycle == "raise" and before > length * request.epoch:
+            # The sequence was shorter than the batches before: it has ended each epoch itself, and restarts here.
+            before = 0
+        number = before + request.iteration * items_per_batch + (row or 0)
         ended = number >= length and (self._cycle == "no" or not (before or self._cycle == "quiet"))
-        if not length or ended or (self._cycle == "no" and turn.epoch and not before):
+        if not length or ended or (self._cycle == "no" and request.epoch and not before):
             raise StopIteration
         return self._source[number % length]

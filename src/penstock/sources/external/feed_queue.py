@@ -1,4 +1,4 @@
-"""The stream of data that are fed by hand."""
+"""Queue of batches that are fed by hand."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from penstock.sources.external.array_conversion import SampleKind, copy_column, 
 from penstock.sources.external.external_stream import InProcessStream
 from penstock.sources.stream import BatchRequest, NothingFedError
 
+# Kinds to try for inputs of unknown kind, in the order of how often they are fed: encoded files, images, points,
+# labels; then, for operators that need a layout, sequences and volumes.
 _GUESSES: Sequence[tuple[np.dtype[Any], int, str]] = [
     (np.dtype(dtype), ndim, "")
     for dtype, ndim in (
@@ -25,16 +27,15 @@ _GUESSES: Sequence[tuple[np.dtype[Any], int, str]] = [
     for layout in ("FHWC", "CHW", "FCHW", "DHWC", "CDHW", "HW", "FHW")
     for dtype in ("uint8", "float32")
 ]
-"""What is fed most often: encoded files, images, points, labels; then, where letters count, sequences and volumes."""
 
 
 class FeedQueue(InProcessStream):
-    """What `Pipeline.feed_input` gives.
+    """Batches passed to `Pipeline.feed_input`.
 
     Args:
-        kinds: what is known of its samples.
-        name: what messages call it.
-        repeat_last: whether the last batch is given again where nothing waits.
+        kinds: Known properties of the samples.
+        name: Name of the input in messages.
+        repeat_last: True to return the last batch again if the queue is empty.
     """
 
     def __init__(self, kinds: Sequence[SampleKind], *, name: str, repeat_last: bool) -> None:
@@ -43,23 +44,23 @@ class FeedQueue(InProcessStream):
         self._last: Column | None = None
         self._guess = 0
         self._queue: deque[Column] = deque()
+        # A weak reference to a callback that is called if the queue is empty. It feeds more or raises StopIteration.
         self.refill: Callable[[], Callable[[], None] | None] = lambda: None
-        """Gives, if it is still there, what is called when nothing is left: it feeds more, or raises StopIteration."""
 
     @property
     def candidate_count(self) -> int:
-        """How many kinds it may be of."""
+        """Number of kinds that the input may have."""
         return len(self._guesses)
 
     @property
     def is_assumed(self) -> bool:
-        """Whether its `specs` are a guess, or are said not to have the layout that it was fed."""
+        """True if `specs` is a guess, or lacks the layout of the fed batches."""
         known = self.kinds[0]
         return not known.is_complete or self.specs != (known.spec,)
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch waits."""
+        """True if a batch is in the queue."""
         return bool(self._queue)
 
     @property
@@ -72,24 +73,25 @@ class FeedQueue(InProcessStream):
             for dtype, ndim, layout in _GUESSES
             if not layout or (not known.layout and known.rank in (None, ndim))
         ]
+        # Known properties replace those of several guesses, which leaves duplicates.
         return list(dict.fromkeys(guesses))
 
     def assume_kind(self, number: int) -> None:
-        """Let it be of one of these kinds, until something is fed."""
+        """Assume the kind with this number until a batch is fed."""
         self._guess = number
 
     def infer_specs(self) -> None:
-        """What it is fed, or a guess."""
+        """Use the specs of the fed batches, or of the assumed kind."""
         if self._queue or self.kinds[0].is_complete:
             super().infer_specs()
         else:
             self.specs = (self._guesses[self._guess % self.candidate_count].spec,)
 
     def fix_kind(self) -> None:
-        """Learn what it is fed.
+        """Adopt the kind of the fed batches.
 
         Raises:
-            StarvedError: nothing was fed.
+            NothingFedError: The queue is empty.
         """
         if not self._queue:
             raise self._starved()
@@ -97,16 +99,16 @@ class FeedQueue(InProcessStream):
 
     def _starved(self) -> NothingFedError:
         return NothingFedError(
-            f"nothing was fed to {self.name}", fix=f"pipeline.feed_input({self.name!r}, ...) before each run"
+            f"nothing was fed to {self.name}", fix=f"call pipeline.feed_input({self.name!r}, ...) before each run"
         )
 
     @property
     def seek_obstacle(self) -> str | None:
-        """It waits for what comes."""
+        """Reason why the input cannot seek."""
         return "it is fed by hand"
 
     def feed(self, data: Any, layout: str | None) -> None:
-        """Put a batch behind those that wait."""
+        """Append a batch to the queue."""
         column = to_column(data)
         if not len(column):
             raise SourceError(f"{self.name} was fed an empty batch")
@@ -114,19 +116,20 @@ class FeedQueue(InProcessStream):
         layout = layout or declared_layout(column) or known.layout
         if layout != known.layout and (known.layout or self._last is not None):
             raise SourceError(
-                f"{self.name} was fed a batch of another layout",
+                f"{self.name} was fed a batch with a different layout",
                 given=layout,
-                expected=known.layout or "none, as of the batches before",
-                fix="one layout for all batches; layout= of fn.external_source says which",
+                expected=known.layout or "none, as for the previous batches",
+                fix="use one layout for all batches, set with layout= of fn.external_source",
             )
         kind = SampleKind(known.dtype, known.ndim, layout)
         kind.check(column)
+        # Callers may reuse their buffer as soon as `feed_input` returns.
         self._queue.append(copy_column(column))
         self.kinds = (kind,)
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """The next batch that was fed."""
-        del turn, row
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the next batch of the queue."""
+        del request, row
         if not self._queue and (refill := self.refill()) is not None:
             refill()
         if not self._queue and self._repeat_last and self._last is not None:

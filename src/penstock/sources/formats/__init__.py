@@ -1,1 +1,1 @@
-"""One file or folder per format, each with a `Source`."""
+"""Data formats: one module or folder each, with a `Source`."""

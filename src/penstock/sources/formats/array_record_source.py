@@ -1,4 +1,4 @@
-"""ArrayRecord files: records with random access, each checked by a hash. Needs the extra `array-record`."""
+"""ArrayRecord files: records with random access, each verified by a hash. Needs the extra `array-record`."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.local_copies import LocalCopies
 
-_RESTING = 64
-"""Files that stay open between batches, at most: each has its index in memory."""
+# Number of files that stay open between batches: the index of each open file is in memory.
+_MAX_OPEN = 64
+# Options that array_record recommends for random access: no readahead, no threads.
 _OPTIONS = {"options": "readahead_buffer_size:0,max_parallelism:0", "file_reader_buffer_size": 1 << 15}
-"""What the library recommends where records are read in any order."""
 
 
 class ArrayRecordSource(Source):
-    """The records of ArrayRecord files, file after file.
+    """Records of ArrayRecord files, file after file.
 
     Args:
-        paths: the files. Objects of a store are copied to a temporary folder: the library opens files by their names.
-        features: the features that are read of records that are Example messages, sorted by name; without, the records
-            themselves.
+        paths: The files. Remote objects are copied to a temporary folder, because array_record opens files by path.
+        features: Features to parse from Example messages, sorted by name; empty to return the records themselves.
 
     Raises:
-        MissingExtraError: the package array_record is not installed.
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records; the first one
-            does not have the features.
-        DefinitionError: a default value does not fit its feature.
+        MissingExtraError: array_record is not installed.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not an ArrayRecord file, or is damaged; there are no records; or the first one lacks a
+            feature.
+        DefinitionError: A default value does not match its feature.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)),)
@@ -55,7 +54,7 @@ class ArrayRecordSource(Source):
         self._lock = threading.Lock()
         self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
         if not len(self):
-            raise SourceError("the ArrayRecord files have no records", given=", ".join(paths[:4]))
+            raise SourceError("the ArrayRecord files are empty", given=", ".join(paths[:4]))
         self._examples = Examples(features) if features else None
         if self._examples is not None:
             try:
@@ -68,17 +67,17 @@ class ArrayRecordSource(Source):
     def _count(self, file: int) -> int:
         path = self._paths[file]
         if not Path(self._files[file]).is_file():
-            raise SourceNotFoundError(f"there is no file {path!r}")
+            raise SourceNotFoundError(f"file {path!r} does not exist")
         try:
             return self._reader(file).num_records()
         except ValueError as error:
             raise SourceError(f"{path!r} cannot be read as an ArrayRecord file: {error}") from error
 
     def _reader(self, file: int) -> Any:
-        """A file that is open.
+        """Return the open reader of a file.
 
         Raises:
-            ValueError: it is damaged, or has been written to.
+            ValueError: The file is damaged, or has been modified.
         """
         if file_stamps(self._files[file]) != self._stamps[file]:
             raise ValueError("the file has been written to since the data set was opened")
@@ -87,36 +86,37 @@ class ArrayRecordSource(Source):
                 self._readers.move_to_end(file)
                 return self._readers[file]
         reader = self._module.ArrayRecordReader(self._files[file], **_OPTIONS)
-        if not reader.ok():  # the library says no more: such a file has 0 records to it
-            raise ValueError("it is something else, cut short, or its index is damaged")
+        # The library reports no reason, and would return 0 records.
+        if not reader.ok():
+            raise ValueError("it has a different format, is cut short, or its index is damaged")
         with self._lock:
             self._readers[file] = reader
-            while len(self._readers) > _RESTING:
-                self._readers.popitem(last=False)  # it is closed when the last thread is done with it
+            while len(self._readers) > _MAX_OPEN:
+                self._readers.popitem(last=False)  # closed when the last thread drops its reference
         return reader
 
     def __len__(self) -> int:
         return int(self._starts[-1])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The records, or their features in the order of their names."""
+        """Return the records, or their features sorted by name."""
         if self._examples is not None:
             return self._examples.read(self, indices, out)
         return (self._rows(indices),)
 
     def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
-        """The bytes of records, each with its index."""
+        """Iterate over the bytes of records, each with its index."""
         return zip(indices.tolist(), self._rows(indices), strict=True)
 
     def error(self, index: int, reason: str) -> SampleError:
-        """The error of a record."""
+        """Return the error for a record."""
         return SampleError.of(index, self.describe(index), reason, self.path(index))
 
     def _rows(self, indices: Indices) -> list[Array]:
-        """The bytes of records.
+        """Return the bytes of records.
 
         Raises:
-            SampleError: a file has been written to, or a record is damaged.
+            SampleError: A file has been modified, or a record is damaged.
         """
         rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
         owners = np.searchsorted(self._starts, indices, side="right") - 1
@@ -127,10 +127,10 @@ class ArrayRecordSource(Source):
         return rows
 
     def _records(self, file: int, indices: Indices) -> list[bytes]:
-        """Records of one file.
+        """Return records of one file.
 
         Raises:
-            SampleError: the file has been written to, or a record is damaged: the first such.
+            SampleError: The file has been modified, or a record is damaged; refers to the first such record.
         """
         numbers: list[int] = (indices - self._starts[file]).tolist()
         bad = 0
@@ -138,7 +138,8 @@ class ArrayRecordSource(Source):
             reader = self._reader(file)
             try:
                 return reader.read(numbers)
-            except RuntimeError:  # it does not say which one
+            except RuntimeError:
+                # The library does not report which record is damaged, so they are read one by one.
                 records: list[bytes] = []
                 for bad, number in enumerate(numbers):  # noqa: B007  # the error names it
                     records += reader.read([number])
@@ -147,19 +148,19 @@ class ArrayRecordSource(Source):
             raise self.error(int(indices[bad]), f"cannot be read: {error}") from error
 
     def describe(self, index: int) -> str:
-        """The file, and the number of the record in it."""
+        """Return the file and the record's number in it."""
         file = self._file(index)
         return f"{self._paths[file]} at record {index - int(self._starts[file])}"
 
     def path(self, index: int) -> str:
-        """The file."""
+        """Return the file."""
         return self._paths[self._file(index)]
 
     def _file(self, index: int) -> int:
         return int(np.searchsorted(self._starts, index, side="right")) - 1
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same files are read."""
+        """Return True if the same features of the same files are read."""
         return (
             isinstance(other, ArrayRecordSource)
             and self._paths == other._paths  # noqa: SLF001  # one class
@@ -168,19 +169,19 @@ class ArrayRecordSource(Source):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files, and how many records each has."""
+        """Hash the names of the files and their numbers of records."""
         names = "\0".join(map(os.path.basename, self._paths))
         digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
         return f"array_record:{len(self)}:{digest.hexdigest()[:16]}"
 
 
 def array_record_module(needed_for: str) -> Any:
-    """The library's module, which has no types.
+    """Import the library's module, which has no type annotations.
 
     Args:
-        needed_for: what wants it.
+        needed_for: Function that needs it, for the message.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: It is not installed.
     """
     return optional_import.import_extra("array_record.python.array_record_module", "array-record", needed_for)

@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary version: files of records, a label byte and 3072 bytes of pixels each."""
+"""CIFAR-10 binary files: records of a label byte and 3072 bytes of pixels."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _RECORD = 1 + 3 * 32 * 32
 
 
 def open_cifar10(folder: str, prefix: str) -> ArraySource:
-    """The records of all files whose name contains `prefix`, file by file in the order of the names.
+    """Read the records of all files whose name contains `prefix`, in the order of the names.
 
-    They are held in memory, 3 KB a record, so that a batch is one indexing of an array. Where the folder itself has no
-    such file, those in its sub-folders are taken.
+    The data set is held in memory (3 KB per record), so that reading a batch is one array indexing operation. If the
+    folder has no such file, its subfolders are searched.
 
     Returns:
-        Images, uint8 (3, 32, 32) with layout CHW, and class numbers, int32 (1,).
+        Images, uint8 (3, 32, 32) with layout CHW, and classes, int32 (1,).
 
     Raises:
-        SourceNotFoundError: there is no such folder, or no such file in it.
-        SourceError: a file does not consist of whole records or cannot be read, or there are no records.
+        SourceNotFoundError: The folder does not exist, or has no such file.
+        SourceError: A file does not consist of whole records or cannot be read, or there are no records.
     """
     if not is_remote(folder) and not Path(folder).is_dir():
-        raise SourceNotFoundError(f"file_root is no folder: {folder!r}", fix="the folder that has data_batch_1.bin")
+        raise SourceNotFoundError(f"file_root is not a folder: {folder!r}", fix="pass the folder of data_batch_1.bin")
     files = _files(folder, prefix)
     if not files:
         there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
@@ -42,7 +42,8 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
             given=", ".join(there) or "an empty folder",
             fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
         )
-    counts = [_count(file) for file in files]  # before memory is taken
+    # All sizes are checked before memory is allocated.
+    counts = [_count(file) for file in files]
     if not sum(counts):
         raise SourceError(f"the files in {folder!r} with {prefix!r} in their names are empty")
     images = np.empty((sum(counts), *_PIXELS), np.uint8)
@@ -50,6 +51,8 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
     start = 0
     for file, count in zip(files, counts, strict=True):
         records = _records(file, count)
+        # A record is a label byte and 3072 bytes of pixels: 1024 each of red, green and blue, row by row (the layout of
+        # https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version").
         labels[start : start + count] = records[:, :1]
         images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
         start += count
@@ -57,17 +60,17 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
 
 
 def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
-    """What changes when `open_cifar10` would read something else."""
+    """Return a value that changes if `open_cifar10` would read something different."""
     if is_remote(folder) or not Path(folder).is_dir():
         return None
     return file_stamps(folder, *(file.path for file in _files(folder, prefix)))
 
 
 def _files(folder: str, prefix: str) -> list[ObjectInfo]:
-    """The files that are read, in their order.
+    """Return the files to read, in order.
 
     Raises:
-        SourceError: a folder cannot be read.
+        SourceError: A folder cannot be read.
     """
     folders, files = _listed(folder)
     matching = [file for file in files if prefix in _name(file)]
@@ -77,14 +80,14 @@ def _files(folder: str, prefix: str) -> list[ObjectInfo]:
 
 
 def _listed(folder: str) -> tuple[list[str], list[ObjectInfo]]:
-    """The names of folders and the files that lie in a folder, sorted."""
+    """Return the names of the subfolders and the files of a folder, sorted."""
     try:
         if is_remote(folder):
             folders, files = list_prefix(folder)
         else:
             entries = list(Path(folder).iterdir())
-            folders = [each.name for each in entries if each.is_dir()]
-            files = [ObjectInfo(str(each), each.stat().st_size, "") for each in entries if each.is_file()]
+            folders = [entry.name for entry in entries if entry.is_dir()]
+            files = [ObjectInfo(str(entry), entry.stat().st_size, "") for entry in entries if entry.is_file()]
     except OSError as error:
         if is_remote(folder):
             raise open_error(folder, error) from error
@@ -104,6 +107,7 @@ def _records(file: ObjectInfo, count: int) -> Array:
             data = np.fromfile(file.path, np.uint8, count * _RECORD)
     except OSError as error:
         raise SourceError(f"{file.path} cannot be read: {error.strerror}") from error
+    # The size was checked before, but another process may have truncated the file since.
     if len(data) != count * _RECORD:
         raise SourceError(
             f"{file.path} became shorter while it was read", given=f"{len(data)} bytes", expected=f"{count * _RECORD}"
@@ -114,7 +118,7 @@ def _records(file: ObjectInfo, count: int) -> Array:
 def _count(file: ObjectInfo) -> int:
     if file.size % _RECORD:
         raise SourceError(
-            f"{file.path} is no CIFAR-10 file",
+            f"{file.path} is not a CIFAR-10 file",
             given=f"{file.size} bytes",
             expected=f"records of {_RECORD} bytes: a label and 3 x 32 x 32 pixels",
             fix="unpack cifar-10-binary.tar.gz again; other files need another filename_prefix",

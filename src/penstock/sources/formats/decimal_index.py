@@ -1,4 +1,4 @@
-"""Numbers in text, such as those of indexes with a line per record."""
+"""Parser for text files of integers, such as indexes with one line per record."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from penstock.native.compiled import Compiled, precompile
 
 
 def decimals(text: bytes) -> NDArray[np.int64]:
-    r"""The whole numbers in a text, with white space between them.
+    r"""Parse integers separated by white space.
 
     Raises:
-        ValueError: the text has anything else, or a number of more than 18 digits.
+        ValueError: The text contains anything else, or a number of more than 18 digits.
 
     >>> decimals(b"16 4\n20 -7\n").tolist()
     [16, 4, 20, -7]
     """
-    numbers = np.empty(len(text) // 2 + 1, np.int64)  # what is not written costs no memory
+    # An upper bound: a digit and a separator per number. The system does not back pages that are never written.
+    numbers = np.empty(len(text) // 2 + 1, np.int64)
     count = np.zeros(1, np.int64)
     _parse(np.frombuffer(text, np.uint8), numbers, count)
     if count[0] < 0:
-        raise ValueError(f"no whole number before byte {-count[0]}")
+        raise ValueError(f"not an integer before byte {-count[0]}")
     return numbers[: count[0]]
 
 
 @precompile("u1[1] i8[1] i8[1]")
 @Compiled
 def _parse(text: Array, numbers: Array, count: Array) -> None:
-    """`count` becomes how many there are, or less than 0 for something else."""
-    found, at, size = 0, 0, text.shape[0]
+    """Write the number of parsed integers to `count`; a negative offset if the text is invalid."""
+    parsed, at, size = 0, 0, text.shape[0]
     while at < size:
         byte = text[at]
         if byte == 32 or 9 <= byte <= 13:
@@ -44,9 +45,10 @@ def _parse(text: Array, numbers: Array, count: Array) -> None:
             value = value * 10 + (int(text[at]) - 48)
             at += 1
         ends = at == size or text[at] == 32 or 9 <= text[at] <= 13
+        # 18 digits always fit int64; the check also rejects a lone minus sign.
         if not ends or not 0 < at - first <= 18:
             count[0] = -at - 1
             return
-        numbers[found] = -value if negative else value
-        found += 1
-    count[0] = found
+        numbers[parsed] = -value if negative else value
+        parsed += 1
+    count[0] = parsed

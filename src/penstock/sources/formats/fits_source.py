@@ -1,6 +1,6 @@
-"""FITS files: the images of astronomers, several in a file. Needs the extra `fits`.
+"""FITS files: astronomical images, several per file. Needs the extra `fits`.
 
-The format: https://fits.gsfc.nasa.gov/fits_standard.html
+Format: https://fits.gsfc.nasa.gov/fits_standard.html
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from penstock.errors import SampleError, SourceError
 from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
 from penstock.sources.source import Source
 
+# Largest ratio of an image to its file. The header of a compressed image declares its size; without a limit, a damaged
+# header could request any amount of memory.
 _MOST = 4096
-"""How many times as large as its file an image may be: a compressed one says itself how large it becomes."""
 
 
 class FitsSource(SelectedFilesSource):
-    """Images of FITS files, one of each place per sample.
+    """Images of FITS files. A sample consists of one image per requested place.
 
     Args:
-        choice: the files.
-        places: which images of a file, counted from 1; the first is that of the file itself.
-        dtypes: of the images; None where those of the first file say so.
+        choice: The files.
+        places: Numbers of the images in a file, from 1; the first is the primary image.
+        dtypes: Expected dtypes of the images, or None to use those of the first file.
 
     Raises:
-        MissingExtraError: the package astropy is not installed.
-        SampleError: the first file cannot be read.
-        SourceError: it is no FITS file, has no such images, or has others than `dtypes` says.
+        MissingExtraError: astropy is not installed.
+        SampleError: The first file cannot be read.
+        SourceError: It is not a FITS file, lacks one of the images, or their dtypes differ from `dtypes`.
     """
 
     def __init__(
@@ -46,17 +47,17 @@ class FitsSource(SelectedFilesSource):
         try:
             first = self._images(self.records.content(0))
         except ValueError as error:
-            raise SourceError(f"{self.describe(0)} is no FITS file that can be read: {error}") from error
-        found = [image.dtype for image in first]
-        if dtypes is not None and list(dtypes) != found:
+            raise SourceError(f"{self.describe(0)} cannot be read as a FITS file: {error}") from error
+        actual = [image.dtype for image in first]
+        if dtypes is not None and list(dtypes) != actual:
             raise SourceError(
-                f"the images of {self.describe(0)} have other dtypes",
-                given=", ".join(map(str, found)), expected=", ".join(map(str, dtypes)), fix="leave dtypes out",
+                f"the images of {self.describe(0)} have different dtypes",
+                given=", ".join(map(str, actual)), expected=", ".join(map(str, dtypes)), fix="omit dtypes",
             )  # fmt: skip
         self.specs = tuple(Spec(image.dtype, (None,) * image.ndim) for image in first)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The images."""
+        """Return the images."""
         contents = self.records.contents(indices)
         samples = [self._sample(index, data) for index, data in zip(indices.tolist(), contents, strict=True)]
         return tuple([sample[number] for sample in samples] for number in range(len(self.specs)))
@@ -69,53 +70,56 @@ class FitsSource(SelectedFilesSource):
                     raise ValueError(f"image {place} is {image.dtype}{list(image.shape)}, where sample 0 has {spec}")
         except ValueError as error:
             path = self.describe(index)
-            raise SampleError.of(index, path, f"is no FITS file that can be read: {error}", path) from error
+            raise SampleError.of(index, path, f"cannot be read as a FITS file: {error}", path) from error
         return images
 
     def _images(self, data: Array) -> list[Array]:
-        """The images in a file's bytes.
+        """Return the requested images of a file.
 
         Raises:
-            ValueError: it has none there, or is damaged.
+            ValueError: An image is missing or damaged.
         """
         try:
+            # Lazy mapping would read pixels after the file is closed.
             with self._fits.open(io.BytesIO(data.tobytes()), memmap=False) as units:
                 return [_image(units[place - 1], place, len(data)) for place in self._places]
         except IndexError as error:
-            raise ValueError(f"it has no image {max(self._places)}") from error
+            raise ValueError(f"image {max(self._places)} does not exist") from error
+        # astropy raises many types of exceptions for damaged files.
         except Exception as error:
             raise ValueError(
                 f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else error
             ) from error
 
     def path(self, index: int) -> str:
-        """The file's path."""
+        """Return the file's path."""
         return self.describe(index)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same images of the same files are read."""
+        """Return True if the same images of the same files are read."""
         if not isinstance(other, FitsSource) or self._places != other._places:  # noqa: SLF001  # one class
             return False
         return self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
-        """The names of the files below their common folder, and which images are read."""
+        """Combine the file names below their common folder and the image numbers."""
         return f"fits:{','.join(map(str, self._places))}:{self.records.fingerprint()}"
 
 
 def _image(unit: Any, place: int, file: int) -> Array:
-    """The image of a part of a file, in C order and in the machine's byte order.
+    """Return the image of a part of a file, in C order and native byte order.
 
     Raises:
-        ValueError: it has none, is damaged, or is larger than an image may be.
+        ValueError: The part has no image, is damaged, or its image is too large.
     """
     if not unit.is_image or not unit.shape:
-        raise ValueError(f"part {place} has no image")
+        raise ValueError(f"part {place} does not contain an image")
     if not 0 <= math.prod(unit.shape) <= _MOST * file:
         raise ValueError(f"image {place} has the shape {unit.shape}, in a file of {file} bytes")
+    # FITS standard, section 4.4.2.7 (DATASUM). 0 means that the sum is present and wrong.
     if unit.verify_datasum() == 0:
-        raise ValueError(f"image {place} has another checksum than its header says")
+        raise ValueError(f"the checksum of image {place} does not match its header")
     image: Array | None = unit.data
     if image is None or image.dtype.kind not in "iuf":
-        raise ValueError(f"part {place} has no image")
+        raise ValueError(f"part {place} does not contain an image")
     return np.ascontiguousarray(image, image.dtype.newbyteorder("="))

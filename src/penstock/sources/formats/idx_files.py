@@ -1,4 +1,4 @@
-"""IDX, the format of the MNIST files: a header of big-endian sizes, then the values."""
+"""IDX files, the format of MNIST: a header with big-endian sizes, then the values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.object_store import is_object, is_remote
 
-_DENSEST = 1032  # what a byte of a gzip file can hold at most
+# Limit of deflate: a match of 258 bytes takes at least two bits. It bounds the size that a header may declare.
+_DENSEST = 1032
+# Third byte of the magic number. All values are big-endian (http://yann.lecun.com/exdb/mnist, "THE IDX FILE FORMAT").
 _DTYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 
 
 def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
-    """The array in an IDX file, plain or ``.gz``, in the machine's byte order. It is held in memory.
+    """Read an IDX file, plain or ``.gz``, into an array in native byte order.
 
-    No more memory is taken than the header announces, and that only if the file can hold it.
+    Memory is allocated only if the file can contain what its header declares.
 
     Raises:
-        SourceError: the file is no IDX file, is not as long as its header says, or cannot be read.
+        SourceError: The file is not an IDX file, its length differs from its header, or it cannot be read.
     """
     path = str(path)
     try:
@@ -37,7 +39,7 @@ def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
             with gzip.open(raw, "rb") as file:
                 return _read(path, cast(BinaryIO, file), size * _DENSEST)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise SourceError(f"{path} is no gzip file, or is cut short: {error}") from error
+        raise SourceError(f"{path} is not a gzip file, or is cut short: {error}") from error
     except OSError as error:
         raise SourceError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -46,9 +48,10 @@ def _read(path: str, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
     head = file.read(4)
     if len(head) < 4 or head[:2] != b"\0\0" or head[2] not in _DTYPES:
         raise SourceError(
-            f"{path} is no IDX file", given=f"first bytes {head.hex(' ')}", expected="00 00, a type, a rank"
+            f"{path} is not an IDX file", given=f"first bytes {head.hex(' ')}", expected="00 00, a type, a rank"
         )
     announced = file.read(4 * head[3])
+    # A header that is cut short gets sizes that no file can contain, so the test below reports it.
     sizes = np.frombuffer(announced.ljust(4 * head[3], b"\xff"), ">u4").tolist()
     dtype = np.dtype(_DTYPES[head[2]])
     start = 4 + 4 * head[3]
@@ -57,7 +60,8 @@ def _read(path: str, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
     if start + size <= most:
         while len(data) < size and (part := file.read(min(size - len(data), 1 << 24))):
             data += part
-    more = len(data) == size and file.read(1) != b""  # at its end a gzip file is compared with its checksum
+    # Reading past the last value also makes gzip verify the file's checksum.
+    more = len(data) == size and file.read(1) != b""
     if len(data) < size or len(announced) < 4 * head[3] or more:
         raise SourceError(
             f"{path} is {'longer than its header says' if more else 'cut short'}",
@@ -69,21 +73,25 @@ def _read(path: str, file: BinaryIO, most: int) -> np.ndarray[Any, Any]:
 
 
 def find_idx(folder: str, name: str) -> str:
-    """The file `name` in `folder`, plain or with ``.gz``; also with the dot that some copies have for the last dash.
+    """Find the file `name` in `folder`, plain or with ``.gz``.
+
+    Some copies of MNIST have a dot in place of the last dash, as in ``train-images.idx3-ubyte``.
 
     Raises:
-        SourceNotFoundError: there is none.
-        SourceError: the folder lies in an object store that does not answer.
+        SourceNotFoundError: The file does not exist.
+        SourceError: The folder is in an object store that does not respond.
     """
     for stem in (name, name.replace("-idx", ".idx")):
         for suffix in ("", ".gz"):
             path = f"{folder.rstrip('/')}/{stem}{suffix}"
             if is_object(path) if is_remote(path) else Path(path).is_file():
                 return path
-    there = sorted(each.name for each in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
-    given = "a folder with " + (", ".join(there) or "nothing in it") if Path(folder).is_dir() else "no folder"
+    there = sorted(entry.name for entry in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
+    content = (
+        f"a folder with {', '.join(there)}" if there else "an empty folder" if Path(folder).is_dir() else "no folder"
+    )
     raise SourceNotFoundError(
         f"no file {name} or {name}.gz in {folder}",
-        given="an object store" if is_remote(folder) else given,
-        fix="give the folder that holds the four IDX files of the data set",
+        given="an object store" if is_remote(folder) else content,
+        fix="pass the folder that contains the four IDX files of the data set",
     )

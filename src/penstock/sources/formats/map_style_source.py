@@ -1,4 +1,4 @@
-"""A data set of the user's own: whatever has a length and items by number."""
+"""Data set of the user: any object with a length and items by index."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from penstock.sources.source import Source
 
 
 class MapStyleSource(Source):
-    """Samples of a sequence. It is asked for items from several threads.
+    """Source of a sequence's items, which are requested from several threads.
 
     Args:
-        items: has a length and items by number; or a dictionary of such, all of one length, with a value each.
-        layouts: the layout of each value, by name or number, or one for all.
+        items: Object with a length and items by index; or a dictionary of such objects of the same length, one per
+            value.
+        layouts: Layout of each value, by name or number, or one for all.
 
     Raises:
-        DefinitionError: it is empty, or its columns differ in length.
-        SampleError: its first item cannot be read, or holds no numbers.
+        DefinitionError: The data set is empty, or its columns differ in length.
+        SampleError: The first item cannot be read, or does not contain numbers.
     """
 
     def __init__(self, items: Any, layouts: str | Mapping[Any, str]) -> None:
@@ -31,7 +32,7 @@ class MapStyleSource(Source):
         lengths = {len(cast(Any, items))} if columns is None else {len(column) for column in columns.values()}
         if len(lengths) != 1 or lengths == {0}:
             raise DefinitionError(
-                "a sequence has at least one item, and all columns of a dictionary are of one length",
+                "a sequence needs at least one item, and all columns of a dictionary need the same length",
                 given=", ".join(map(str, sorted(lengths))) or "no columns",
             )
         self._items: Any = items
@@ -41,21 +42,21 @@ class MapStyleSource(Source):
         self.named_values, self.several = isinstance(first, Mapping), isinstance(first, Mapping | tuple)
         self.names: list[Any] = list(first) if self.named_values else list(range(len(parts)))
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
-        self._kinds = [SampleKind(layout=each).refined_by([part]) for each, part in zip(layout, parts, strict=True)]
+        self._kinds = [SampleKind(layout=axes).refined_by([part]) for axes, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
 
     def __len__(self) -> int:
         return self._length
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The items, one by one."""
+        """Return the items, requested one by one."""
         del out
         rows = [self._parts(self._item(index), index) for index in indices.tolist()]
         for index, row in zip(indices.tolist(), rows, strict=True):
             for kind, part in zip(self._kinds, row, strict=True):
                 if (part.dtype, part.ndim) != (kind.dtype, kind.rank):
                     raise SampleError(
-                        f"{self.describe(index)} is of another kind than the first one",
+                        f"{self.describe(index)} differs in kind from the first item",
                         given=f"{part.dtype} with {part.ndim} axes",
                         expected=kind,
                         index=index,
@@ -64,16 +65,17 @@ class MapStyleSource(Source):
         return tuple([np.stack(c) if spec.dense else c for spec, c in zip(self.specs, columns, strict=True)])
 
     def describe(self, index: int) -> str:
-        """The item's number."""
+        """Return the item's number."""
         return f"item {index} of a {type(self._items).__name__}"
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether it is over the same sequence."""
+        """Return True for a source of the same content."""
         return isinstance(other, MapStyleSource) and other.fingerprint() == self.fingerprint()
 
     def fingerprint(self) -> str:
-        """The length, the kinds of the values, and the first and the last item."""
+        """Hash the length, the kinds of the values, and the first and last item."""
         digest = hashlib.sha256("".join(map(str, self.specs)).encode())
+        # Items may be slow to produce, so only two are read.
         for index in (0, self._length - 1):
             for part in self._parts(self._item(index), index):
                 digest.update(f"{part.shape}".encode() + part.tobytes())
@@ -83,12 +85,13 @@ class MapStyleSource(Source):
         try:
             if self._columns is not None:
                 return {name: column[index] for name, column in self._columns.items()}
-            if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):  # a table of PyArrow's
+            # A PyArrow table: an index would select a column.
+            if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):
                 return self._items.slice(index, 1).to_pylist()[0]
             return self._items[index]
         except Exception as error:
-            said = f"{self.describe(index)} cannot be read: {type(error).__name__}: {error}"
-            raise SampleError(said, index=index) from error
+            message = f"{self.describe(index)} cannot be read: {type(error).__name__}: {error}"
+            raise SampleError(message, index=index) from error
 
     def _parts(self, item: Any, index: int) -> list[Array]:
         values: list[Any] = [item]
@@ -97,6 +100,7 @@ class MapStyleSource(Source):
         elif isinstance(item, tuple):
             values = list(cast(tuple[Any, ...], item))
         try:
+            # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
             return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
         except PenstockError as error:
             raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error

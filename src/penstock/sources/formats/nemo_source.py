@@ -1,8 +1,7 @@
-"""Manifests of speech, as NVIDIA NeMo has them: parts of sound files, and what is said in them.
+"""Speech manifests of NVIDIA NeMo: segments of sound files with their transcripts. Needs the extra `audio`.
 
-The format: https://docs.nvidia.com/nemo-framework/user-guide/latest/nemotoolkit/asr/datasets.html. Each line is a JSON
-object with `audio_filepath` and, where they are given, `offset` and `duration` in seconds and `text`. Needs the extra
-`audio`.
+Format: https://docs.nvidia.com/nemo-framework/user-guide/latest/nemotoolkit/asr/datasets.html. Each line is a JSON
+object with `audio_filepath` and, optionally, `offset` and `duration` in seconds and `text`.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
 
+# Duration of an entry that has none: up to the end of the file. Being negative, it is below any min_duration.
 _WHOLE = -1.0
-"""The duration of an entry that has none: it goes to the end of the file."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +44,18 @@ class _Entry:
 
 
 class NemoSource(Source):
-    """Signals, their rates in Hz, texts in UTF-8, and the numbers of the entries within their manifests.
+    """Signals, their sample rates in Hz, transcripts in UTF-8, and entry numbers within their manifests.
 
     Args:
-        manifests: the files, read one after the other.
-        shortest: the least duration of an entry that counts, in seconds; 0 is no limit.
-        longest: likewise the greatest.
-        downmix: whether channels are averaged.
-        dtype: of signals: float32, or int16 or int32, of which the largest value stands for 1.
+        manifests: The manifests, read one after the other.
+        shortest: Minimum duration in seconds; 0 for no limit.
+        longest: Maximum duration in seconds; 0 for no limit.
+        downmix: True to average the channels.
+        dtype: Dtype of the signals: float32, or int16 or int32, whose largest value corresponds to 1.
 
     Raises:
-        SourceNotFoundError: a manifest, or the first sound file, does not exist.
-        SourceError: a line is no entry, or no entry is left.
+        SourceNotFoundError: A manifest or the first sound file does not exist.
+        SourceError: A line is not a valid entry, or no entry is left.
     """
 
     def __init__(
@@ -66,25 +65,26 @@ class NemoSource(Source):
         entries: list[_Entry] = []
         numbers: list[int] = []
         for manifest in manifests:
-            found = [
+            selected = [
                 entry
                 for entry in _entries(manifest)
                 if entry.duration >= (shortest or -math.inf) and entry.duration <= (longest or math.inf)
             ]
-            entries += found
-            numbers += range(len(found))  # as DALI counts: entries that are left out have none
+            entries += selected
+            numbers += range(len(selected))  # as in DALI, skipped entries are not counted
         if not entries:
             raise SourceError(
-                "the manifests have no entries that count", given=", ".join(manifests[:4]),
-                fix="other limits of duration; entries without one are below every min_duration",
+                "the manifests do not contain matching entries", given=", ".join(manifests[:4]),
+                fix="change min_duration and max_duration; entries without a duration are below any min_duration",
             )  # fmt: skip
         self._files = FileSource("", [os.fsencode(entry.path) for entry in entries], np.zeros(len(entries), np.int32))
         self._numbers = np.array(numbers, np.int64)[:, None]
         self._offsets = np.array([entry.offset for entry in entries])
         self._durations = np.array([entry.duration for entry in entries])
+        # One buffer for all texts: a Python object per entry would cost more memory than the text.
         self._texts = np.frombuffer(b"".join(entry.text for entry in entries), np.uint8)
         self._bounds = np.cumsum([0, *(len(entry.text) for entry in entries)])
-        self._files.check_first("paths are relative to the working directory, or to the manifest's folder")
+        self._files.check_first("paths must be relative to the working directory, or to the manifest's folder")
         self.specs = (
             Spec(dtype, (None,) if downmix else (None, None)),
             Spec(np.dtype(np.float32), ()),
@@ -96,55 +96,58 @@ class NemoSource(Source):
         return len(self._files)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The signals, their rates, the texts and the numbers."""
+        """Return the signals, sample rates, transcripts and entry numbers."""
         rows: list[int] = indices.tolist()
-        far = self._files.contents(indices) if self.cost is ReadCost.STORE else [None] * len(rows)
-        signals, rates = zip(*map(self._signal, rows, far), strict=True)
+        contents = self._files.contents(indices) if self.cost is ReadCost.STORE else [None] * len(rows)
+        signals, rates = zip(*map(self._signal, rows, contents), strict=True)
         texts = [self._texts[self._bounds[index] : self._bounds[index + 1]] for index in rows]
         numbers = np.take(self._numbers, indices, axis=0, out=out[3], mode="clip")
         return list(signals), np.array(rates, np.float32), texts, numbers
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading the sound files."""
         return self._files.cost
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """The sound files that are fetched for some samples: as a whole, whatever the parts."""
+        """Return the sound files to fetch: whole files, because segments cannot be located without decoding."""
         return self._files.byte_ranges(indices) if self.cost is ReadCost.STORE else []
 
     def _signal(self, index: int, data: Array | None) -> tuple[Array, float]:
-        """The part of the file that an entry names, and the file's rate.
+        """Return the segment of an entry, and the file's sample rate.
 
         Args:
-            index: of the sample.
-            data: the file, where it is in memory.
+            index: Index of the sample.
+            data: Content of the file if it has been fetched.
 
         Raises:
-            SampleError: it cannot be read.
+            SampleError: It cannot be read.
         """
         soundfile = optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:
+            # Opening a pipe would block until another process writes to it.
             if data is None and not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116  # names need not be valid text
-                raise ValueError("it is no file, but a folder, a pipe, a socket or a device")
+                raise ValueError("not a regular file, but a folder, a pipe, a socket or a device")
             with soundfile.SoundFile(path if data is None else io.BytesIO(data.data)) as file:
                 rate = file.samplerate
                 start = max(int(offset * rate), 0)
                 left = file.frames - start
                 if left < 0:
-                    raise ValueError(f"its offset is {offset} s, and the file has {file.frames / rate} s")
+                    raise ValueError(f"the offset is {offset} s, but the file has only {file.frames / rate} s")
                 count = left if duration < 0 else min(int(duration * rate), left)
+                # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
                 file.seek(start)
                 values: Array = file.read(count, dtype=self._read_as, always_2d=True)
                 if len(values) < count:
-                    raise ValueError(f"the file is cut short: {len(values)} of {count} elements are left")
+                    raise ValueError(f"the file is cut short: it has {len(values)} of {count} frames")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
             what = f"cannot be read: {error_text(error)}"
             raise SampleError.of(index, self.describe(index), what, path) from error
         if self._downmix:
+            # Averaged as floats even for integer dtypes, which are rounded once at the end.
             values = values.mean(axis=1, dtype=np.float32)
         return _as_type(values, self._dtype), float(rate)
 
@@ -153,16 +156,16 @@ class NemoSource(Source):
         return "float32" if self._downmix else self._dtype.name
 
     def describe(self, index: int) -> str:
-        """The sound file, and where in it the part begins."""
+        """Return the sound file, and the offset of the segment."""
         path, offset = self._files.describe(index), self._offsets[index]
         return f"{path} from {offset:g} s" if offset > 0 else path
 
     def path(self, index: int) -> str:
-        """The sound file."""
+        """Return the sound file."""
         return self._files.describe(index)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same parts of the same files are read in the same way."""
+        """Return True if the same segments of the same files are read in the same form."""
         if not isinstance(other, NemoSource) or not self._files.reads_same_samples(other._files):  # noqa: SLF001  # one class
             return False
         return self.specs == other.specs and all(map(np.array_equal, self._parts(), other._parts()))  # noqa: SLF001  # one class
@@ -171,13 +174,13 @@ class NemoSource(Source):
         return self._offsets, self._durations, self._numbers, self._bounds, self._texts
 
     def fingerprint(self) -> str:
-        """The names of the files below their common folder, and the parts, texts and numbers."""
+        """Combine the file names below their common folder with a hash of segments, transcripts and numbers."""
         digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in self._parts()))
         return f"nemo:{self._files.fingerprint()}:{digest.hexdigest()[:16]}"
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Floats as integers of which the largest stands for 1, where such are asked for."""
+    """Convert floats to integers whose largest value corresponds to 1, if an integer dtype is requested."""
     if values.dtype == dtype:
         return values
     limits = np.iinfo(dtype)
@@ -185,19 +188,19 @@ def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _entries(manifest: str) -> Iterator[_Entry]:
-    """The entries of a manifest.
+    """Iterate over the entries of a manifest.
 
-    Paths are relative to the working directory; or to the manifest's folder, if the first one leads to a file there
-    only, or if the manifest is an object of a store.
+    Paths are relative to the working directory. They are relative to the manifest's folder if the first one exists only
+    there, or if the manifest is a remote object.
 
     Raises:
-        SourceNotFoundError: there is no such file.
-        SourceError: a line is no entry.
+        SourceNotFoundError: The manifest does not exist.
+        SourceError: A line is not a valid entry.
     """
     try:
         lines = read_bytes(manifest).splitlines()
     except FileNotFoundError:
-        raise SourceNotFoundError(f"there is no manifest {manifest!r}") from None
+        raise SourceNotFoundError(f"manifest {manifest!r} does not exist") from None
     except OSError as error:
         raise SourceError(f"the manifest {manifest!r} cannot be read: {error.strerror}") from error
     folder: Path | None = None
@@ -208,7 +211,7 @@ def _entries(manifest: str) -> Iterator[_Entry]:
             entry = _entry(line)
         except ValueError as error:
             raise SourceError(
-                f"{manifest}:{number} is no entry: {error}", given=line[:200].decode(errors="replace"),
+                f"{manifest}:{number} is not a valid entry: {error}", given=line[:200].decode(errors="replace"),
                 expected='{"audio_filepath": "1.wav", "offset": 0.5, "duration": 2.5, "text": "words"}',
             ) from None  # fmt: skip
         if is_remote(entry.path):
@@ -219,35 +222,36 @@ def _entries(manifest: str) -> Iterator[_Entry]:
             yield replace(entry, path=f"{manifest.rpartition('/')[0]}/{place}")
             continue
         if folder is None and not Path(entry.path).is_absolute():
-            beside = Path(manifest).parent
-            folder = beside if not Path(entry.path).exists() and (beside / entry.path).exists() else Path()
+            parent = Path(manifest).parent
+            folder = parent if not Path(entry.path).exists() and (parent / entry.path).exists() else Path()
         yield replace(entry, path=str((folder or Path()) / entry.path))
 
 
 def _entry(line: bytes) -> _Entry:
-    """The entry of a line.
+    """Parse a line.
 
     Raises:
-        ValueError: it has none.
+        ValueError: It is not a valid entry.
     """
     try:
-        found: Any = json.loads(line)
+        parsed: Any = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"it is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValueError("it is no JSON object")  # noqa: TRY004  # the caller names the line
-    fields = cast(dict[str, Any], found)
+        raise ValueError(f"not valid JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise ValueError("not a JSON object")  # noqa: TRY004  # the caller adds the line
+    fields = cast(dict[str, Any], parsed)
     path, text = fields.get("audio_filepath"), fields.get("text", "")
     if not isinstance(path, str) or not path or "\0" in path:
         raise ValueError(f"audio_filepath is {path!r}")
     if not isinstance(text, str):
-        raise ValueError(f"text is {text!r}")  # noqa: TRY004  # likewise
+        raise ValueError(f"text is {text!r}")  # noqa: TRY004  # the caller adds the line
     offset, duration = (_seconds(fields, name, default) for name, default in (("offset", 0.0), ("duration", _WHOLE)))
     return _Entry(path, offset, duration, text.encode(errors="surrogatepass"))
 
 
 def _seconds(fields: dict[str, Any], name: str, default: float) -> float:
     value = fields.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:  # also of NaN
+    # The comparison is also false for NaN, which Python's JSON parser accepts.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e9:
         raise ValueError(f"{name} is {value!r}")
     return float(value)

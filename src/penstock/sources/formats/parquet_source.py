@@ -25,27 +25,27 @@ from penstock.sources.storage.object_store import is_remote, map_concurrently, o
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
 from penstock.sources.storage.range_coalescing import RangeReader
 
+# Capacity of the cache of decoded row groups, in bytes. The most recent group may exceed it.
 _KEPT = 1 << 28
-"""Bytes of row groups that are kept in memory, at most, besides the last one."""
 
 
 class ParquetSource(Source):
-    """The rows of Parquet files, file after file.
+    """Rows of Parquet files, file after file.
 
-    A row group is read as a whole, and kept while there is room: the files should have groups of a few megabytes.
+    Row groups are read as a whole and cached, so random access is fast only if they have a few megabytes.
 
     Args:
-        paths: the files.
-        columns: the names of the columns; a field of a struct is named after a dot. None for all.
+        paths: The files.
+        columns: Names of the columns, with dots for fields of structs; None for all.
 
     Raises:
-        MissingExtraError: the package pyarrow is not installed.
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no Parquet file, or is cut short, has no rows, lacks a column, or has one that holds
-            neither bytes, text, numbers nor lists of numbers; or files differ.
+        MissingExtraError: pyarrow is not installed.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a Parquet file, is cut short, has no rows, lacks a column, or has one that contains
+            neither bytes, text, numbers nor lists of numbers; or the files differ.
 
     Attributes:
-        names: of the columns.
+        names: Names of the columns.
     """
 
     def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
@@ -57,29 +57,33 @@ class ParquetSource(Source):
         for opened in map_concurrently(self._open, paths) if self.cost is ReadCost.STORE else map(self._open, paths):
             if isinstance(opened, Exception):
                 raise opened
-            metadata, stamp, found = opened
+            metadata, stamp, info = opened
             self._metadata.append(metadata)
             self._stamps.append(stamp)
-            self._objects.append(found)
-        self._pieces = RangeReader(self._objects)
-        schemas = [each.schema.to_arrow_schema() for each in self._metadata]
+            self._objects.append(info)
+        self._range_reader = RangeReader(self._objects)
+        schemas = [metadata_of_file.schema.to_arrow_schema() for metadata_of_file in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
         for path, schema in zip(paths, schemas, strict=True):
             for name, spec in zip(self.names, self.specs, strict=True):
                 if (other := _spec(path, schema, name)) != spec:
-                    raise SourceError(f"the column {name!r} of {path!r} is of another type", given=other, expected=spec)
-        groups = [(n, g) for n, each in enumerate(self._metadata) for g in range(each.num_row_groups)]
+                    raise SourceError(
+                        f"the column {name!r} of {path!r} has a different type", given=other, expected=spec
+                    )
+        groups = [
+            (n, g) for n, metadata_of_file in enumerate(self._metadata) for g in range(metadata_of_file.num_row_groups)
+        ]
         self._groups = groups
         self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
         if not len(self):
-            raise SourceError("the Parquet files have no rows", given=", ".join(paths[:4]))
+            raise SourceError("the Parquet files are empty", given=", ".join(paths[:4]))
         self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
-        self._sizes, self._held = dict[int, int](), 0
+        self._sizes, self._cached_bytes = dict[int, int](), 0
         self._lock = threading.Lock()
 
     def _open(self, path: str) -> tuple[Any, Hashable, ObjectInfo]:
-        """What the end of a file says, what changes when the file is written to, and what is known of an object."""
+        """Return a file's metadata, a stamp that changes when it is modified, and its size and tag in a store."""
         if is_remote(path):
             try:
                 file = RemoteFile(path)
@@ -87,7 +91,7 @@ class ParquetSource(Source):
                 raise open_error(path, error) from error
             return self._metadata_of(path, file.raw()), file.state, ObjectInfo(path, file.size, file.tag)
         if not Path(path).is_file():
-            raise SourceNotFoundError(f"there is no file {path!r}")
+            raise SourceNotFoundError(f"file {path!r} does not exist")
         return self._metadata_of(path, path), file_stamps(path), ObjectInfo(path, 0, "")
 
     def _metadata_of(self, path: str, file: Any) -> Any:
@@ -100,8 +104,9 @@ class ParquetSource(Source):
         return int(self._starts[-1])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The columns of the rows."""
+        """Return the columns of the rows."""
         rows: list[list[Array]] = [[np.empty(0)] * len(indices) for _ in self.specs]
+        # Rows are grouped by row group, so that each group is decoded once per batch.
         owners = np.searchsorted(self._starts, indices, side="right") - 1
         for group in np.unique(owners).tolist():
             places = np.flatnonzero(owners == group)
@@ -109,7 +114,7 @@ class ParquetSource(Source):
             try:
                 table = self._table(group)
                 for column, name in zip(rows, self.names, strict=True):
-                    values = _taken(_field(table, name), indices[places] - self._starts[group], name)
+                    values = _column_values(_field(table, name), indices[places] - self._starts[group], name)
                     for place in places.tolist():
                         first = int(indices[place])
                         column[place] = next(values)
@@ -122,16 +127,17 @@ class ParquetSource(Source):
         )
 
     def _table(self, group: int) -> Any:
-        """A row group.
+        """Return a row group, from the cache if possible.
 
         Raises:
-            ValueError: its file has been written to.
+            ValueError: The file has been modified.
         """
+        # The first thread that requests a group decodes it; others wait for its future.
         with self._lock:
-            mine = group not in self._tables
+            is_first = group not in self._tables
             table = self._tables.setdefault(group, Future())
             self._tables.move_to_end(group)
-        if mine:
+        if is_first:
             try:
                 table.set_result(self._decoded(group))
             except BaseException as error:
@@ -143,14 +149,15 @@ class ParquetSource(Source):
         return table.result()
 
     def _make_room(self, group: int, size: int) -> None:
-        """Count a row group, and let go of those that were not used for the longest time."""
+        """Add the size of a row group, and evict the least recently used ones."""
         with self._lock:
             self._sizes[group] = size
-            self._held += size
-            while self._held > _KEPT and len(self._sizes) > 1:
-                oldest = next(each for each in self._tables if each in self._sizes and each != group)
+            self._cached_bytes += size
+            while self._cached_bytes > _KEPT and len(self._sizes) > 1:
+                # Groups without a size are still being decoded by another thread.
+                oldest = next(key for key in self._tables if key in self._sizes and key != group)
                 del self._tables[oldest]
-                self._held -= self._sizes.pop(oldest)
+                self._cached_bytes -= self._sizes.pop(oldest)
 
     def _decoded(self, group: int) -> Any:
         number, place = self._groups[group]
@@ -161,64 +168,68 @@ class ParquetSource(Source):
             opened = path
         else:
             raise ValueError("the file has been written to since the data set was opened")
+        # Penstock's own threads decode groups in parallel and fetch remote ranges, so pyarrow's are off.
         with self._parquet.ParquetFile(opened, metadata=self._metadata[number], pre_buffer=False) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
             return file.read_row_group(place, columns=columns, use_threads=False)
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading: an object store if any file is remote."""
         return ReadCost.STORE if any(map(is_remote, self._paths)) else ReadCost.FILE
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from object stores for some rows: the columns of their row groups."""
+        """Return the byte ranges to fetch from object stores: the columns of the rows' groups."""
         groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
-        far = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
+        remote_groups = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
         return [
-            each
-            for group in far
+            byte_range
+            for group in remote_groups
             if group not in self._tables
-            for each in self._pieces.coalesced_ranges(*self._chunks(group))
+            for byte_range in self._range_reader.coalesced_ranges(*self._chunks(group))
         ]
 
     def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Where the columns of a row group lie: the number of the file, the first byte and the one after the last."""
+        """Return the location of a row group's columns: file number, first byte and end."""
         number, place = self._groups[group]
-        found = self._metadata[number].row_group(place)
+        row_group = self._metadata[number].row_group(place)
         names = self._metadata[number].schema.to_arrow_schema().names
         wanted = {_column(names, name) for name in self.names}
         starts: list[int] = []
         stops: list[int] = []
-        for chunk in map(found.column, range(found.num_columns)):
+        for chunk in map(row_group.column, range(row_group.num_columns)):
             if any(f"{chunk.path_in_schema}.".startswith(f"{name}.") for name in wanted):
+                # A column chunk begins with its dictionary page if it has one (Parquet format, ColumnMetaData).
                 starts.append(chunk.dictionary_page_offset or chunk.data_page_offset)
                 stops.append(starts[-1] + chunk.total_compressed_size)
         return np.full(len(starts), number), np.array(starts, np.int64), np.array(stops, np.int64)
 
     def _fetched(self, group: int) -> FetchedFile:
-        """An object with a row group in memory.
+        """Return a file-like object with a row group in memory.
 
         Raises:
-            OSError: it cannot be fetched, or has been written to.
+            OSError: It cannot be fetched, or has been modified.
         """
         files, starts, stops = self._chunks(group)
         parts = [np.empty(size, np.uint8) for size in (stops - starts).tolist()]
-        for error in self._pieces.read(files, starts, stops, parts).values():
+        for error in self._range_reader.read(files, starts, stops, parts).values():
             raise error
         return FetchedFile(self._objects[int(files[0])], list(zip(starts.tolist(), parts, strict=True)))
 
     def describe(self, index: int) -> str:
-        """The file, and the row in it."""
+        """Return the file and the row in it."""
         group = int(np.searchsorted(self._starts, index, side="right")) - 1
-        first = next(each for each, (number, _) in enumerate(self._groups) if number == self._groups[group][0])
+        first = next(
+            group_number for group_number, (number, _) in enumerate(self._groups) if number == self._groups[group][0]
+        )
         return f"{self.path(index)} at row {index - int(self._starts[first])}"
 
     def path(self, index: int) -> str:
-        """The file."""
+        """Return the file."""
         return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same columns of the same files are read."""
+        """Return True if the same columns of the same files are read."""
         return (
             isinstance(other, ParquetSource)
             and (self._paths, self.names) == (other._paths, other.names)  # noqa: SLF001  # one class
@@ -226,23 +237,23 @@ class ParquetSource(Source):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files and of the columns, and the sizes of the row groups."""
+        """Hash the names of the files and columns, and the sizes of the row groups."""
         names = "\0".join((*map(os.path.basename, self._paths), *self.names))
         digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
         return f"parquet:{len(self)}:{digest.hexdigest()[:16]}"
 
 
 def _pyarrow(module: str) -> Any:
-    """A module of PyArrow's, which has no types.
+    """Import a module of PyArrow, which has no type annotations.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: It is not installed.
     """
     return optional_import.import_extra(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
 
 
 def _column(names: Sequence[str], name: str) -> str:
-    """The column that holds a field: its name may have dots, too."""
+    """Return the column that contains a field. Names of columns may contain dots, too."""
     return name if name in names else name.partition(".")[0]
 
 
@@ -252,28 +263,30 @@ def _field(table: Any, name: str) -> Any:
     return values if column == name else _pyarrow("compute").struct_field(values, name[len(column) + 1 :].split("."))
 
 
-def _taken(values: Any, rows: Indices, name: str) -> Iterator[Array]:
-    """The values of some rows of a column. Bytes are not copied.
+def _column_values(values: Any, rows: Indices, name: str) -> Iterator[Array]:
+    """Yield the values of some rows of a column, without copying bytes.
 
     Raises:
-        ValueError: one is null, or has nulls in it.
+        ValueError: A value is null or contains nulls.
     """
     types, kind = _pyarrow("types"), values.type
-    long = types.is_large_binary(kind) or types.is_large_string(kind)
+    is_large = types.is_large_binary(kind) or types.is_large_string(kind)
     chunk = values.chunk(0)
     if values.num_chunks == 1 and not values.null_count and _is_number(types, kind):
         yield from chunk.to_numpy(zero_copy_only=False)[rows]
         return
-    if values.num_chunks > 1 or not (long or types.is_binary(kind) or types.is_string(kind)):
+    if values.num_chunks > 1 or not (is_large or types.is_binary(kind) or types.is_string(kind)):
         for value in values.take(rows):
             yield _array(value, name)
         return
-    _, places, data = chunk.buffers()
-    stops = np.frombuffer(places, np.int64 if long else np.int32)[chunk.offset :]
+    # Arrow's variable-size binary layout: validity bitmap, offsets (32 or 64 bits), data. Slicing the buffers is faster
+    # than one PyArrow scalar per row.
+    _, offsets, data = chunk.buffers()
+    stops = np.frombuffer(offsets, np.int64 if is_large else np.int32)[chunk.offset :]
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
     for row in rows.tolist():
         if chunk.null_count and not chunk[row].is_valid:
-            raise ValueError(f"the column {name!r} has no value there")
+            raise ValueError(f"the column {name!r} is null")
         yield content[stops[row] : stops[row + 1]]
 
 
@@ -282,10 +295,10 @@ def _is_number(types: Any, kind: Any) -> bool:
 
 
 def _spec(path: str, schema: Any, name: str) -> Spec:
-    """What a column holds.
+    """Return the spec of a column.
 
     Raises:
-        SourceError: there is no such column, or nothing that can be read.
+        SourceError: The column does not exist, or cannot be read.
     """
     types = _pyarrow("types")
     column = _column(schema.names, name)
@@ -295,7 +308,9 @@ def _spec(path: str, schema: Any, name: str) -> Spec:
             kind = kind.field(part).type
     except (KeyError, AttributeError, TypeError):
         raise SourceError(
-            f"{path!r} has no column {name!r}", expected=", ".join(schema.names), fix=did_you_mean(name, schema.names)
+            f"{path!r} does not contain a column {name!r}",
+            expected=", ".join(schema.names),
+            fix=did_you_mean(name, schema.names),
         ) from None
     if types.is_dictionary(kind):
         kind = kind.value_type
@@ -303,30 +318,31 @@ def _spec(path: str, schema: Any, name: str) -> Spec:
         return Spec(np.dtype(np.uint8), (None,))
     shape: list[int | None] = []
     while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        shape.append(max(kind.list_size, 0) if types.is_fixed_size_list(kind) else None)  # a damaged file may say -1
+        # The size of a fixed-size list may be -1 in a damaged file.
+        shape.append(max(kind.list_size, 0) if types.is_fixed_size_list(kind) else None)
         kind = kind.value_type
     if len(shape) > 1 or not _is_number(types, kind):
         raise SourceError(
             f"the column {name!r} of {path!r} cannot be read", given=schema.field(column).type,
-            expected="bytes, text, numbers, or lists of numbers", fix="name the other columns in columns=",
+            expected="bytes, text, numbers, or lists of numbers", fix="select other columns with columns=",
         )  # fmt: skip
     return Spec(np.dtype(kind.to_pandas_dtype()), tuple(shape))
 
 
 def _array(value: Any, name: str) -> Array:
-    """A value of a column.
+    """Convert a value of a column to an array.
 
     Raises:
-        ValueError: it is null, or has nulls in it.
+        ValueError: It is null or contains nulls.
     """
     if not value.is_valid:
-        raise ValueError(f"the column {name!r} has no value there")
+        raise ValueError(f"the column {name!r} is null")
     if hasattr(value, "index") and hasattr(value, "dictionary"):
         value = value.value
     if hasattr(value, "as_buffer"):
         return np.frombuffer(value.as_buffer(), np.uint8) if len(value.as_buffer()) else np.empty(0, np.uint8)
     if hasattr(value, "values"):
         if value.values.null_count:
-            raise ValueError(f"the list in the column {name!r} has gaps")
+            raise ValueError(f"the list in the column {name!r} contains nulls")
         return value.values.to_numpy(zero_copy_only=False)
     return np.asarray(value.as_py(), value.type.to_pandas_dtype())

@@ -1,28 +1,29 @@
-"""The wire format of protocol buffers, as far as records of images need it.
+"""Wire format of protocol buffers, as far as image records use it.
 
-https://protobuf.dev/programming-guides/encoding describes it: a message is a run of fields, each a tag (number and
-wire type) and a value.
+See https://protobuf.dev/programming-guides/encoding, section "Message Structure": a message is a sequence of fields,
+each with a tag (field number and wire type) and a value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+# Wire types. 3 and 4 (groups) are deprecated; no record format here uses them.
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
+# The bytes of a message.
 Record = bytes | memoryview
-"""The bytes of a message, alone or as a part of more."""
 
 
 def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, int, int, int]]:
-    r"""The fields of the message in data[start:stop].
+    r"""Iterate over the fields of the message in data[start:stop].
 
     Yields:
-        Field number, wire type, and two integers: the value and the offset after it for a varint, else the offsets of
-        the payload's first byte and of the byte after it.
+        Field number, wire type, and two integers: for a varint its value and the offset after it, otherwise the offset
+        of the payload and the offset after it.
 
     Raises:
-        ValueError: these bytes are no message.
+        ValueError: The bytes are not a message.
 
     >>> data = b"\x08\x96\x01\x12\x02hi"
     >>> [(number, data[a:b] if kind == BYTES else a) for number, kind, a, b in fields(data)]
@@ -34,6 +35,7 @@ def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tu
         while at < end:
             tag = data[at]
             at += 1
+            # Most tags and lengths have one byte; the function call for longer ones is slow in comparison.
             if tag > 0x7F:
                 tag, at = varint(data, at - 1)
             kind = tag & 7
@@ -48,21 +50,22 @@ def fields(data: Record, start: int = 0, stop: int | None = None) -> Iterator[tu
             elif kind in (FIXED32, FIXED64):
                 value, after = at, at + (4 if kind == FIXED32 else 8)
             else:
-                raise ValueError(f"wire type {kind} at byte {at - 1}")
+                raise ValueError(f"unsupported wire type {kind} at byte {at - 1}")
+            # Field number 0 is invalid. The check of the end keeps damaged lengths from reading outside of the message.
             if after > end or tag < 8:
                 raise ValueError(f"a field that ends past the message, at byte {at}")
             yield tag >> 3, kind, value, after
             at = after
     except IndexError:
-        raise ValueError("a message that is cut short") from None
+        raise ValueError("the message is cut short") from None
 
 
 def varint(data: Record, at: int) -> tuple[int, int]:
-    """The variable-length integer at an offset, and the offset after it.
+    """Decode the varint at an offset, and return it with the offset after it.
 
     Raises:
-        ValueError: it has more than ten bytes.
-        IndexError: the data end within it.
+        ValueError: It has more than ten bytes.
+        IndexError: The data ends within it.
     """
     value = shift = 0
     while True:
@@ -72,15 +75,16 @@ def varint(data: Record, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value, at
         shift += 7
+        # Ten bytes of seven bits hold 64 bits. Without a limit, damaged data would build an ever larger Python integer.
         if shift > 63:
             raise ValueError(f"an integer of more than ten bytes, at byte {at}")
 
 
 def packed(data: Record, start: int, stop: int, bits: int) -> list[int]:
-    """The signed integers of `bits` bits that lie one after the other in data[start:stop].
+    """Decode the packed signed integers of `bits` bits in data[start:stop].
 
     Raises:
-        ValueError: the bytes do not end where an integer ends.
+        ValueError: The last integer extends past `stop`.
 
     >>> packed(bytes([1, 2, 0x96, 1]), 1, 4, 32)
     [2, 150]
@@ -98,7 +102,7 @@ def packed(data: Record, start: int, stop: int, bits: int) -> list[int]:
 
 
 def encode_varint(value: int) -> bytes:
-    """An unsigned integer in the variable-length form."""
+    """Encode an unsigned integer as a varint."""
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -107,16 +111,17 @@ def encode_varint(value: int) -> bytes:
 
 
 def encode_bytes(number: int, payload: bytes) -> bytes:
-    """Field `number` with a length-delimited value."""
+    """Encode field `number` with a length-delimited value."""
     return encode_varint(number << 3 | BYTES) + encode_varint(len(payload)) + payload
 
 
 def encode_int(number: int, value: int) -> bytes:
-    """Field `number` with an integer; negative ones in two's complement of 64 bits."""
+    """Encode field `number` with an integer; negative integers as 64-bit two's complement."""
     return encode_varint(number << 3 | VARINT) + encode_varint(value & (1 << 64) - 1)
 
 
 def signed(value: int, bits: int) -> int:
-    """An integer field's value as the signed integer of `bits` bits that was encoded."""
+    """Interpret the value of an integer field as a signed integer of `bits` bits."""
+    # Negative int32 values are sign-extended to 64 bits before encoding, so the upper half is dropped.
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value

@@ -1,9 +1,9 @@
-"""RecordIO files of MXNet: records of an image and its labels, one after the other.
+"""RecordIO files of MXNet: records of an image and its labels.
 
-The format: https://mxnet.apache.org/versions/1.9.1/api/architecture/note_data_loading. A part is a magic number (4
-bytes), 3 bits of its kind and 29 of its length (4), and the data, filled up to a multiple of 4. A record whose data
-hold the magic number is cut there into several parts. Its data begin with a header: the number of labels, or 0 for one;
-one label; and two numbers that name the image.
+Format: https://mxnet.apache.org/versions/1.9.1/api/architecture/note_data_loading. A part consists of a magic number (4
+bytes), 3 bits of its kind and 29 bits of its length (4 bytes), and the data, padded to a multiple of 4. A record whose
+data contain the magic number is split there into several parts. The data begin with a header: the number of labels, or
+0 for a single one; one label; and two ids of the image.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MAGIC = 0xCED7230A
 _MAGIC_BYTES = np.frombuffer(_MAGIC.to_bytes(4, "little"), np.uint8)
 _PART = struct.Struct("<II")
 _HEADER = struct.Struct("<IfQQ")
+# Kinds of parts (cflag in dmlc-core's recordio.h).
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(4)
 
 
 class RecordIOSource(RecordSource[RecordRanges]):
-    """Images and labels of RecordIO files, file after file, in the order in which they lie there.
+    """Images and labels of RecordIO files, file after file.
 
     Args:
-        paths: the files.
-        indexes: an index per file, as MXNet's ``im2rec`` writes it: a line per record with its key and the byte at
-            which it begins; or one index that counts the bytes of all files together. Without any the files are walked
-            through once, from record to record.
+        paths: The files.
+        indexes: One index per file in the format of MXNet's ``im2rec``, with the key and offset of a record per line;
+            or one index with offsets into the concatenation of all files. Without an index, the files are scanned once.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file or an index is damaged, or an index belongs to another file.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file or an index is damaged, or an index belongs to a different file.
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...]) -> None:
@@ -53,19 +53,19 @@ class RecordIOSource(RecordSource[RecordRanges]):
             RecordRanges(paths, _Index(indexes, paths).find) if indexes else RecordRanges(paths, _walk, "recordio")
         )
         if not len(self):
-            raise SourceError("the RecordIO files have no records", given=", ".join(paths[:4]))
+            raise SourceError("the RecordIO files are empty", given=", ".join(paths[:4]))
         labels: Spec = Spec(np.dtype(np.float32), (None,))
         self.specs = Spec(np.dtype(np.uint8), (None,)), labels
         try:
             _, first = self.read(np.zeros(1, np.int64), [None, None])
         except SampleError as error:
-            fix = "an index of these files; without index_path it is made" if indexes else None
+            fix = "pass the index of these files, or omit index_path to scan them" if indexes else None
             raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
         if len(first[0]) == 1:
             self.specs = self.specs[0], Spec(np.dtype(np.float32), (1,))
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The encoded images, and their labels."""
+        """Return the encoded images and their labels."""
         block = self.records.read(indices)
         images: list[Array] = []
         labels: list[Array] = []
@@ -73,7 +73,7 @@ class RecordIOSource(RecordSource[RecordRanges]):
             try:
                 image, label = parse_record(block.data[start:stop])
                 if not self.specs[1].accepts(label):
-                    raise ValueError(f"it has {len(label)} labels, where the first record has one")
+                    raise ValueError(f"it has {len(label)} labels, but the first record has one")
             except ValueError as error:
                 raise self.records.error(index, index, f"cannot be read: {error}") from error
             images.append(image)
@@ -81,23 +81,23 @@ class RecordIOSource(RecordSource[RecordRanges]):
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
 
     def path(self, index: int) -> str:
-        """The file."""
+        """Return the file."""
         return self.records.path(index)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same records are read."""
+        """Return True if the same records are read."""
         return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
 
     def fingerprint(self) -> str:
-        """The names of the files, and the sizes of the records."""
+        """Combine the names of the files and the sizes of the records."""
         return f"mxnet:{self.records.fingerprint()}"
 
 
 def parse_record(data: Array) -> tuple[Array, Array]:
-    """The image and the labels of the record with which these bytes begin.
+    """Parse the record at the beginning of `data`, and return its image and labels.
 
     Raises:
-        ValueError: no record begins there, or it is cut short.
+        ValueError: A record does not begin there, or it is cut short.
 
     >>> image, labels = parse_record(np.frombuffer(encode_record(b"a jpeg", [2.0, 0.5]), np.uint8))
     >>> bytes(image), labels.tolist()
@@ -105,22 +105,22 @@ def parse_record(data: Array) -> tuple[Array, Array]:
     """
     payload = _payload(data)
     if len(payload) < _HEADER.size:
-        raise ValueError(f"a record of {len(payload)} bytes, and its header has {_HEADER.size}")
+        raise ValueError(f"the record has {len(payload)} bytes, fewer than its header ({_HEADER.size})")
     count, label, _, _ = _HEADER.unpack(payload[: _HEADER.size].tobytes())
     if not count:
         return payload[_HEADER.size :], np.array([label], np.float32)
     begin = _HEADER.size + 4 * count
     if begin > len(payload):
-        raise ValueError(f"its header tells of {count} labels, and it has {len(payload)} bytes")
+        raise ValueError(f"the header declares {count} labels, but the record has only {len(payload)} bytes")
     labels = payload[_HEADER.size : begin].copy().view("<f4")
     return payload[begin:], labels.astype(np.float32, copy=False)
 
 
 def _payload(data: Array) -> Array:
-    """The data of a record, of all its parts.
+    """Return the data of a record, joined from its parts.
 
     Raises:
-        ValueError: no record begins there, or it is cut short.
+        ValueError: A record does not begin there, or it is cut short.
     """
     parts: list[Array] = []
     at = 0
@@ -130,10 +130,11 @@ def _payload(data: Array) -> Array:
         kind, length = _head(data[at : at + _PART.size].tobytes(), first=not parts)
         at += _PART.size
         if length > len(data) - at:
-            raise ValueError(f"it is cut short: {len(data) - at} of {length} bytes are left")
+            raise ValueError(f"it is cut short after {len(data) - at} of {length} bytes")
         part = data[at : at + length]
         if kind == _WHOLE:
             return part
+        # The magic number at which the data were split is not stored.
         parts += [part] if kind == _FIRST else [_MAGIC_BYTES, part]
         if kind == _LAST:
             return np.concatenate(parts)
@@ -141,17 +142,17 @@ def _payload(data: Array) -> Array:
 
 
 def _head(head: bytes, *, first: bool) -> tuple[int, int]:
-    """Kind and length of the part that these eight bytes begin.
+    """Return kind and length of the part that begins with these eight bytes.
 
     Raises:
-        ValueError: they begin none.
+        ValueError: They are not the header of a part.
     """
     magic, word = _PART.unpack(head)
     kind, length = word >> 29, word & (1 << 29) - 1
     if magic != _MAGIC:
-        raise ValueError("no record begins there" if first else "the next part of the record does not follow")
+        raise ValueError("a record does not begin there" if first else "the next part of the record does not follow")
     if kind not in ((_WHOLE, _FIRST) if first else (_MIDDLE, _LAST)):
-        raise ValueError(f"a part of kind {kind}, where a record {'begins' if first else 'goes on'}")
+        raise ValueError(f"a part has kind {kind} where a record {'begins' if first else 'continues'}")
     return kind, length
 
 
@@ -163,36 +164,39 @@ Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 class _Index:
-    """The byte at which each record begins, from the indexes of the files.
+    """Offsets of records from the index files.
 
     Args:
-        names: an index per file, or one for all.
-        paths: the files.
+        names: One index per file, or one for all.
+        paths: The files.
 
     Raises:
-        SourceNotFoundError: there is no such index.
-        SourceError: a file is no index.
+        SourceNotFoundError: An index does not exist.
+        SourceError: A file is not an index.
     """
 
     def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
         self._names, self._last = names, len(paths) - 1
         self._starts = [_read_index(name) for name in names]
         sizes = map_concurrently(_size, paths) if len(names) == 1 < len(paths) else []
-        known = [0 if isinstance(size, OSError) else size for size in sizes]  # who opens the file says what is wrong
-        self._before = np.cumsum([0, *known])  # an index for all files counts their bytes, too
+        # A file that cannot be opened is reported when its records are read.
+        known = [0 if isinstance(size, OSError) else size for size in sizes]
+        # Offsets of an index for all files include the files before.
+        self._before = np.cumsum([0, *known])
 
     def find(self, number: int, file: Opened, size: int) -> Places:
-        """The records of a file."""
+        """Return the offsets and sizes of a file's records."""
         del file
         if len(self._names) == 1:
             name, starts = self._names[0], self._starts[0] - self._before[number]
             first, last = number == 0, number == self._last
-            starts = starts[(first | (starts >= 0)) & (last | (starts < size))]  # what lies in no file is found below
+            # Invalid offsets before the first file and after the last one are kept, and reported below.
+            starts = starts[(first | (starts >= 0)) & (last | (starts < size))]
         else:
             name, starts = self._names[number], self._starts[number]
         if np.any((starts < 0) | (starts > size - _PART.size)) or np.any(np.diff(starts) <= 0):
-            what = f"the records do not lie one after the other in its {size} bytes"
-            raise SourceError(f"the index {name!r} belongs to another file: {what}")
+            reason = f"its offsets do not ascend within {size} bytes"
+            raise SourceError(f"the index {name!r} belongs to a different file: {reason}")
         return starts, np.diff(starts, append=size)
 
 
@@ -206,24 +210,24 @@ def _read_index(name: str) -> NDArray[np.int64]:
     try:
         text = read_bytes(name)
     except FileNotFoundError:
-        raise SourceNotFoundError(f"there is no index {name!r}", fix="without index_path it is made") from None
+        raise SourceNotFoundError(f"index {name!r} does not exist", fix="omit index_path to scan the files") from None
     except OSError as error:
         raise SourceError(f"the index {name!r} cannot be read: {error.strerror}") from error
     try:
         return np.sort(decimals(text).reshape(-1, 2)[:, 1])
     except ValueError:
         raise SourceError(
-            f"{name!r} is no index of a RecordIO file",
-            expected="a line per record: its key, and the byte at which it begins",
-            fix="without index_path it is made",
+            f"{name!r} is not an index of a RecordIO file",
+            expected="a line per record: its key and its offset in bytes",
+            fix="omit index_path to scan the files",
         ) from None
 
 
 def _walk(number: int, file: Opened, size: int) -> Places:
-    """The records of a file, found by reading the lengths of the parts.
+    """Find the records of a file by reading the headers of its parts.
 
     Raises:
-        ValueError: the file is cut short, or is no RecordIO file.
+        ValueError: The file is cut short, or is not a RecordIO file.
     """
     del number
     starts = array("q")
@@ -251,16 +255,17 @@ def _walk(number: int, file: Opened, size: int) -> Places:
 
 
 def encode_record(image: bytes, labels: Sequence[float], number: int = 0) -> bytes:
-    """A record as MXNet packs it, for tests, examples and conversions.
+    """Encode a record as MXNet does, for tests, examples and conversions.
 
     Args:
-        image: the bytes of the image's file.
-        labels: one or several.
-        number: the image's.
+        image: Content of the image file.
+        labels: One or several labels.
+        number: Id of the image.
     """
     one = len(labels) == 1
     header = _HEADER.pack(0 if one else len(labels), labels[0] if one else 0.0, number, 0)
     data = header + (b"" if one else np.array(labels, "<f4").tobytes()) + image
+    # dmlc-core searches for the magic number at multiples of 4 only.
     cuts = [at for at in range(0, len(data) - 3, 4) if data[at : at + 4] == _MAGIC_BYTES.tobytes()]
     starts, stops = [0, *(at + 4 for at in cuts)], [*cuts, len(data)]
     record = b""
@@ -271,14 +276,14 @@ def encode_record(image: bytes, labels: Sequence[float], number: int = 0) -> byt
 
 
 def write_recordio(path: str | Path, records: Sequence[bytes]) -> str:
-    """Write records as a RecordIO file, and its index beside it, for tests, examples and conversions.
+    """Write a RecordIO file and its index, for tests, examples and conversions.
 
     Args:
-        path: the file to write; the index has the suffix ``.idx``.
-        records: as `encode_record` gives them.
+        path: File to write; the index has the suffix ``.idx``.
+        records: Results of `encode_record`.
 
     Returns:
-        The index's path.
+        Path of the index.
     """
     starts = np.cumsum([0, *map(len, records)])[:-1].tolist()
     Path(path).write_bytes(b"".join(records))

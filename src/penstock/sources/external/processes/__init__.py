@@ -1,1 +1,1 @@
-"""Sources of users in worker processes."""
+"""User sources in worker processes."""

@@ -1,4 +1,4 @@
-"""The stream of a source that worker processes call."""
+"""Stream of a source that worker processes call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError
 
 
 class ParallelStream(ExternalStream):
-    """Asks worker processes for batches, some of them ahead.
+    """Stream that requests batches from worker processes, some of them in advance.
 
-    The rows of a batch of samples are divided between all workers, and whole batches are theirs in turn. A source that
-    only goes on is called by one of them.
+    If the source returns samples, the rows of a batch are divided between all workers. If it returns batches, the
+    workers take turns. A source that can only continue (an iterator) is called by a single worker.
 
     Args:
-        source: what they call.
-        payload: it, pickled.
-        workers: they.
-        ahead: how many batches are asked for before they are needed.
-        alone: whether only one worker calls it.
+        source: The stream that the workers run.
+        payload: `source`, pickled.
+        workers: The worker processes.
+        ahead: Number of batches to request before they are needed.
+        alone: True if only one worker calls the source.
     """
 
     def __init__(
@@ -37,88 +37,95 @@ class ParallelStream(ExternalStream):
         self._obstacle = source.seek_obstacle
         self._workers, self._alone = workers, alone
         self._number = workers.add(payload)
-        self._asked: dict[BatchRequest, Sequence[PendingRequest]] = {}
+        self._pending: dict[BatchRequest, Sequence[PendingRequest]] = {}
         self._probed: deque[Columns] = deque()
 
     @property
     def seek_obstacle(self) -> str | None:
-        """The source's."""
+        """Reason why the source cannot seek, or None."""
         return self._obstacle
 
-    def prefetch(self, turn: BatchRequest) -> None:
-        """Ask for the batch of a turn, unless that has been done. Where the source only goes on, for some more."""
-        if turn in self._asked or turn in self._made:
+    def prefetch(self, request: BatchRequest) -> None:
+        """Request a batch unless that was already done. If the source can only continue, request a few more."""
+        if request in self._pending or request in self._made:
             return
-        if self.seek_obstacle is None or len(self._asked) <= self.prefetch_depth:
-            self._asked[turn] = self._ask(turn)
+        if self.seek_obstacle is None or len(self._pending) <= self.prefetch_depth:
+            self._pending[request] = self._ask(request)
 
-    def next(self, turn: BatchRequest) -> Columns:
+    def next(self, request: BatchRequest) -> Columns:
         """Wait for a batch."""
         if self._probed:
-            return self._checked(self._probed.popleft(), turn)
-        return self._checked(self._answer(self._tickets(turn), turn), turn)
+            return self._checked(self._probed.popleft(), request)
+        return self._checked(self._answer(self._tickets(request), request), request)
 
     def probe(self) -> Columns:
-        """The first sample. A source that only goes on gives its batch later, not again."""
-        turn = BatchRequest(0, 0, 1, 1)
-        first = self._answer(self._ask(turn), turn)
+        """Return the first sample.
+
+        A source that can only continue cannot return it again, so its batch is kept for later.
+        """
+        request = BatchRequest(0, 0, 1, 1)
+        first = self._answer(self._ask(request), request)
         if self.seek_obstacle is not None:
             self._probed.append(first)
         return tuple([column[:1] for column in self._checked(first)])
 
     def rewind(self) -> None:
-        """Go back behind what was delivered. A source that only goes on keeps what it was asked for."""
+        """Forget the batches that were prefetched. A source that can only continue keeps its requests."""
         super().rewind()
         if self.seek_obstacle is None:
-            self._forget(list(self._asked))
+            self._forget(list(self._pending))
 
     def close(self) -> None:
-        """End the workers. A source that only goes on begins anew in new ones."""
+        """End the workers. A source that can only continue restarts in new workers."""
         super().close()
-        self._asked.clear()
+        self._pending.clear()
         self._workers.close()
 
-    def _ask(self, turn: BatchRequest) -> Sequence[PendingRequest]:
+    def _ask(self, request: BatchRequest) -> Sequence[PendingRequest]:
         count = self._workers.count
         if self.batched:
-            worker = self._number if self._alone else turn.iteration
-            return [self._workers.submit(worker, self._number, turn, None)]
-        parts = min(count, turn.rows)
-        cuts = pairwise([turn.rows * part // parts for part in range(parts + 1)])
-        return [self._workers.submit(worker, self._number, turn, rows) for worker, rows in enumerate(cuts)]
+            worker = self._number if self._alone else request.iteration
+            return [self._workers.submit(worker, self._number, request, None)]
+        # At most one part per row: a source must not return an empty part.
+        parts = min(count, request.rows)
+        cuts = pairwise([request.rows * part // parts for part in range(parts + 1)])
+        return [self._workers.submit(worker, self._number, request, rows) for worker, rows in enumerate(cuts)]
 
-    def _tickets(self, turn: BatchRequest) -> Sequence[PendingRequest]:
-        """What was asked for a turn. Where the source only goes on: what it was asked for first."""
-        for other, tickets in list(self._asked.items()):
+    def _tickets(self, request: BatchRequest) -> Sequence[PendingRequest]:
+        """Return the requests of a batch; if the source can only continue, the oldest ones."""
+        # Requests whose worker ended, and those that a seek has skipped, are dropped.
+        for other, tickets in list(self._pending.items()):
             if any(ticket.lost for ticket in tickets) or (
-                self.seek_obstacle is None and (other.epoch, other.iteration) < (turn.epoch, turn.iteration)
+                self.seek_obstacle is None and (other.epoch, other.iteration) < (request.epoch, request.iteration)
             ):
                 self._forget([other])
-        if self.seek_obstacle is None or not self._asked:
-            self.prefetch(turn)
-            return self._asked.pop(turn)
-        return self._asked.pop(next(iter(self._asked)))
+        if self.seek_obstacle is None or not self._pending:
+            self.prefetch(request)
+            return self._pending.pop(request)
+        return self._pending.pop(next(iter(self._pending)))
 
-    def _forget(self, turns: Sequence[BatchRequest]) -> None:
-        for turn in turns:
-            for ticket in self._asked.pop(turn):
+    def _forget(self, requests: Sequence[BatchRequest]) -> None:
+        for request in requests:
+            for ticket in self._pending.pop(request):
                 ticket.discard()
 
-    def _answer(self, tickets: Sequence[PendingRequest], turn: BatchRequest) -> Columns:
-        """The parts of a batch, one behind the other, in memory of their own."""
+    def _answer(self, tickets: Sequence[PendingRequest], request: BatchRequest) -> Columns:
+        """Return the parts of a batch, concatenated and copied out of shared memory."""
         try:
-            doing = f"{self.name}, batch {turn.iteration} of epoch {turn.epoch}"
+            doing = f"{self.name}, batch {request.iteration} of epoch {request.epoch}"
             parts = [ticket.result(doing) for ticket in tickets]
             return tuple([_joined(column) for column in zip(*parts, strict=True)])
         except EndOfStreamError:
             if self.seek_obstacle is None:
-                self._forget([other for other in self._asked if other.epoch == turn.epoch])
+                self._forget([other for other in self._pending if other.epoch == request.epoch])
             raise
         except BaseException as error:
             if not isinstance(error, Exception) or any(ticket.lost for ticket in tickets):
-                self._workers.close()  # what was half received is of no use
+                # A response may be half received, after which the connection is out of step.
+                self._workers.close()
             raise
         finally:
+            # Returns the shared memory to the workers.
             for ticket in tickets:
                 ticket.discard()
 

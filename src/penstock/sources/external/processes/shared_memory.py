@@ -1,6 +1,6 @@
-"""Arrays in memory that a program shares with a worker process.
+"""Arrays in memory shared between a program and a worker process.
 
-The memory is a file without a name: it ends with the last process that has it open, even if that one is killed.
+The memory is an anonymous file. It is freed with the last process that has it open, even if that process is killed.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from penstock.core.columns import Array
 from penstock.errors import ArgumentTypeError
 from penstock.sources.stream import Columns
 
+# A cache line. It also suits the widest vector instructions, so loops over the arrays need no unaligned start.
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayLocation:
-    """Where an array lies in a segment.
+    """Location of an array in a segment.
 
     Args:
-        dtype: of the array.
-        shape: likewise.
-        offset: its first byte.
+        dtype: Dtype of the array.
+        shape: Shape of the array.
+        offset: First byte in the segment.
     """
 
     dtype: np.dtype[Any]
@@ -36,11 +37,11 @@ class ArrayLocation:
 
 
 class SharedSegments:
-    """The memory of a worker: a segment holds the answer to one request, until it is returned."""
+    """Shared memory of a worker. A segment holds the response to one request until it is returned."""
 
     def __init__(self) -> None:
         self._free: dict[int, mmap.mmap] = {}
-        self._lent: dict[int, mmap.mmap] = {}
+        self._in_use: dict[int, mmap.mmap] = {}
         self._count = 0
 
     def put(
@@ -49,45 +50,48 @@ class SharedSegments:
         """Copy columns into a segment.
 
         Returns:
-            The number of the segment; where each column lies; the segments that will not be used again; where the
-            segment is new, a file descriptor of it.
+            The number of the segment; the location of each column; the segments that are dropped; and a file descriptor
+            if the segment is new, otherwise None.
 
         Raises:
-            ArgumentTypeError: the arrays hold objects.
+            ArgumentTypeError: The arrays contain objects.
         """
         places, size = _places(columns)
         dropped: tuple[int, ...] = ()
         descriptor: int | None = None
         number = next((number for number, memory in self._free.items() if len(memory) >= size), None)
         if number is None:
+            # No free segment is large enough. A smaller one is replaced, so the number of segments stays that of the
+            # batches in use.
             dropped = tuple(self._free)[:1]
             for small in dropped:
                 self._free.pop(small).close()
             number, self._count = self._count, self._count + 1
+            # A quarter more, so that slightly larger batches of varying shapes fit the same segment.
             descriptor, self._free[number] = _new(size + size // 4)
-        memory = self._lent[number] = self._free.pop(number)
+        memory = self._in_use[number] = self._free.pop(number)
         for place, column in zip(places, columns, strict=True):
             pairs = zip(place, column, strict=True) if isinstance(place, list) else [(place, column)]
-            for one, given in pairs:
-                if isinstance(given, np.ndarray):
-                    view(memory, one)[...] = given
+            for one, value in pairs:
+                if isinstance(value, np.ndarray):
+                    view(memory, one)[...] = value
                 else:
-                    np.stack(given, out=view(memory, one))
+                    np.stack(value, out=view(memory, one))
         return number, places, dropped, descriptor
 
     def recycle(self, numbers: tuple[int, ...]) -> None:
-        """Use segments again."""
+        """Reuse segments that the parent has returned."""
         for number in numbers:
-            self._free[number] = self._lent.pop(number)
+            self._free[number] = self._in_use.pop(number)
 
 
 def view(memory: mmap.mmap, place: ArrayLocation) -> Array:
-    """The array at a place, in the memory itself."""
+    """Return the array at a location, without a copy."""
     return np.ndarray(place.shape, place.dtype, memory, place.offset)
 
 
 def opened(descriptor: int) -> mmap.mmap:
-    """The memory behind a descriptor, which is closed."""
+    """Map the memory of a descriptor, and close the descriptor."""
     try:
         return mmap.mmap(descriptor, os.fstat(descriptor).st_size)
     finally:
@@ -95,16 +99,17 @@ def opened(descriptor: int) -> mmap.mmap:
 
 
 def _places(columns: Columns) -> tuple[list[ArrayLocation | list[ArrayLocation]], int]:
-    """Where columns are put: one array for each whose samples are alike; and how many bytes are needed."""
+    """Assign a location to each column (or to each sample, if shapes differ), and return the number of bytes."""
     end = 0
 
     def place(dtype: np.dtype[Any], shape: tuple[int, ...]) -> ArrayLocation:
         nonlocal end
         if dtype.hasobject:
-            raise ArgumentTypeError("arrays of objects cannot pass from a worker process", given=dtype)
-        made = ArrayLocation(dtype, shape, end)
+            raise ArgumentTypeError("worker processes cannot return arrays of objects", given=dtype)
+        location = ArrayLocation(dtype, shape, end)
+        # The next array starts at a multiple of the alignment.
         end = -(-(end + int(np.prod(shape)) * dtype.itemsize) // _ALIGNMENT) * _ALIGNMENT
-        return made
+        return location
 
     places: list[ArrayLocation | list[ArrayLocation]] = []
     for column in columns:
@@ -122,7 +127,7 @@ def _new(size: int) -> tuple[int, mmap.mmap]:
     size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("penstock")
-    else:  # not Linux
+    else:  # macOS has no memfd; a temporary file without a name has the same lifetime
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     os.ftruncate(descriptor, size)

@@ -1,4 +1,8 @@
-"""Messages between a program and its worker processes, over a pair of sockets."""
+"""Messages between a program and its worker processes, over a pair of sockets.
+
+A message is a pickled object after its length, 8 bytes in little-endian order. A file descriptor may accompany the
+length (SCM_RIGHTS).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,17 @@ from typing import Any
 from penstock.sources.external.processes.shared_memory import ArrayLocation
 from penstock.sources.stream import BatchRequest
 
+# Received descriptors must not leak into processes that the user starts. macOS lacks the flag.
 _FLAGS = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterSource:
-    """A source, which requests will name by its number.
+    """Message that registers a source.
 
     Args:
-        source: the number.
-        payload: the pickled stream.
+        source: Number by which requests refer to the source.
+        payload: Pickled stream.
     """
 
     source: int
@@ -29,32 +34,33 @@ class RegisterSource:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for a batch, or for some rows of one.
+    """Message that requests a batch or some of its rows.
 
     Args:
-        ticket: names the request.
-        source: the number of the source.
-        turn: which batch.
-        rows: the first row and the one behind the last; None for the batch as a whole.
-        returned: the segments of memory whose contents nobody needs any more.
+        ticket: Number of the request.
+        source: Number of the source.
+        batch: The batch.
+        rows: First row and end (exclusive); None for a whole batch.
+        returned: Segments that the worker may reuse.
     """
 
     ticket: int
     source: int
-    turn: BatchRequest
+    batch: BatchRequest
     rows: tuple[int, int] | None
     returned: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What the source gave.
+    """Message with a batch.
 
     Args:
-        ticket: of the request.
-        segment: the number of the memory that holds it. A descriptor comes with the message where it is new.
-        columns: where the samples of each output lie there.
-        dropped: the segments that the worker will not use again.
+        ticket: Number of the request.
+        segment: Number of the segment that holds the batch. A file descriptor accompanies the message if the segment is
+            new.
+        columns: Locations of the columns in the segment.
+        dropped: Segments that the worker will not use again.
     """
 
     ticket: int
@@ -65,12 +71,12 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Why the source gave nothing.
+    """Message that a source has failed.
 
     Args:
-        ticket: of the request.
-        error: what is raised for it.
-        cause: what the user's code raised, where that can be pickled.
+        ticket: Number of the request.
+        error: Exception to raise for the request.
+        cause: Exception of the user's code, if it can be pickled.
     """
 
     ticket: int
@@ -82,31 +88,32 @@ class Channel:
     """One end of a connection.
 
     Args:
-        end: its socket.
+        end: Its socket.
     """
 
     def __init__(self, end: socket.socket) -> None:
         self._end = end
 
     def send(self, message: object, descriptor: int | None = None) -> None:
-        """Send a message, and perhaps a file descriptor, which stays the sender's, too.
+        """Send a message, optionally with a duplicate of a file descriptor.
 
         Raises:
-            OSError: the other side has ended.
+            OSError: The other side has ended.
         """
         body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         header = len(body).to_bytes(8, "little")
         if descriptor is None:
             self._end.sendall(header + body)
         else:
+            # The descriptor goes with the short header, which a single call always sends completely.
             socket.send_fds(self._end, [header], [descriptor])
             self._end.sendall(body)
 
     def receive(self) -> tuple[Any, int | None]:
-        """The next message, and the file descriptor that came with it.
+        """Return the next message, and the file descriptor that came with it or None.
 
         Raises:
-            EOFError: the other side has ended, or this one has hung up.
+            EOFError: The other side has ended, or this side has hung up.
         """
         try:
             header, descriptors, _, _ = socket.recv_fds(self._end, 8, 1, _FLAGS)
@@ -119,8 +126,9 @@ class Channel:
         return pickle.loads(body), descriptors[0] if descriptors else None
 
     def hang_up(self) -> None:
-        """End the connection. Whoever waits for a message, on either side, gets an EOFError."""
+        """Close the connection. Threads that wait for a message on either side get an EOFError."""
         with suppress(OSError):
+            # `close` alone does not wake a thread that is blocked in `recv`.
             self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()
 

@@ -1,4 +1,4 @@
-"""How a source reaches a worker process."""
+"""Pickling of sources for worker processes."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from penstock.sources.external.external_stream import InProcessStream
 
 
 def pickled(stream: InProcessStream, name: str, pickler: Any = None) -> bytes:
-    """A pickle that a process can load which does not run the user's program.
+    """Pickle a stream so that a process that does not run the user's program can load it.
 
     Args:
-        stream: what is pickled.
-        name: what messages call it.
-        pickler: a module or object with `dumps` and `loads` for the stream's source, or a tuple of it and dictionaries
-            of their keyword arguments; None: pickle, or cloudpickle for what pickle cannot do.
+        stream: The stream.
+        name: Name of the source in messages.
+        pickler: Module or object with `dumps` and `loads` for the stream's source, or a tuple of it and dictionaries of
+            keyword arguments for both; None uses pickle, or cloudpickle if pickle fails.
 
     Raises:
-        ArgumentTypeError: it cannot be pickled.
-        MissingExtraError: cloudpickle is needed.
+        ArgumentTypeError: The source cannot be pickled.
+        MissingExtraError: cloudpickle is needed but not installed.
     """
     if pickler is not None:
         return _by(pickler, stream, name)
@@ -32,6 +32,8 @@ def pickled(stream: InProcessStream, name: str, pickler: Any = None) -> bytes:
         why = "is defined in the program itself"
     except Exception as error:  # noqa: BLE001  # what is pickled may raise anything
         payload, why = None, f"cannot be pickled ({error})"
+    # pickle refers to functions of `__main__` by name, and a worker has another `__main__`. cloudpickle sends their
+    # code.
     if payload is not None and b"__main__" not in payload:
         return payload
     cloudpickle = optional_import.import_extra(
@@ -41,7 +43,7 @@ def pickled(stream: InProcessStream, name: str, pickler: Any = None) -> bytes:
 
 
 class _Loading:
-    """What is loaded by a function of the user's choice, as pickle sees it."""
+    """Placeholder that unpickles to the result of the user's `loads`."""
 
     def __init__(self, loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) -> None:
         self._made = (_load, (loads, payload, options))
@@ -55,18 +57,18 @@ def _load(loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) ->
 
 
 def _by(pickler: Any, stream: InProcessStream, name: str) -> bytes:
-    given: list[Any] = list(cast(tuple[Any, ...], pickler)) if isinstance(pickler, tuple) else [pickler]
-    given += [{}, {}]
-    how, dumping, loading = given[:3]
-    if not (hasattr(how, "dumps") and hasattr(how, "loads")):
+    parts: list[Any] = list(cast(tuple[Any, ...], pickler)) if isinstance(pickler, tuple) else [pickler]
+    parts += [{}, {}]
+    module, dumping, loading = parts[:3]
+    if not (hasattr(module, "dumps") and hasattr(module, "loads")):
         raise ArgumentTypeError(
-            "py_callback_pickler has the functions dumps and loads",
-            given=short_repr(how),
+            "py_callback_pickler must have functions dumps and loads",
+            given=short_repr(module),
             fix="py_callback_pickler=dill",
         )
-    dumps = functools.partial(how.dumps, **dumping)
-    sent = stream.with_source(lambda source: _Loading(how.loads, _dumped(dumps, source, name), loading))
-    return _dumped(pickle.dumps, sent, name)
+    dumps = functools.partial(module.dumps, **dumping)
+    wrapped = stream.with_source(lambda source: _Loading(module.loads, _dumped(dumps, source, name), loading))
+    return _dumped(pickle.dumps, wrapped, name)
 
 
 def _dumped(dumps: Callable[[Any], bytes], thing: Any, name: str) -> bytes:
@@ -75,5 +77,5 @@ def _dumped(dumps: Callable[[Any], bytes], thing: Any, name: str) -> bytes:
     except Exception as error:
         raise ArgumentTypeError(
             f"{name} cannot be sent to a worker process: {type(error).__name__}: {error}",
-            fix="make what cannot be pickled (open files, locks, generators) when it is called; or parallel=False",
+            fix="create what cannot be pickled (open files, locks, generators) inside the call; or use parallel=False",
         ) from error

@@ -1,4 +1,4 @@
-"""What a worker process runs: it calls sources, as it is asked to, until its program ends or hangs up."""
+"""Main function of a worker process: it calls sources on request until the parent process ends or hangs up."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from penstock.sources.external.external_stream import InProcessStream
 from penstock.sources.external.processes.shared_memory import SharedSegments
 from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response
 
+# Seconds that a source has to return after the parent has hung up.
 GRACE = 0.5
-"""Seconds that a source has to return after its program has hung up."""
 
 
 def serve(descriptor: int) -> None:
-    """Answer requests until the program hangs up.
+    """Answer requests until the parent hangs up.
 
     Args:
-        descriptor: of the socket that they come by.
+        descriptor: File descriptor of the socket to the parent.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C is for the program, which ends its workers
+    # Ctrl-C reaches the whole process group. The parent handles it and ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel(socket.socket(fileno=descriptor))
     requests: SimpleQueue[RegisterSource | Request | None] = SimpleQueue()
     threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
     worker = _Worker(channel)
-    with suppress(OSError):  # the program has ended while it was answered
+    with suppress(OSError):  # the parent has ended before the response was sent
         while (request := requests.get()) is not None:
             if isinstance(request, RegisterSource):
                 worker.payloads[request.source] = request.payload
@@ -42,17 +43,19 @@ def serve(descriptor: int) -> None:
 
 
 def _listen(channel: Channel, requests: SimpleQueue[RegisterSource | Request | None]) -> None:
-    """Receive requests while a source may be running, and end the process when there will be no more."""
+    """Receive requests while a source runs, and end the process when the connection is closed."""
     with suppress(EOFError):
         while True:
             requests.put(channel.receive()[0])
     requests.put(None)
+    # The main thread ends after the current request. A source that hangs must not keep the process alive, and only
+    # `_exit` ends it without waiting.
     time.sleep(GRACE)
     os._exit(1)
 
 
 class _Worker:
-    """The sources of a worker, and the memory that its answers are in."""
+    """Sources of a worker, and the shared memory of its responses."""
 
     def __init__(self, channel: Channel) -> None:
         self.payloads: dict[int, bytes] = {}
@@ -60,46 +63,49 @@ class _Worker:
         self._segments = SharedSegments()
         self._streams: dict[int, InProcessStream] = {}
 
-    def answer(self, ask: Request) -> None:
-        """Call a source, and send what it gives."""
-        self._segments.recycle(ask.returned)
+    def answer(self, request: Request) -> None:
+        """Call a source and send its batch."""
+        self._segments.recycle(request.returned)
         try:
-            columns = self._stream(ask.source).fetch_rows(ask.turn, None if ask.rows is None else range(*ask.rows))
+            rows = None if request.rows is None else range(*request.rows)
+            columns = self._stream(request.source).fetch_rows(request.batch, rows)
             segment, places, dropped, descriptor = self._segments.put(columns)
-        except Exception as error:  # noqa: BLE001  # whatever the user's code raises is the program's to see
-            self._channel.send(_failure(ask.ticket, error))
+        except Exception as error:  # noqa: BLE001  # the parent raises it
+            self._channel.send(_failure(request.ticket, error))
             return
-        self._channel.send(Response(ask.ticket, segment, places, dropped), descriptor)
+        self._channel.send(Response(request.ticket, segment, places, dropped), descriptor)
         if descriptor is not None:
-            os.close(descriptor)
+            os.close(descriptor)  # the parent has received a duplicate, and the mapping keeps the memory alive
 
     def _stream(self, number: int) -> InProcessStream:
         if number not in self._streams:
             try:
+                # Sources are loaded on first use, so that an error is reported for the batch that needs the source.
                 self._streams[number] = pickle.loads(self.payloads[number])
             except Exception as error:
                 raise SourceError(
                     f"a worker process cannot load the source: {type(error).__name__}: {error}",
-                    fix="define it in a module that can be imported from there; what it is made of is pickled",
+                    fix="define it in a module that worker processes can import; its attributes are pickled",
                 ) from error
         return self._streams[number]
 
 
 def _failure(ticket: int, error: Exception) -> ErrorResponse:
-    """An error as it can be sent: with the line that raised it, and the cause, if that can be pickled."""
+    """Return a response with an error, the line that raised it, and the cause if it can be pickled."""
     cause = error.__cause__
     if cause is not None:
         error.args = (f"{error.args[0]}\n  raised at: {_line_of(cause)}, in worker process {os.getpid()}",)
+        # Tracebacks cannot be pickled, so the formatted traceback travels as a note.
         error.add_note("".join(traceback.format_exception(cause)))
         try:
             pickle.loads(pickle.dumps(cause))
-        except Exception:  # noqa: BLE001  # an exception of the user's may be anything
+        except Exception:  # noqa: BLE001  # pickling a user's exception may raise anything
             cause = None
     return ErrorResponse(ticket, error, cause)
 
 
 def _line_of(error: BaseException) -> str:
-    """The line of the user's code that raised an error, or called what did."""
+    """Return the innermost line outside of this package in an error's traceback."""
     ours = str(Path(__file__).parents[3])
     frames = traceback.extract_tb(error.__traceback__)
     frame = next((frame for frame in frames if not frame.filename.startswith(ours)), frames[-1])

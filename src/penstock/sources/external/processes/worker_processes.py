@@ -1,4 +1,4 @@
-"""Worker processes, as the program that has them sees them."""
+"""Worker processes as seen by the program that starts them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from penstock.sources.external.processes.socket_channel import Channel, ErrorRes
 from penstock.sources.external.processes.worker_main import GRACE
 from penstock.sources.stream import BatchRequest
 
+# Not `multiprocessing`: its spawn method imports the user's main module, which would run the program again without an
+# `if __name__ == "__main__"` guard.
 _PROGRAM = (
     "import sys; sys.path[:] = {path!r}; "
     "from penstock.sources.external.processes.worker_main import serve; serve({descriptor})"
@@ -27,7 +29,7 @@ _PROGRAM = (
 
 
 class WorkerProcess:
-    """A worker. It ends by itself when its program does, however that ends."""
+    """Worker process. It ends when its parent ends, for any reason."""
 
     def __init__(self) -> None:
         mine, theirs = socket.socketpair()
@@ -38,107 +40,110 @@ class WorkerProcess:
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, "JAX_PLATFORMS": "cpu"},  # should the source's module use it: devices are not ours
+                # A source's module may import JAX. Workers must not claim the parent's accelerators.
+                env={**os.environ, "JAX_PLATFORMS": "cpu"},
             )
         self._channel = Channel(mine)
         self.closed = False
         self._memory: dict[int, mmap.mmap] = {}
-        self._asked = 0
-        self._answers: dict[int, Response | ErrorResponse] = {}
-        self._unwanted: set[int] = set()
+        self._count = 0
+        self._responses: dict[int, Response | ErrorResponse] = {}
+        self._discarded: set[int] = set()
         self._returned: list[int] = []
 
     def send(self, message: RegisterSource | Request) -> None:
-        """Send a message. That it cannot arrive shows when the answer is waited for."""
+        """Send a message. A lost connection is reported when the response is awaited."""
         try:
             self._channel.send(message)
         except OSError:
             return
 
-    def submit(self, source: int, turn: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
-        """Ask for a batch, or for some rows of one, and do not wait."""
-        self._asked += 1
+    def submit(self, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
+        """Request a batch or some of its rows, without waiting."""
+        self._count += 1
         returned, self._returned = tuple(self._returned), []
-        self.send(Request(self._asked, source, turn, rows, returned))
-        return PendingRequest(self, self._asked)
+        self.send(Request(self._count, source, request, rows, returned))
+        return PendingRequest(self, self._count)
 
     def result(self, ticket: int, doing: str) -> tuple[Column, ...]:
-        """Wait for an answer. Its arrays are valid until `drop` is called.
+        """Wait for a response. Its arrays are valid until `drop` is called.
 
         Args:
-            ticket: of the request.
-            doing: what messages say of it.
+            ticket: Number of the request.
+            doing: Description of the request for messages.
 
         Raises:
-            Exception: what the source raised.
-            ContextError: the worker was ended by another thread meanwhile.
-            SourceError: the worker has ended by itself.
+            Exception: The source raised it.
+            ContextError: Another thread has closed the worker meanwhile.
+            SourceError: The worker has ended by itself.
         """
-        while ticket not in self._answers:
+        while ticket not in self._responses:
             try:
                 message, descriptor = self._channel.receive()
             except EOFError:
-                raise self._gone(doing) from None
+                raise self._ended(doing) from None
             if descriptor is not None:
                 self._memory[message.segment] = opened(descriptor)
-            self._answers[message.ticket] = message
+            self._responses[message.ticket] = message
             for number in message.dropped if isinstance(message, Response) else ():
                 del self._memory[number]
-            for unwanted in self._unwanted & self._answers.keys():
-                self.drop(unwanted)
-        answer = self._answers[ticket]
+            # A prefetched batch may be dropped before it arrives; its memory is returned when it does.
+            for discarded in self._discarded & self._responses.keys():
+                self.drop(discarded)
+        answer = self._responses[ticket]
         if isinstance(answer, ErrorResponse):
             raise answer.error from answer.cause
         memory = self._memory[answer.segment]
         return tuple([[view(memory, p) for p in c] if isinstance(c, list) else view(memory, c) for c in answer.columns])
 
     def drop(self, ticket: int) -> None:
-        """Say that an answer is not needed, or not any more."""
-        answer = self._answers.pop(ticket, None)
+        """Release a response that is not needed, or not any more."""
+        answer = self._responses.pop(ticket, None)
         if answer is None:
-            self._unwanted.add(ticket)
+            self._discarded.add(ticket)
             return
-        self._unwanted.discard(ticket)
+        self._discarded.discard(ticket)
         if isinstance(answer, Response):
             self._returned.append(answer.segment)
 
     def hang_up(self) -> None:
-        """Tell the worker to end, and do not wait."""
+        """Tell the worker to end, without waiting."""
         self.closed = True
         self._channel.hang_up()
 
     def end(self, deadline: float) -> None:
-        """Wait for the end of the worker, no longer than to a time of `time.monotonic`."""
+        """Wait for the worker to end until `deadline` (of `time.monotonic`), then kill it."""
         try:
             self._process.wait(max(deadline - time.monotonic(), 0.01))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
-    def _gone(self, doing: str) -> SourceError | ContextError:
+    def _ended(self, doing: str) -> SourceError | ContextError:
         if self.closed:
             return ContextError(
                 "the iterator or pipeline was closed while this thread waited for a worker process",
-                fix="close it when no other thread takes batches; asking again makes the same batch",
+                fix="close it when no other thread requests batches; the next request produces the same batch",
             )
         self.hang_up()
+        # The connection may close before the process has an exit code.
         self.end(time.monotonic() + 2 * GRACE)
         code = self._process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         return SourceError(
             f"{doing}: worker process {self._process.pid} {how}",
-            fix="look for what ended it: a lack of memory, a crash of a library, an exit; what it printed may tell. "
-            "Asking again starts others",
+            fix="look for the cause in its output: out of memory, a crash in a library, a call of exit. "
+            "The next request starts new workers",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request that was made.
+    """A request whose response has not been taken.
 
     Args:
-        process: the worker.
-        number: of the request.
+        process: The worker.
+        number: Number of the request.
     """
 
     process: WorkerProcess
@@ -146,11 +151,11 @@ class PendingRequest:
 
     @property
     def lost(self) -> bool:
-        """Whether there will be no answer."""
+        """True if no response will arrive."""
         return self.process.closed
 
     def result(self, doing: str) -> tuple[Column, ...]:
-        """See `WorkerProcess.answer`."""
+        """See `WorkerProcess.result`."""
         return self.process.result(self.number, doing)
 
     def discard(self) -> None:
@@ -159,41 +164,38 @@ class PendingRequest:
 
 
 class WorkerPool:
-    """Worker processes that all sources of a definition share. They begin with the first request, and end with `close`.
+    """Worker processes shared by all sources of a definition. They start with the first request and end with `close`.
 
     Args:
-        count: how many.
+        count: Number of processes.
     """
 
     def __init__(self, count: int) -> None:
         self.count = count
         self._payloads: list[bytes] = []
         self._processes: list[WorkerProcess] = []
+        # Refers to the list, not to the pool: a bound method would keep the pool alive.
         weakref.finalize(self, _end, self._processes)
 
     def add(self, payload: bytes) -> int:
-        """Add a pickled source.
-
-        Returns:
-            Its number.
-        """
+        """Register a pickled source and return its number."""
         self._payloads.append(payload)
         number = len(self._payloads) - 1
         for process in self._processes:
             process.send(RegisterSource(number, payload))
         return number
 
-    def submit(self, worker: int, source: int, turn: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
-        """Ask a worker, and do not wait; see `WorkerProcess.ask`."""
+    def submit(self, worker: int, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
+        """Request a batch from a worker, without waiting; see `WorkerProcess.submit`."""
         if not self._processes:
             self._processes += [WorkerProcess() for _ in range(self.count)]
             for process in self._processes:
                 for number, payload in enumerate(self._payloads):
                     process.send(RegisterSource(number, payload))
-        return self._processes[worker % self.count].submit(source, turn, rows)
+        return self._processes[worker % self.count].submit(source, request, rows)
 
     def close(self) -> None:
-        """End all workers, in a second at most. Another request begins new ones."""
+        """End all workers within about a second. The next request starts new ones."""
         _end(self._processes)
 
 
@@ -202,6 +204,7 @@ def _end(processes: list[WorkerProcess]) -> None:
     processes.clear()
     for process in ending:
         process.hang_up()
+    # All workers hang up first, so they end in parallel and share the deadline.
     deadline = time.monotonic() + 2 * GRACE
     for process in ending:
         process.end(deadline)

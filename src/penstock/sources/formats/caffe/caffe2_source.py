@@ -1,4 +1,4 @@
-"""Caffe2 data sets: LMDBs whose values are TensorProtos, an image and its labels."""
+"""Caffe2 data sets: LMDBs of TensorProtos messages, each with an image and its labels."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from penstock.types import LabelType
 
 
 class Caffe2Source(LmdbSource):
-    """The records of one or several Caffe2 LMDBs, one after the other.
+    """Records of one or several Caffe2 LMDBs, one database after the other.
 
     Args:
-        paths: the LMDBs' folders.
-        label_type: how the protos after the image are read.
-        num_labels: the length of a sparse label vector.
-        additional_inputs: how many further tensors a record has.
-        bbox: whether a record ends with a bounding box.
-        image_available: whether a record begins with an image.
+        paths: Folders of the LMDBs.
+        label_type: Format of the tensors after the image.
+        num_labels: Length of a label vector for the sparse label types.
+        additional_inputs: Number of further tensors.
+        bbox: True if a record ends with a bounding box.
+        image_available: True if a record begins with an image.
 
     Raises:
-        SourceError: as `LmdbRecordStore`, or the first record is not what these arguments say.
+        SourceError: As `LmdbRecordStore`, or the first record does not match the arguments.
     """
 
     format = "Caffe2"
@@ -59,6 +59,7 @@ class Caffe2Source(LmdbSource):
         self.named_values = int(image_available)
         super().__init__(paths, (label_type, num_labels, additional_inputs, bbox, image_available))
         single = image_available and not additional_inputs and not bbox and label_type is LabelType.SINGLE_LABEL
+        # The usual form of records has a compiled parser; see `fast_tensor_protos`.
         self._common = single and [(s.dtype, s.shape) for s in self.specs] == [
             (np.uint8, (None,)),
             (np.int32, (1,)),
@@ -73,10 +74,11 @@ class Caffe2Source(LmdbSource):
         label = self._label_type is not LabelType.NO_LABEL and position == int(self._image)
         if label and self._label_type is not LabelType.MULTI_LABEL_DENSE:
             return Spec(value.dtype, value.shape)
+        # A box has four coordinates; other tensors may differ in length between records.
         return Spec(value.dtype, (4,) if self._bbox and value.shape == (4,) else (None,))
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
+        """Return the values of the records at `indices`: encoded or raw image, labels, further tensors, box."""
         common = parse_common(self.records.get(indices)) if self._common else None
         return super().read(indices, out) if common is None else common
 
@@ -85,24 +87,25 @@ class Caffe2Source(LmdbSource):
         values: list[Array] = []
         if self._image:
             if not tensors:
-                raise ValueError("it has no tensors")
+                raise ValueError("the record does not contain tensors")
             values.append(tensors.pop(0).image())
         if self._label_type is not LabelType.NO_LABEL:
             values.append(self._label(tensors))
         wanted = self._additional + self._bbox
         if len(tensors) < wanted:
-            raise ValueError(f"{wanted} further tensors are asked for, it has {len(tensors)}")
+            raise ValueError(f"{wanted} further tensors are requested, but the record has {len(tensors)}")
         values += [tensor.numbers() for tensor in tensors[:wanted]]
         return values
 
     def _label(self, tensors: list[Tensor]) -> Array:
         if not tensors:
-            raise ValueError("it has no label; label_type=NO_LABEL reads such records")
+            raise ValueError("the record does not contain a label; label_type=NO_LABEL reads such records")
         numbers = tensors.pop(0).numbers()
         if self._label_type is LabelType.SINGLE_LABEL and len(numbers) != 1:
-            raise ValueError(f"{len(numbers)} labels, where a record has one (label_type=SINGLE_LABEL)")
+            raise ValueError(f"the record has {len(numbers)} labels, but label_type=SINGLE_LABEL expects one")
         if self._label_type in (LabelType.SINGLE_LABEL, LabelType.MULTI_LABEL_DENSE):
             return numbers
+        # Labels index a vector of num_labels entries, so they must be integers in range.
         inside = (numbers >= 0) & (numbers < self._num_labels) & (numbers == np.floor(numbers))
         if not np.all(inside):
             raise ValueError(f"label {numbers[~inside][0]} with num_labels={self._num_labels}")

@@ -1,4 +1,4 @@
-"""Caffe2's records as most of them are written: an encoded image, then one INT32 label, fields by their numbers."""
+"""Compiled parser for the usual form of Caffe2 records: an encoded image, then one INT32 label, fields in order."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from penstock.core.columns import Array
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.formats.protobuf_wire import Record
 
+# Average size in bytes up to which records are copied into one buffer and parsed by one call. Larger records are
+# parsed in place.
 _SMALL = 1 << 14
-"""Up to how many bytes records have that are copied to be parsed together."""
 
+# Bytes of a packed label: a varint of 32 bits has at most five.
 _MOST_OF_A_LABEL = 5
-"""How many bytes an integer has at most that is written with its length: 32 bits."""
 
 
 def parse_common(records: Sequence[Record]) -> tuple[list[Array], NDArray[np.int32]] | None:
-    """The images' bytes and the labels, (records, 1), of records that are all written in the common way; else None.
+    """Return the images' bytes and the labels, (records, 1), if all records have the usual form; otherwise None.
 
-    A shortcut: where it answers, `penstock.sources.formats.caffe.tensor_protos.parse` finds the same images and labels.
+    The result is the same as that of `penstock.sources.formats.caffe.tensor_protos.parse_tensor_protos`.
     """
     sizes = list(map(len, records))
     if sum(sizes) > _SMALL * len(sizes):
@@ -32,7 +33,7 @@ def parse_common(records: Sequence[Record]) -> tuple[list[Array], NDArray[np.int
 
 
 def _parse(parts: Sequence[Array], sizes: Sequence[int]) -> tuple[list[Array], NDArray[np.int32]] | None:
-    """The same for the bytes of all records together, or of each."""
+    """Parse records in one buffer, or in one buffer each."""
     ends, places = np.array(sizes), np.empty((len(sizes), 2), np.int64)
     labels = np.empty((len(sizes), 1), np.int32)
     if len(parts) == 1:
@@ -50,13 +51,14 @@ def _parse(parts: Sequence[Array], sizes: Sequence[int]) -> tuple[list[Array], N
 @precompile("u1[1] i8[1] i8[2] i4[2]")
 @Compiled
 def scan_records(data: Array, ends: Array, places: Array, labels: Array) -> None:
-    """Find the images and labels of records.
+    """Locate the images and read the labels of records.
 
     Args:
         data: uint8, the records, one after the other.
-        ends: int64 (records,): where each ends.
-        places: int64 (records, 2): written; where images begin and end, the same number for other records.
-        labels: int32 (records, 1): written.
+        ends: int64 (records,), end of each record.
+        places: int64 (records, 2), receives the first byte and the end of each image; two equal numbers if the record
+            does not have the usual form.
+        labels: int32 (records, 1), receives the labels.
     """
     begin = 0
     for n in range(ends.shape[0]):
@@ -66,8 +68,11 @@ def scan_records(data: Array, ends: Array, places: Array, labels: Array) -> None
 
 @Compiled
 def scan_record(data: Array, begin: int, end: int, place: Array) -> int:
-    """The label of a record, and where its image is."""
+    """Return the label of a record, and write the location of its image."""
     place[0], place[1] = 0, 0
+    # A tag is field number * 8 + wire type: 0x0A is TensorProtos.protos, and within a tensor 0x08 is dims, 0x10
+    # data_type, 0x32 string_data, 0x20 and 0x22 int32_data (unpacked and packed). Offsets of -1 pass through all later
+    # steps.
     first = skip_byte(data, begin, end, 0x0A)  # a tensor
     inner = skip_varint(data, first, end)
     at = inner
@@ -103,13 +108,13 @@ def scan_record(data: Array, begin: int, end: int, place: Array) -> int:
 
 @Compiled
 def skip_byte(data: Array, at: int, end: int, byte: int) -> int:
-    """The place after a byte; -1 where another one is."""
+    """Return the offset after an expected byte; -1 if another byte is there."""
     return at + 1 if 0 <= at < end and data[at] == byte else -1
 
 
 @Compiled
 def skip_varint(data: Array, at: int, end: int) -> int:
-    """The place after an integer in the variable-length form; -1 where none is."""
+    """Return the offset after a varint; -1 if it does not end within ten bytes."""
     stop = min(at + 10, end)
     while 0 <= at < stop:
         at += 1
@@ -120,7 +125,7 @@ def skip_varint(data: Array, at: int, end: int) -> int:
 
 @Compiled
 def read_varint(data: Array, at: int, end: int) -> int:
-    """The integer that is there, its lowest 64 bits."""
+    """Return the lowest 64 bits of a varint."""
     value: Any = np.int64(0)
     for place in range(at, end):
         value |= (np.int64(data[place]) & 0x7F) << 7 * (place - at)

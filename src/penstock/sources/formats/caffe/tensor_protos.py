@@ -1,4 +1,7 @@
-"""Caffe2's TensorProtos: the tensors of a record, from its bytes."""
+"""Parser for Caffe2's TensorProtos messages.
+
+Message: https://github.com/pytorch/pytorch/blob/v1.13.1/caffe2/proto/caffe2.proto
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from penstock.core.columns import Array
 from penstock.sources.formats import protobuf_wire
 from penstock.sources.formats.protobuf_wire import Record
 
-# TensorProto: the data types that image records use, and the fields that hold their values
+# TensorProto: data types that image records use, and the fields that contain their values.
 _FLOAT, INT32, _BYTE, STRING, _INT64 = 1, 2, 3, 4, 10
 DIMS, DATA_TYPE, _FLOAT_DATA, INT32_DATA, _BYTE_DATA, STRING_DATA, _INT64_DATA = 1, 2, 3, 4, 5, 6, 10
 _KINDS = {
@@ -36,59 +39,61 @@ _DTYPES = {_FLOAT: np.dtype(np.float32), INT32: np.dtype(np.int32), _INT64: np.d
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """One TensorProto: its declared shape and type, and the values that it has of this type."""
+    """A TensorProto: declared shape and type, and its values of this type."""
 
     dims: tuple[int, ...]
     data_type: int
     values: list[Any]
 
     def encoded(self) -> bool:
-        """Whether it holds the bytes of an image file rather than pixels."""
+        """Return True if it contains the bytes of an image file rather than pixels."""
         return self.data_type == STRING
 
     def image(self) -> Array:
-        """Encoded bytes as 1-D uint8, or raw pixels as HWC."""
+        """Return encoded bytes as 1-D uint8, or raw pixels as HWC."""
         if len(self.values) != 1 or self.data_type not in (STRING, _BYTE):
-            raise ValueError("the first proto holds no image (STRING or BYTE data)")
+            raise ValueError("the first tensor is not an image (STRING or BYTE data)")
         data = np.frombuffer(self.values[0], np.uint8) if len(self.values[0]) else np.empty(0, np.uint8)
         if self.encoded():
             return data
+        # Grayscale pixels may omit the channel.
         shape = self.dims if len(self.dims) > 2 else (*self.dims, 1)
         if len(shape) != 3 or min(shape) < 1 or math.prod(shape) != len(data):
             raise ValueError(f"{len(data)} bytes of pixels for dims {list(self.dims)}")
         return data.reshape(shape)
 
     def numbers(self) -> Array:
-        """Its values as int32, int64 or float32."""
+        """Return the values as int32, int64 or float32."""
         dtype = _DTYPES.get(self.data_type)
         if dtype is None:
-            raise ValueError(f"a label of data type {self.data_type}; INT32, INT64 or FLOAT is needed")
+            raise ValueError(f"a label has data type {self.data_type}; expected INT32, INT64 or FLOAT")
         return np.array(self.values, dtype)
 
 
 def parse_tensor_protos(record: Record) -> list[Tensor]:
-    """The tensors of a TensorProtos record.
+    """Parse a TensorProtos message.
 
     Raises:
-        ValueError: the bytes are no such record.
+        ValueError: The bytes are not such a message.
     """
     tensors: list[Tensor] = []
     for number, kind, start, stop in protobuf_wire.fields(record):
         if number != 1 or kind != protobuf_wire.BYTES:
-            raise ValueError(f"field {number} of wire type {kind}; a TensorProtos has only field 1, tensors")
+            raise ValueError(f"field {number} has wire type {kind}; a TensorProtos has only field 1, tensors")
         tensors.append(_parse_tensor(record, start, stop))
     return tensors
 
 
 def _parse_tensor(record: Record, start: int, stop: int) -> Tensor:
     dims: list[int] = []
-    data_type = _FLOAT  # what the message says where it says nothing
+    data_type = _FLOAT  # default of the message definition
     values: dict[int, list[Any]] = {}
     for number, kind, first, second in protobuf_wire.fields(record, start, stop):
+        # Readers of protocol buffers skip unknown fields.
         if number not in _KINDS:
             continue
         if kind not in _KINDS[number]:
-            raise ValueError(f"field {number} of a tensor with wire type {kind}")
+            raise ValueError(f"field {number} of a tensor has wire type {kind}")
         if number == DATA_TYPE:
             data_type = first
         elif number == DIMS:

@@ -1,6 +1,6 @@
-"""The annotations of COCO: the JSON file with the boxes, classes and outlines of objects in images.
+"""COCO annotations: the JSON file with boxes, classes and outlines of objects.
 
-The format: https://cocodataset.org/#format-data
+Format: https://cocodataset.org/#format-data
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.sources.storage.disk_cache import read_bytes
 
 @dataclass(frozen=True)
 class CocoOptions:
-    """What is read of the annotations, and how; `fn.readers.coco` describes each."""
+    """Options of `fn.readers.coco`, where each is documented."""
 
     ratio: bool = False
     ltrb: bool = False
@@ -47,65 +47,69 @@ class AnnotatedImage:
 
 
 def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
-    """The images in the order of their numbers, with the objects that the options leave.
+    """Return the images sorted by id, with the objects that the options select.
 
     Raises:
-        SourceNotFoundError: there is no file.
-        SourceError: it is no JSON, or not what COCO has; the entry is named.
+        SourceNotFoundError: The file does not exist.
+        SourceError: It is not JSON or lacks a field; the message names the entry.
     """
     try:
         content: Any = json.loads(read_bytes(path))
         entries = {name: content[name] for name in ("images", "annotations", "categories")}
-        if not all(isinstance(each, list) for each in entries.values()):
+        if not all(isinstance(entry, list) for entry in entries.values()):
             raise TypeError
     except FileNotFoundError:
-        raise SourceNotFoundError(f"annotations_file is no file: {path!r}") from None
+        raise SourceNotFoundError(f"annotations_file is not a file: {path!r}") from None
     except OSError as error:
         raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
+    # Deeply nested JSON exceeds the recursion limit of the parser.
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"{path!r} is no JSON: {error}") from error
+        raise SourceError(f"{path!r} is not valid JSON: {error}") from error
     except (KeyError, TypeError):
         raise SourceError(
-            f"{path!r} has no COCO annotations", expected='{"images": [...], "annotations": [...], "categories": [...]}'
+            f"{path!r} does not contain COCO annotations",
+            expected='{"images": [...], "annotations": [...], "categories": [...]}',
         ) from None
     images: dict[int, AnnotatedImage] = {}
     classes: dict[int, int] = {}
     kind, place = "images", 0
     try:
-        for place, each in enumerate(entries[kind]):  # noqa: B007  # an error names it
-            number = _whole(each["id"])
+        for place, entry in enumerate(entries[kind]):  # noqa: B007  # an error names it
+            number = _whole(entry["id"])
             if number in images:
-                raise ValueError(f"the image {number} is there twice")
-            size = (_number(each["width"]), _number(each["height"]))
-            images[number] = AnnotatedImage(number, str(each["file_name"]), size)
+                raise ValueError(f"duplicate image id {number}")
+            size = (_number(entry["width"]), _number(entry["height"]))
+            images[number] = AnnotatedImage(number, str(entry["file_name"]), size)
         kind = "categories"
-        for place, each in enumerate(entries[kind]):
-            number = _whole(each["id"])
+        for place, entry in enumerate(entries[kind]):
+            number = _whole(entry["id"])
+            # DALI numbers the categories from 1 in the order of the file, because COCO's ids have gaps.
             classes[number] = number if options.avoid_class_remapping else place + 1
         kind = "annotations"
-        for place, each in enumerate(entries[kind]):  # noqa: B007  # likewise
-            image = images.get(_whole(each["image_id"]))
+        for place, entry in enumerate(entries[kind]):  # noqa: B007  # an error names it
+            image = images.get(_whole(entry["image_id"]))
             if image is not None:
-                _add(image, each, classes, options)
+                _add(image, entry, classes, options)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        reason = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"{path!r} is damaged: entry {place} of {kind!r}: {reason}") from error
     return [images[number] for number in sorted(images)]
 
 
 def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: CocoOptions) -> None:
-    """Add an object to its image, unless the options leave it out.
+    """Add an object to its image if the options select it.
 
     Raises:
-        KeyError: it lacks something.
-        ValueError, TypeError: something is not what it should be.
+        KeyError: A field is missing.
+        ValueError, TypeError: A field is invalid.
     """
     box = [_number(value) for value in entry["bbox"]]
     if len(box) != 4:
-        raise ValueError(f"a box of {len(box)} numbers")
+        raise ValueError(f"a box has {len(box)} numbers instead of 4")
     category = _whole(entry["category_id"])
     if category not in classes:
-        raise ValueError(f"there is no category {category}")
+        raise ValueError(f"unknown category {category}")
+    # Checked above: a damaged object is an error even if the options would leave it out.
     crowd = bool(entry.get("iscrowd", 0))
     if min(box[2:]) < options.size_threshold or (crowd and not options.include_iscrowd):
         return
@@ -113,7 +117,7 @@ def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: Co
     if options.polygon_masks and isinstance(outline, list):
         polygons = [[_number(value) for value in polygon] for polygon in cast(list[Any], outline)]
         if any(len(polygon) % 2 for polygon in polygons):
-            raise ValueError("a polygon with half a point")
+            raise ValueError("a polygon has an odd number of coordinates")
         image.polygons += [(len(image.boxes), polygon) for polygon in polygons]
     if options.pixelwise_masks:
         image.outlines.append((classes[category], parse_segmentation(outline)))
@@ -122,12 +126,13 @@ def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: Co
 
 
 def _number(value: Any) -> float:
+    # bool is a subclass of int. Python's JSON parser accepts NaN and Infinity.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
 def _whole(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
-        raise ValueError(f"{value!r} is no number of 32 bits")
+        raise ValueError(f"{value!r} is not a 32-bit integer")
     return value

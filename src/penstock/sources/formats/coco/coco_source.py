@@ -1,6 +1,6 @@
-"""COCO data sets: image files, and a JSON file with the boxes, classes and outlines of objects in them.
+"""COCO data sets: image files, and a JSON file with boxes, classes and outlines of objects.
 
-The format: https://cocodataset.org/#format-data
+Format: https://cocodataset.org/#format-data
 """
 
 from __future__ import annotations
@@ -30,69 +30,70 @@ _BOXES = Spec(np.dtype(np.float32), (None, 4))
 _PIXELS = Spec(np.dtype(np.int32), (None, None, 1), "HWC")
 _POLYGONS = (Spec(np.dtype(np.int32), (None, 3)), Spec(np.dtype(np.float32), (None, 2)))
 
+# Classes and outlines of an image's objects, and the image's width and height.
 _Outlined = tuple[list[tuple[int, Segmentation]], tuple[float, float]]
-"""The classes and outlines of an image's objects, and the image's width and height."""
 
 
 class CocoSource(RecordSource[FileSource]):
-    """Image files with their objects, in the order of the images' numbers.
+    """Image files with their objects, sorted by image id.
 
     Args:
-        root: the folder with the images.
-        annotations: the JSON file; or the folder, with `preprocessed` of the options.
-        names: the images to read, in that order; None for all.
-        options: what is read.
+        root: Folder with the images.
+        annotations: JSON file, or folder of preprocessed annotations if `options.preprocessed`.
+        names: Names of the images to read, in this order; None for all.
+        options: Values to read, and their form.
 
     Raises:
-        SourceNotFoundError: there is no such folder, annotations file, or first image; nor one to save to.
-        SourceError: the annotations are damaged or cannot be saved, or no image is left.
-        MissingExtraError: the classes of pixels are asked for, and pycocotools is not there.
+        SourceNotFoundError: The folder, the annotations file, the first image or the folder to save to does not exist.
+        SourceError: The annotations are damaged or cannot be saved, or no image is left.
+        MissingExtraError: Pixelwise masks are requested, but pycocotools is not installed.
     """
 
     def __init__(self, root: str, annotations: str, names: tuple[str, ...] | None, options: CocoOptions) -> None:
         if not is_remote(root) and not Path(root).is_dir():
-            raise SourceNotFoundError(f"file_root is no folder: {root!r}")
+            raise SourceNotFoundError(f"file_root is not a folder: {root!r}")
         if options.pixelwise_masks:
             optional_import.import_extra("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
         if options.preprocessed:
-            found = read_preprocessed(
+            images = read_preprocessed(
                 annotations,
                 polygons=options.polygon_masks,
                 pixels=options.pixelwise_masks,
                 numbers=options.image_ids,
             )
         else:
-            found = load_annotations(annotations, options)
+            images = load_annotations(annotations, options)
         if names is not None:
-            by_name = {image.name: image for image in found}
+            by_name = {image.name: image for image in images}
             missing = [name for name in names if name not in by_name]
             if missing:
-                raise SourceError(f"the image {missing[0]!r} is not in {annotations!r}", fix="leave it out of images")
-            found = [by_name[name] for name in names]
+                raise SourceError(f"the image {missing[0]!r} is not in {annotations!r}", fix="remove it from images")
+            images = [by_name[name] for name in names]
         if options.skip_empty:
-            found = [image for image in found if image.boxes]
-        if not found:
+            images = [image for image in images if image.boxes]
+        if not images:
             raise SourceError(f"no images are left of {annotations!r}", given=str(options))
-        paths = [os.fsencode(image.name) for image in found]
-        super().__init__(FileSource(root, paths, [0] * len(found)))
-        self.records.check_first("file_root is the images' folder")
-        values = [_values(image, options) for image in found]
-        self._ids = np.array([[image.number] for image in found], np.int32)
+        paths = [os.fsencode(image.name) for image in images]
+        super().__init__(FileSource(root, paths, [0] * len(images)))
+        self.records.check_first("file_root must be the folder of the images")
+        values = [_values(image, options) for image in images]
+        self._ids = np.array([[image.number] for image in images], np.int32)
         if options.save_to is not None:
-            _save(options.save_to, found, self._ids, options)
+            _save(options.save_to, images, self._ids, options)
         if options.count_coordinates:
+            # As DALI's option count_coordinates: offsets count coordinates instead of points, two per point.
             for _, _, polygons, _ in values:
                 polygons[:, 1:] *= 2
         self._columns = tuple(zip(*values, strict=True))
         self._outlines: list[_Outlined] | None = None
         if options.pixelwise_masks:
-            self._outlines = [(image.outlines, image.size) for image in found]
+            self._outlines = [(image.outlines, image.size) for image in images]
         masks = _POLYGONS if options.polygon_masks else (_PIXELS,) if options.pixelwise_masks else ()
         ids = (Spec(np.dtype(np.int32), (1,)),) if options.image_ids else ()
         self.specs = (Spec(np.dtype(np.uint8), (None,)), _BOXES, _CLASSES, *masks, *ids)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The encoded images, boxes, classes, then what else was asked for."""
+        """Return the encoded images, boxes and classes, then the other requested values."""
         rows: list[int] = indices.tolist()
         columns: list[Column] = [self.records.contents(indices)]
         columns += [[column[row] for row in rows] for column in self._columns]
@@ -112,15 +113,16 @@ class CocoSource(RecordSource[FileSource]):
             ) from error
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same images have the same objects."""
+        """Return True if the same images have the same objects."""
         same = isinstance(other, CocoSource) and self.records.reads_same_samples(other.records)
         return same and self.fingerprint() == other.fingerprint()
 
     def fingerprint(self) -> str:
-        """The images' names and numbers, and their objects."""
+        """Hash the names and ids of the images, and their objects."""
         digest = hashlib.sha256(self.records.fingerprint().encode() + self._ids.astype("<i4").tobytes())
         for column in self._columns:
             for value in column:
+                # The length separates values, so that moving an object to the next image changes the hash.
                 digest.update(len(value).to_bytes(8, "little") + value.tobytes())
         if self._outlines is not None:
             digest.update(repr(self._outlines).encode())
@@ -131,8 +133,9 @@ def _save(folder: str, images: Sequence[AnnotatedImage], numbers: Array, options
     pixels = options.pixelwise_masks
     if pixels:
         for image in images:
+            # Preprocessed annotations store the polygons of masks in the files of polygons.
             shapes = enumerate(outline.polygons for _, outline in image.outlines)
-            image.polygons = [(number, list(each)) for number, polygons in shapes for each in polygons]
+            image.polygons = [(number, list(polygon)) for number, polygons in shapes for polygon in polygons]
     outlined = replace(options, polygon_masks=options.polygon_masks or pixels)
     values = [_values(image, outlined) for image in images]
     names = [os.fsencode(image.name) for image in images]

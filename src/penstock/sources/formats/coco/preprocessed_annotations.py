@@ -1,7 +1,7 @@
-"""COCO's annotations as DALI keeps them: a folder of numbers, written by `save_preprocessed_annotations_dir`.
+"""Preprocessed COCO annotations in DALI's format: a folder written by `save_preprocessed_annotations_dir`.
 
-Each file has the number of its entries, a uint32, and then the entries. Boxes and points are as the options said with
-which they were written: no option changes them now.
+Each file contains the number of its entries (uint32) and then the entries. Boxes and points have the form of the
+options with which they were written; options for reading do not change them.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from penstock.sources.storage.disk_cache import read_bytes
 
 NAMES = "filenames.dat"
 _RUNS = "masks_rles.dat"
+# Files that only some options write.
 _MORE = (
     *("original_ids", "polygon_data", "polygon_offset", "polygons_count"),
     *("vertices", "vertices_offset", "vertices_count"),
     *("heights", "widths", "mask_count", "masks_offset", "masks_rles", "masks_rles_idx"),
 )
-"""The files that only some options write."""
 
 
 def read_preprocessed(folder: str, *, polygons: bool, pixels: bool, numbers: bool) -> list[AnnotatedImage]:
-    """The images in the order in which they were written.
+    """Return the images in the order in which they were written.
 
     Args:
-        folder: where the files are.
-        polygons: whether to read polygons, too.
-        pixels: whether to read all outlines, too.
-        numbers: whether to read the images' numbers; else they are counted.
+        folder: Folder of the files.
+        polygons: True to read polygons.
+        pixels: True to read all outlines.
+        numbers: True to read the image ids; otherwise images are numbered from 0.
 
     Raises:
-        SourceNotFoundError: a file is not there.
-        SourceError: a file is damaged, or of other images than the others.
+        SourceNotFoundError: A file is missing.
+        SourceError: A file is damaged, or does not match the others.
     """
+    # File names may contain any bytes; `os.fsencode` restores them.
     names = _content(folder, NAMES).decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
     count = len(names)
     boxes, classes = _entries(folder, "boxes", np.float32).reshape(-1, 4), _entries(folder, "labels", np.int32)
@@ -72,25 +73,25 @@ def write_preprocessed(
     ids: Array | None,
     outlined: Sequence[AnnotatedImage] = (),
 ) -> None:
-    """Write a folder that `preprocessed` reads; the one that is there is left alone if it has the same.
+    """Write a folder for `read_preprocessed`. A folder with the same content is not touched.
 
     Args:
-        folder: where to write; what it has of other annotations is replaced.
-        names: the images' names.
-        values: of each image the boxes and classes, and with outlines the polygons and points.
-        ids: the images' numbers; None to leave them out.
-        outlined: the images whose sizes and run lengths are written, too.
+        folder: Folder to write to; other annotations in it are replaced.
+        names: Names of the images.
+        values: For each image the boxes and classes, and with outlines the polygons and points.
+        ids: Image ids, or None to omit them.
+        outlined: Images whose sizes and run lengths are written.
 
     Raises:
-        SourceNotFoundError: there is no such folder.
-        SourceError: it cannot be written, or a name does not go into a line.
+        SourceNotFoundError: The folder does not exist.
+        SourceError: The folder cannot be written, or a name contains a line break.
     """
     place = Path(folder)
     if not place.is_dir():
-        raise SourceNotFoundError(f"save_preprocessed_annotations_dir is no folder: {folder!r}", fix="make it before")
+        raise SourceNotFoundError(f"save_preprocessed_annotations_dir is not a folder: {folder!r}", fix="create it")
     broken = next((name for name in names if b"\n" in name), None)
     if broken is not None:
-        raise SourceError(f"preprocessed annotations cannot have the image {broken!r}: they have a name per line")
+        raise SourceError(f"preprocessed annotations cannot contain the image {broken!r}: its name has a line break")
     boxes, classes, *outlines = zip(*values, strict=True)
     entries = {"boxes": np.concatenate(boxes).ravel(), "labels": np.concatenate(classes)}
     entries |= _places("offsets", "counts", np.int32, boxes)
@@ -115,25 +116,28 @@ def write_preprocessed(
     try:
         known = [*contents, *(f"{name}.dat" for name in _MORE)]
         there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        # An identical folder is not rewritten: that could disturb a process that reads it.
         if there == contents:
             return
         for name in (NAMES, *(there.keys() - contents.keys())):
-            (place / name).unlink(missing_ok=True)  # without the names, written last, nobody reads the others
+            # The file of names is removed first and written last, so that a partial folder is not readable.
+            (place / name).unlink(missing_ok=True)
         for name, content in contents.items():
             write_atomically(place / name, [content])
-            with contextlib.suppress(OSError):  # whoever reads the folder reads the file
+            # Temporary files are private to the user; the result gets the folder's read permissions.
+            with contextlib.suppress(OSError):
                 (place / name).chmod(place.stat().st_mode & 0o666)
     except OSError as error:
         raise SourceError(f"{folder!r} cannot be written: {error.strerror}") from error
 
 
 def _with_runs(image: AnnotatedImage) -> list[int]:
-    """Which objects of an image have run lengths."""
+    """Return the numbers of an image's objects that have run lengths."""
     return [number for number, (_, outline) in enumerate(image.outlines) if outline.runs is not None]
 
 
 def _run_lengths(outlined: Sequence[AnnotatedImage]) -> dict[str, bytes]:
-    """The file of run lengths, each after the height and the width of its image and their number."""
+    """Return the file of run lengths; each entry begins with height and width of its image and the number of runs."""
     parts: list[bytes] = []
     for image in outlined:
         for number in _with_runs(image):
@@ -147,8 +151,8 @@ def _run_lengths(outlined: Sequence[AnnotatedImage]) -> dict[str, bytes]:
 
 
 def _places(starts: str, counts: str, dtype: Any, column: Sequence[Sequence[Any] | Array]) -> dict[str, Array]:
-    """Where each image's entries start in all, and how many they are."""
-    lengths = np.array([len(each) for each in column], dtype)
+    """Return the index of each image's first entry, and the number of its entries."""
+    lengths = np.array([len(entries) for entries in column], dtype)
     return {starts: np.cumsum(lengths, dtype=dtype) - lengths, counts: lengths}
 
 
@@ -159,11 +163,11 @@ def _add_polygons(folder: str, images: list[AnnotatedImage]) -> None:
     of_image = _parts(folder, "polygon_offset", "polygons_count", *kinds, len(outlines))
     points_of = _parts(folder, "vertices_offset", "vertices_count", *kinds, len(points))
     for image, part, corners in zip(images, of_image, points_of, strict=True):
-        mine = points[corners]
+        image_points = points[corners]
         for number, start, stop in outlines[part].tolist():
-            if not (0 <= number < len(image.boxes) and 0 <= start <= stop <= len(mine)):
-                raise _damaged(folder, "polygon_data.dat", f"a polygon of {image.name!r} that has no such points")
-            image.polygons.append((number, mine[start:stop].ravel().tolist()))
+            if not (0 <= number < len(image.boxes) and 0 <= start <= stop <= len(image_points)):
+                raise _damaged(folder, "polygon_data.dat", f"a polygon of {image.name!r} refers to missing points")
+            image.polygons.append((number, image_points[start:stop].ravel().tolist()))
 
 
 def _add_outlines(folder: str, images: list[AnnotatedImage]) -> None:
@@ -173,8 +177,9 @@ def _add_outlines(folder: str, images: list[AnnotatedImage]) -> None:
     content, at, runs = _content(folder, _RUNS), 4, list[tuple[int, int, list[int]]]()
     for _ in range(int.from_bytes(content[:4], "little")):
         if len(content) < at + 24:
-            raise _damaged(folder, _RUNS, "it ends too early")
+            raise _damaged(folder, _RUNS, "it is cut short")
         height, width, count = struct.unpack_from("<3q", content, at)
+        # Checked against the bytes that are left, so that a damaged count cannot allocate memory.
         if not 0 <= count <= (len(content) - at - 24) // 4:
             raise _damaged(folder, _RUNS, f"{count} run lengths")
         runs.append((width, height, np.frombuffer(content, "<u4", count, at + 24).tolist()))
@@ -187,37 +192,38 @@ def _add_outlines(folder: str, images: list[AnnotatedImage]) -> None:
         for number, polygon in image.polygons:
             polygons[number].append(polygon)
         try:
-            outlines = [parse_segmentation(each) for each in polygons]
+            outlines = [parse_segmentation(polygon_list) for polygon_list in polygons]
         except ValueError as error:
             raise _damaged(folder, "vertices.dat", f"{image.name!r} has {error}") from error
         for number, (width, height, counts) in zip(numbers[part].tolist(), runs[part], strict=True):
             if not (0 <= number < len(outlines) and [width, height] == size):
-                raise _damaged(folder, _RUNS, f"a mask of {image.name!r} that is another image's")
+                raise _damaged(folder, _RUNS, f"a mask of {image.name!r} belongs to another image")
             outlines[number] = Segmentation(runs=counts)
         image.outlines[:] = zip(image.classes, outlines, strict=True)
 
 
 def _parts(folder: str, starts: str, counts: str, dtype: Any, images: int, most: int) -> list[slice]:
-    """Which entries of others belong to each image."""
+    """Return the slice of entries of each image."""
     first, number = (_entries(folder, name, dtype).astype(np.int64) for name in (starts, counts))
     if not len(first) == len(number) == images:
         raise _damaged(folder, f"{counts}.dat", f"{len(number)} numbers of {images} images")
+    # `first > most - number` instead of `first + number > most`, which could overflow int64 in a damaged file.
     if (first < 0).any() or (number < 0).any() or (first > most - number).any():
-        raise _damaged(folder, f"{counts}.dat", "entries of an image that are not there")
+        raise _damaged(folder, f"{counts}.dat", "an image refers to missing entries")
     return [slice(start, start + length) for start, length in zip(first.tolist(), number.tolist(), strict=True)]
 
 
 def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
-    """The entries of a file, of `width` numbers each."""
+    """Return the entries of a file, of `width` numbers each."""
     content = _content(folder, f"{name}.dat")
     count = int.from_bytes(content[:4], "little")
     size = np.dtype(dtype).itemsize
     if len(content) != 4 + count * width * size:
         raise _damaged(folder, f"{name}.dat", f"{len(content)} bytes for {count} entries")
-    found: Array = np.frombuffer(content, np.dtype(dtype).newbyteorder("<"), offset=4)
-    if not np.isfinite(found).all():
+    values: Array = np.frombuffer(content, np.dtype(dtype).newbyteorder("<"), offset=4)
+    if not np.isfinite(values).all():
         raise _damaged(folder, f"{name}.dat", "numbers that are not finite")
-    return found.reshape(-1, width) if width > 1 else found
+    return values.reshape(-1, width) if width > 1 else values
 
 
 def _content(folder: str, name: str) -> bytes:
@@ -225,8 +231,8 @@ def _content(folder: str, name: str) -> bytes:
         return read_bytes(_path(folder, name))
     except FileNotFoundError:
         raise SourceNotFoundError(
-            f"preprocessed_annotations has no {name}: {folder!r}",
-            fix="write them with the masks and numbers that are read, or give annotations_file",
+            f"preprocessed_annotations does not contain {name}: {folder!r}",
+            fix="write the folder again with the same masks and ids, or pass annotations_file",
         ) from None
     except OSError as error:
         raise SourceError(f"{_path(folder, name)!r} cannot be read: {error.strerror}") from error

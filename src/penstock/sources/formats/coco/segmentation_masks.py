@@ -1,7 +1,7 @@
-"""Objects' outlines as COCO writes them, polygons or run lengths, and the pixels inside. Needs the extra `coco`.
+"""Object outlines of COCO (polygons or run lengths), and their pixels. Needs the extra `coco`.
 
-Run lengths count pixels outside and inside in turns, down the columns of the image. They are compressed to text by the
-rule of ``rleToString`` in COCO's API: https://github.com/cocodataset/cocoapi/blob/master/common/maskApi.c
+Run lengths alternate between pixels outside and inside, along the columns of the image. They are compressed to text as
+in ``rleToString`` of COCO's API: https://github.com/cocodataset/cocoapi/blob/master/common/maskApi.c
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 from penstock.core import optional_import
 from penstock.core.columns import Array
 
+# Largest valid coordinate: drawing a polygon through a point far outside takes minutes.
 _FARTHEST = 1 << 16
-"""Points with larger coordinates are no points of an image; polygons through them would be drawn for minutes."""
 
+# Largest image in pixels; bounds the memory that damaged annotations can request.
 _LARGEST = 1 << 28
-"""Pixels that an image may have."""
 
 
 @dataclass(frozen=True)
 class Segmentation:
-    """Where an object is.
+    """Outline of an object.
 
     Args:
-        polygons: of each the points, x and y in turns.
-        runs: run lengths, as a list or compressed; None where polygons tell.
+        polygons: Polygons, each as alternating x and y.
+        runs: Run lengths, as a list or compressed; None if the polygons apply.
     """
 
     polygons: Sequence[Sequence[float]] = ()
@@ -36,10 +36,10 @@ class Segmentation:
 
 
 def parse_segmentation(segmentation: Any) -> Segmentation:
-    """What the entry of an object says; run lengths are checked where they are drawn.
+    """Parse the outline of an object. Run lengths are checked when they are drawn.
 
     Raises:
-        ValueError, TypeError, KeyError: it is no outline.
+        ValueError, TypeError, KeyError: The outline is invalid.
     """
     if isinstance(segmentation, dict):
         runs = cast(dict[str, Any], segmentation)["counts"]
@@ -50,67 +50,74 @@ def parse_segmentation(segmentation: Any) -> Segmentation:
     for polygon in polygons:
         points = np.asarray(polygon, np.float64)
         if points.ndim != 1 or len(points) % 2 or not (np.abs(points) <= _FARTHEST).all():
-            raise ValueError("a polygon that is no list of x and y, each within 65,536 pixels")
+            raise ValueError("an invalid polygon: expected alternating x and y, each within 65,536 pixels")
+    # Fewer than three points have no area. pycocotools would take four numbers for a box.
     return Segmentation([polygon for polygon in polygons if len(polygon) >= 6])
 
 
 def class_map(objects: Sequence[tuple[int, Segmentation]], height: int, width: int) -> Array:
-    """The class of each pixel: where objects overlap, the largest number; 0 where none is.
+    """Return the class of each pixel: the largest class where objects overlap, 0 outside of objects.
 
     Args:
-        objects: the class and outline of each.
-        height: of the image, in pixels.
-        width: likewise.
+        objects: Class and outline of each object.
+        height: Height of the image in pixels.
+        width: Width of the image in pixels.
 
     Returns:
         int32 of shape (height, width, 1).
 
     Raises:
-        ValueError: run lengths are damaged, or of another image; or there is no such image.
+        ValueError: Run lengths are damaged or do not match the image size; or the size is invalid.
     """
     if not (height > 0 < width and height * width <= _LARGEST):
         raise ValueError(f"a size of {height} x {width} pixels")
     pixels = np.zeros((height, width, 1), np.int32)
-    for number, outline in sorted(objects, key=lambda each: each[0]):
+    # Later objects overwrite earlier ones, so the largest class wins.
+    for number, outline in sorted(objects, key=lambda item: item[0]):
         pixels[_inside(outline, height, width)] = number
     return pixels
 
 
 def _inside(outline: Segmentation, height: int, width: int) -> Array:
-    """Which pixels are inside: bool of shape (height, width)."""
+    """Return a mask of the pixels inside: bool of shape (height, width)."""
     if outline.runs is None and not outline.polygons:
         return np.zeros((height, width), bool)
     runs = _drawn(outline.polygons, height, width) if outline.runs is None else outline.runs
     counts = np.asarray(run_lengths(runs))
     if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != height * width:
-        raise ValueError(f"run lengths that do not count {height} x {width} pixels")
+        raise ValueError(f"run lengths that do not cover {height} x {width} pixels")
     return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
 
 
 def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
-    """The compressed run lengths of what is inside of any polygon."""
+    """Return the compressed run lengths of the union of polygons."""
     library = optional_import.import_extra("pycocotools.mask", "coco", "the pixels inside of polygons")
     merged: dict[str, Any] = library.merge(library.frPyObjects(list(polygons), height, width))
     return merged["counts"].decode()
 
 
 def run_lengths(runs: str | list[int]) -> list[int]:
-    """Run lengths as a list, whether they are compressed or not.
+    """Return run lengths as a list, decompressed if necessary.
 
     Raises:
-        ValueError: they are damaged.
+        ValueError: They are damaged.
     """
     return _uncompressed(runs) if isinstance(runs, str) else runs
 
 
 def _uncompressed(text: str) -> list[int]:
-    """Run lengths from five bits a character, the lowest first; from the fourth on, each less the one before last."""
+    """Decompress run lengths: five bits per character, lowest first.
+
+    From the fourth run on, a value is the difference to the run before the last one.
+    """
     runs: list[int] = []
     value = shift = 0
     for character in text:
         code = ord(character) - 48
+        # More than eight characters per value would exceed any image; this bounds the integers that damaged text can
+        # build.
         if not 0 <= code < 64 or shift > 35:
-            raise ValueError("run lengths that are damaged")
+            raise ValueError("damaged run lengths")
         value |= (code & 31) << shift
         shift += 5
         if code & 32:  # more follows

@@ -1,4 +1,4 @@
-"""Videos: which frames a file has, and any of them, decoded from the key frame before it. Needs the extra `video`."""
+"""Video index and decoder: any frame is decoded from the key frame before it. Needs the extra `video`."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 _NEEDED_FOR = "decoding a video"
 CONSTANT = "constant"
+# Modes that append frames in reverse order, and whether they repeat the last one.
 MIRRORED = {"reflect": 0, "reflect_101": 0, "symmetric": 1, "reflect_1001": 1}
-"""Modes in which frames return in reverse order, and whether the last one comes twice."""
 PAD_MODES = ("none", CONSTANT, "edge", "repeat", *MIRRORED)
 
 
 @dataclass(frozen=True, eq=False)
 class VideoIndex:
-    """The frames of a video, in the order in which they are shown.
+    """Index of a video's frames, in presentation order.
 
     Args:
-        times: when each is shown, in ticks.
-        keys: the numbers of those at which decoding can begin; the first frame is one.
-        tick: seconds.
-        height: of a frame, in pixels.
-        width: likewise.
+        times: Presentation times, in ticks.
+        keys: Numbers of the key frames, at which decoding can begin; includes the first frame.
+        tick: Duration of a tick in seconds.
+        height: Height of a frame in pixels.
+        width: Width of a frame in pixels.
     """
 
     times: NDArray[np.int64]
@@ -47,17 +47,19 @@ class VideoIndex:
 
 
 def index_video(file: str | IO[bytes]) -> VideoIndex:
-    """List the frames of a video. The file is read once; nothing is decoded.
+    """Index the frames of a video. The file is read once, without decoding.
 
     Raises:
-        OSError: it cannot be read.
-        ValueError: it is no video, or has no frames.
+        OSError: The file cannot be read.
+        ValueError: It is not a video, or has no frames.
     """
     container, stream = _open(file)
     times: list[int] = []
     keys: list[int] = []
     try:
-        hidden = stream.codec_context.name == "vp8"  # other formats keep frames that are not shown with those that are
+        # VP8 has frames that are decoded but not shown, in packets of their own: bit show_frame of the frame header
+        # (RFC 6386, section 9.1) is 0. Other formats pack such frames with a shown one.
+        hidden = stream.codec_context.name == "vp8"
         for packet in container.demux(stream):
             time = packet.dts if packet.pts is None else packet.pts
             if not packet.size or time is None or packet.is_discard or (hidden and not bytes(packet)[0] & 0x10):
@@ -65,32 +67,32 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
             times.append(time)
             if packet.is_keyframe:
                 keys.append(time)
-        # VP8's frame header: https://datatracker.ietf.org/doc/html/rfc6386#section-9.1, the bit show_frame
         if not times or stream.time_base is None:
-            raise ValueError("it has no frames")
+            raise ValueError("the video does not contain frames")
+        # Packets are in decoding order; with B-frames the presentation order differs.
         shown = np.unique(np.array(times, np.int64))
         starts = np.unique(np.append(np.searchsorted(shown, np.array(keys, np.int64)), 0)).astype(np.int64)
         return VideoIndex(
             shown, starts, float(stream.time_base), stream.codec_context.height, stream.codec_context.width
         )
     except _errors() as error:
-        raise ValueError(f"it is damaged: {error}") from error
+        raise ValueError(f"the video is damaged: {error}") from error
     finally:
         container.close()
 
 
 class VideoDecoder:
-    """A video that is open, at some frame.
+    """Decoder of an open video, positioned at a frame.
 
     Args:
-        file: a path, or a file that can seek.
-        index: of its frames.
+        file: Path or seekable file.
+        index: Index of its frames.
 
     Raises:
-        OSError, ValueError: as `read_index`.
+        OSError, ValueError: As `index_video`.
 
     Attributes:
-        position: the number of the frame that comes next.
+        position: Number of the next frame.
     """
 
     def __init__(self, file: str | IO[bytes], index: VideoIndex) -> None:
@@ -103,23 +105,23 @@ class VideoDecoder:
         self.position = 0
 
     def near(self, number: int) -> bool:
-        """Whether frame `number` is reached without a jump."""
+        """Return True if frame `number` can be reached without seeking."""
         return self._key(number) <= self.position <= number
 
     def _key(self, number: int) -> int:
         return int(self._index.keys[np.searchsorted(self._index.keys, number, side="right") - 1])
 
     def frames(self, numbers: Sequence[int]) -> Iterator[tuple[int, Array]]:
-        """Frames, as RGB of shape (height, width, 3), decoding nothing twice.
+        """Decode frames as RGB of shape (height, width, 3). No frame is decoded twice.
 
         Args:
-            numbers: ascending.
+            numbers: Frame numbers, ascending.
 
         Yields:
-            The number, and the frame.
+            The number and the frame.
 
         Raises:
-            ValueError: one cannot be decoded.
+            ValueError: A frame cannot be decoded.
         """
         for number in numbers:
             try:
@@ -132,11 +134,12 @@ class VideoDecoder:
         if not self.near(number):
             self._jump(self._key(number))
         frame = self._advance(number)
-        if frame is None:  # the jump led too far, as in files whose index is wrong
+        # Containers with a wrong seek table position the decoder after the frame: decode from the beginning.
+        if frame is None:
             self._start()
             frame = self._advance(number)
         if frame is None:
-            raise ValueError("it is not there")
+            raise ValueError("the file does not contain it")
         return frame
 
     def _jump(self, key: int) -> None:
@@ -148,7 +151,7 @@ class VideoDecoder:
         self.position = key
 
     def _advance(self, number: int) -> VideoFrame | None:
-        """The frame, or None if a later one comes before it."""
+        """Decode up to a frame; None if a later frame comes first."""
         wanted = int(self._index.times[number])
         for frame in self._frames:
             time = frame.dts if frame.pts is None else frame.pts
@@ -159,17 +162,17 @@ class VideoDecoder:
         return None
 
     def _rgb(self, frame: VideoFrame) -> Array:
-        """DALI's conversion: linear between the pixels that have colour differences, rounded exactly.
+        """Convert a frame to RGB as DALI does: bilinear chroma upsampling with accurate rounding.
 
         Raises:
-            ValueError: the frame has another size than the video.
+            ValueError: The frame differs in size from the video.
         """
         Interpolation = optional_import.import_extra("av.video.reformatter", "video", _NEEDED_FOR).Interpolation  # noqa: N806  # a class
-        how = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
-        pixels: Array = frame.reformat(format="rgb24", interpolation=how).to_ndarray()
+        flags = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+        pixels: Array = frame.reformat(format="rgb24", interpolation=flags).to_ndarray()
         expected = self._index.height, self._index.width, 3
         if pixels.shape != expected:
-            raise ValueError(f"a frame of shape {list(pixels.shape)} in a video of {list(expected)}")
+            raise ValueError(f"a frame has shape {list(pixels.shape)} in a video of {list(expected)}")
         return pixels
 
 
@@ -178,17 +181,19 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
     try:
         container: InputContainer = av.open(file, "r")
     except av.error.FFmpegError as error:
+        # Missing files and the like are OSErrors; errors about the data are reported as "not a video".
         if isinstance(error, OSError) and not isinstance(error, ValueError):
             raise
-        raise ValueError(f"it is no video: {error.strerror}") from error
+        raise ValueError(f"not a video: {error.strerror}") from error
     if not container.streams.video:
         container.close()
-        raise ValueError("it has no pictures")
+        raise ValueError("the file does not contain a video stream")
     stream = container.streams.video[0]
     if stream.codec_context is None:  # pyright: ignore[reportUnnecessaryComparison]  # its annotation forgets it
         container.close()
-        raise ValueError("its pictures are in a format that FFmpeg does not know")
-    stream.codec_context.thread_count = 1  # batches are cut into chunks for threads
+        raise ValueError("FFmpeg does not support the format of the video stream")
+    # Parallelism comes from the chunks of a batch, one thread each; threads of the codec would compete with them.
+    stream.codec_context.thread_count = 1
     return container, stream
 
 
@@ -197,7 +202,7 @@ def _errors() -> tuple[type[Exception], ...]:
 
 
 def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> NDArray[np.int64]:
-    """Numbers of frames, with others in place of those that are not below `stop`.
+    """Replace frame numbers that are not below `stop` according to a padding mode.
 
     >>> [padded_frame_indices(np.arange(2, 7), 4, mode).tolist() for mode in ("constant", "edge", "reflect")]
     [[2, 3, -1, -1, -1], [2, 3, 3, 3, 3], [2, 3, 2, 1, 0]]
@@ -205,12 +210,12 @@ def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> ND
     [2, 3, 3, 2, 1]
 
     Args:
-        numbers: at least 0, except in the mode "constant".
-        stop: the number of frames.
-        mode: one of `PAD_MODES`; "none" leaves such frames out.
+        numbers: Frame numbers, not negative unless the mode is "constant".
+        stop: Number of frames.
+        mode: One of `PAD_MODES`; "none" omits such frames.
 
     Returns:
-        The numbers; -1 stands for a frame of one value.
+        Frame numbers; -1 is a frame with a constant value.
     """
     inside = (numbers >= 0) & (numbers < stop)
     if mode == "none":
@@ -226,12 +231,12 @@ def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> ND
 
 
 def fill_of(value: Any) -> Array:
-    """The value of padded frames, per channel.
+    """Return the value of padded frames per channel.
 
     Raises:
-        ValueError: it is not one number of a byte, or three.
+        ValueError: It is not one integer from 0 to 255, or three.
     """
     values = np.atleast_1d(np.asarray(value, np.float64))
     if values.shape not in ((1,), (3,)) or np.any((values < 0) | (values > 255) | (values != np.floor(values))):
-        raise ValueError(f"fill_value is a whole number from 0 to 255, or three, not {value!r}")
+        raise ValueError(f"fill_value must be an integer from 0 to 255, or three of them, not {value!r}")
     return np.broadcast_to(values, 3).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The stream of sequences of frames of videos that are fed by hand."""
+"""Queue of videos that are fed by hand, read as sequences of frames."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from penstock.sources.stream import BatchRequest
 
 
 class VideoFeedQueue(FeedQueue):
-    """Batches of sequences of frames, from what `Pipeline.feed_input` gives: one encoded video at a time.
+    """Batches of frame sequences from encoded videos, which `Pipeline.feed_input` passes one at a time.
 
-    Frames are decoded when their batch is asked for.
+    Frames are decoded when their batch is requested.
 
     Args:
-        name: what messages call it.
-        rows: how many sequences a batch has; the last one of a video may have fewer.
-        length: how many frames a sequence has.
-        pads: whether the last sequence of a video is filled up with black frames; else it is shorter.
+        name: Name of the input in messages.
+        rows: Sequences per batch; the last batch of a video may have fewer.
+        length: Frames per sequence.
+        pads: True to pad the last sequence of a video with black frames, False to return a shorter one.
     """
 
     def __init__(self, *, name: str, rows: int, length: int, pads: bool) -> None:
@@ -35,20 +35,20 @@ class VideoFeedQueue(FeedQueue):
 
     @property
     def has_batch(self) -> bool:
-        """Whether a batch waits."""
+        """True if a batch is in the queue."""
         return bool(self._batches)
 
     def feed(self, data: Any, layout: str | None) -> None:
-        """Put a video behind those that wait.
+        """Append a video to the queue.
 
         Raises:
-            SourceError: it is not one video, as a vector of bytes.
+            SourceError: The data is not a single video, as a vector of bytes.
         """
         del layout
         column = to_column(data)
         if len(column) != 1 or (column[0].dtype, column[0].ndim) != (np.dtype(np.uint8), 1):
             raise SourceError(
-                f"{self.name} is fed one encoded video at a time",
+                f"{self.name} accepts one encoded video at a time",
                 given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in column),
                 expected="a batch of one sample, uint8[n]",
             )
@@ -58,13 +58,15 @@ class VideoFeedQueue(FeedQueue):
             file.seek(0)
             decoder = VideoDecoder(file, index)
         except (OSError, ValueError) as error:
-            raise SourceError(f"what was fed to {self.name} is no video that can be decoded", given=error) from None
+            raise SourceError(f"the data fed to {self.name} cannot be decoded as a video", given=error) from None
+        # A video is read by its own decoder, shared by all of its batches.
         self._batches += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
 
-    def fetch(self, turn: BatchRequest, row: int | None) -> Any:
-        """The next batch of a video."""
+    def fetch(self, request: BatchRequest, row: int | None) -> Any:
+        """Return the next batch of a video."""
         if not self._batches:
-            return super().fetch(turn, row)
+            return super().fetch(request, row)
+        # Batches of one video are consecutive, so its decoder never seeks.
         decoder, index, first = self._batches.popleft()
         stop = min(first + self._rows * self._length, len(index))
         frames = [frame for _, frame in decoder.frames(range(first, stop))]

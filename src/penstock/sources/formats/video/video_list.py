@@ -1,4 +1,4 @@
-"""Which videos are read, and which part of each."""
+"""Lists of video files, and the part of each to read."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from penstock.sources.formats.video.video_decoder import VideoIndex
 from penstock.sources.storage.disk_cache import read_bytes
 
 EXTENSIONS = ("mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "ts", "mts", "wmv", "flv", "ogv", "3gp", "gif")
+# Tolerance in ticks: decimal times in a list are rarely exact multiples of a tick.
 _EXACT = 1e-3
-"""Parts of a tick by which a time may miss a frame and still be its own."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What the parts in a list mean.
+    """Interpretation of the start and end in a list.
 
     Args:
-        frames: whether they are numbers of frames; else seconds.
-        start_up: whether a part begins with the first frame after its start, else with the last one before it.
-        end_up: whether it ends before the first frame after its end, else before the last one before it.
+        frames: True for frame numbers, False for seconds.
+        start_up: True to begin with the first frame after the start, False with the last one before it.
+        end_up: True to end before the first frame after the end, False before the last one before it.
     """
 
     frames: bool = False
@@ -33,13 +33,13 @@ class Rounding:
     end_up: bool = True
 
 
+# Defaults of DALI's reader.
 ROUNDING = Rounding()
-"""DALI's, unless one says otherwise."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, its label, and the part of it that is read, as a list has it."""
+    """A file, its label, and the part to read, as in a list."""
 
     path: str
     label: int = 0
@@ -47,7 +47,7 @@ class Entry:
     end: float | None = None
 
     def frames(self, video: VideoIndex, rounding: Rounding) -> tuple[int, int]:
-        """The first frame of the part, and the one after its last."""
+        """Return the first frame of the part and the end (exclusive)."""
         start = 0 if self.start is None else _place(self.start, video, rounding.frames, rounding.start_up)
         stop = len(video) if self.end is None else _place(self.end, video, rounding.frames, rounding.end_up)
         return start, max(min(stop, len(video)), start)
@@ -56,6 +56,7 @@ class Entry:
 def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
     if frames:
         number = math.ceil(value) if up else math.floor(value)
+        # As in DALI, negative frame numbers count from the end.
         return max(number + len(video), 0) if value < 0 else number
     ticks = value / video.tick
     ticks = round(ticks) if abs(ticks - round(ticks)) < _EXACT else ticks
@@ -65,40 +66,40 @@ def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
 
 
 def videos_in(root: str) -> tuple[Entry, ...]:
-    """The videos in the folders directly below `root`, labelled with the number of their folder; see `from_root`."""
-    files = list_class_folders(root, tuple(f"*.{each}" for each in EXTENSIONS), (), False)
+    """Return the videos in the folders directly below `root`, labeled with the number of their folder."""
+    files = list_class_folders(root, tuple(f"*.{extension}" for extension in EXTENSIONS), (), False)
     return tuple(Entry(files.describe(index), label) for index, label in enumerate(files.labels))
 
 
 def videos_of(list_path: str) -> tuple[Entry, ...]:
-    """The videos that a text file lists, a line each: a path, a label, and a start and an end if only a part is read.
+    """Return the videos of a text file with one line per video: path, label and, optionally, start and end.
 
     Raises:
-        SourceNotFoundError: there is no list.
-        SourceError: a line does not have this form, or the list is empty.
+        SourceNotFoundError: The list does not exist.
+        SourceError: A line does not have this form, or the list is empty.
     """
     try:
         lines = read_bytes(list_path).decode().splitlines()
     except FileNotFoundError:
-        raise SourceNotFoundError(f"file_list is no file: {list_path!r}") from None
+        raise SourceNotFoundError(f"file_list is not a file: {list_path!r}") from None
     except (OSError, ValueError) as error:
         raise SourceError(f"file_list {list_path!r} cannot be read: {error}") from error
     entries = [_entry(list_path, number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
     if not entries:
-        raise SourceError(f"{list_path} lists no videos")
+        raise SourceError(f"{list_path} does not list any videos")
     return tuple(entries)
 
 
 def _entry(list_path: str, number: int, words: Sequence[str]) -> Entry:
     try:
         path, label, *part = words
-        start, end = ([float(each) for each in part] + [None] * 2)[:2]
+        start, end = ([float(word) for word in part] + [None] * 2)[:2]
         entry = Entry(path, int(label), start, end)
-        if len(part) > 2 or not 0 <= entry.label < 2**31 or not all(math.isfinite(each) for each in map(float, part)):
+        if len(part) > 2 or not 0 <= entry.label < 2**31 or not all(math.isfinite(word) for word in map(float, part)):
             raise ValueError
     except ValueError:
         raise SourceError(
-            f"{list_path}:{number} is not a path, a label and, if need be, a start and an end",
+            f"{list_path}:{number} is not a path, a label and, optionally, a start and an end",
             given=" ".join(words), expected="cat/1.mp4 3, or cat/1.mp4 3 0.5 2.5",
         ) from None  # fmt: skip
     return entry

@@ -1,4 +1,4 @@
-"""Clips of videos: sequences of frames, cut out of files."""
+"""Clips of videos: sequences of frames."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from penstock.sources.storage.object_store import is_remote, map_concurrently, o
 from penstock.sources.storage.random_access_file import RemoteFile
 
 _CHANGED = "the file has been written to since the data set was opened"
-_RESTING = 8
-"""Videos that stay open between batches, for clips that follow each other."""
+# Decoders that stay open between batches, so that the next clip of a video can continue without seeking.
+_MAX_IDLE = 8
 
 
 @dataclass(frozen=True)
 class ClipOptions:
-    """Which frames are read; `fn.readers.video` describes each."""
+    """Options of `fn.readers.video`, where each is documented."""
 
     length: int
     stride: int = 1
@@ -54,36 +54,39 @@ class ClipOptions:
 class VideoSource(Source):
     """Clips of videos, file by file in the order of their frames.
 
-    A file is opened for the clips that a batch has of it. What they have in common is decoded once, and the next clip
-    is reached without a jump where it follows soon enough.
+    The clips of a batch from the same file share a decoder: frames in several clips are decoded once, and a clip that
+    follows closely is reached without seeking.
 
     Args:
-        entries: the files, with labels and parts.
-        options: what is read of them.
+        entries: Files, with labels and parts.
+        options: Values to read, and their form.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: one is no video, or none is long enough.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a video, or none is long enough.
     """
 
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
         paths = [entry.path for entry in entries]
-        found = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
-        for each in found:
-            if isinstance(each, Exception):
-                raise each
-        self._videos: list[VideoIndex] = [video for video, _ in found]
-        self._stamps: list[Hashable] = [stamp for _, stamp in found]
+        indexes = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
+        for result in indexes:
+            if isinstance(result, Exception):
+                raise result
+        self._videos: list[VideoIndex] = [video for video, _ in indexes]
+        self._stamps: list[Hashable] = [stamp for _, stamp in indexes]
         ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
-        starts = [_starts(*each, options) for each in ranges]
+        starts = [_starts(*result, options) for result in ranges]
         self._stops = [stop for _, stop in ranges]
-        self._files: NDArray[np.int64] = np.repeat(np.arange(len(entries)), [len(each) for each in starts])
+        self._files: NDArray[np.int64] = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
         self._starts: NDArray[np.int64] = np.concatenate(starts) if starts else np.empty(0, np.int64)
         if not len(self):
             frames = f"{(options.length - 1) * options.stride + 1} frames"
             fix = 'a shorter sequence_length or stride, or another pad_mode than "none"'
-            raise SourceError(f"no video has {frames}", given=", ".join(e.path for e in entries[:4]), fix=fix)
+            raise SourceError(
+                f"the videos are shorter than {frames}", given=", ".join(e.path for e in entries[:4]), fix=fix
+            )
+        # Videos of different sizes make the spec ragged in height and width.
         sizes = {(video.height, video.width) for video in self._videos}
         height, width = sizes.pop() if len(sizes) == 1 else (None, None)
         count = options.length
@@ -94,7 +97,7 @@ class VideoSource(Source):
             *([Spec(np.dtype(np.float64), (count,))] if options.timestamps else []),
         )
         self._fill = fill_of(options.fill)
-        self._resting: list[tuple[int, VideoDecoder]] = []
+        self._idle_decoders: list[tuple[int, VideoDecoder]] = []
         self._lock = threading.Lock()
 
     @property
@@ -105,11 +108,12 @@ class VideoSource(Source):
         return len(self._starts)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The frames, and what else is asked for."""
+        """Return the frames, then the other requested values."""
         numbers = np.stack([self._numbers(index) for index in indices.tolist()])
         owners = self._files[indices]
         files: list[int] = owners.tolist()
-        clips = self._room(files, out[0])
+        # Clips are decoded file by file, so that one decoder per file serves the batch.
+        clips = self._allocate_clips(files, out[0])
         for file in sorted(set(files)):
             self._decode(file, np.flatnonzero(owners == file), numbers, indices, clips)
         columns: list[Column] = [clips]
@@ -121,14 +125,14 @@ class VideoSource(Source):
             columns.append(np.stack([self._times(file, row) for file, row in zip(files, numbers, strict=True)]))
         return tuple(columns)
 
-    def _room(self, files: list[int], out: Array | None) -> Column:
+    def _allocate_clips(self, files: list[int], out: Array | None) -> Column:
         if self.specs[0].dense:
             return np.empty((len(files), *self.specs[0].fixed_shape), np.uint8) if out is None else out
         videos = [self._videos[file] for file in files]
         return [np.empty((self._options.length, video.height, video.width, 3), np.uint8) for video in videos]
 
     def _numbers(self, index: int) -> NDArray[np.int64]:
-        """The frames of a clip; -1 is one of a single value."""
+        """Return the frame numbers of a clip; -1 is a frame with a constant value."""
         start, stop = int(self._starts[index]), self._stops[int(self._files[index])]
         count = self._options.length
         if self._options.uniform:
@@ -142,14 +146,16 @@ class VideoSource(Source):
     def _decode(
         self, file: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], indices: Indices, clips: Column
     ) -> None:
-        """Put the frames of one file where they belong.
+        """Decode the frames of one file into the clips.
 
         Raises:
-            SampleError: one cannot be decoded, or the file has been written to.
+            SampleError: A frame cannot be decoded, or the file has been modified.
         """
+        # Each frame is decoded once, in ascending order, and copied to every clip that contains it.
         wanted, places = np.unique(numbers[rows], return_inverse=True)
         owners = np.argsort(places, axis=None, kind="stable")
         bounds = np.searchsorted(places.ravel()[owners], np.arange(len(wanted) + 1))
+        # -1, the constant frame, sorts first.
         if wanted[0] < 0:
             for place in owners[: bounds[1]].tolist():
                 clips[int(rows[place // numbers.shape[1]])][place % numbers.shape[1]] = self._fill
@@ -169,48 +175,49 @@ class VideoSource(Source):
             what = f"cannot be read: {error}"
             raise SampleError.of(index, self.describe(index), what, self._entries[file].path) from error
         with self._lock:
-            self._resting = [(file, decoder), *self._resting][:_RESTING]
+            self._idle_decoders = [(file, decoder), *self._idle_decoders][:_MAX_IDLE]
 
     def _open(self, file: int, number: int) -> VideoDecoder:
-        """The video, if it rests before frame `number`, else opened anew.
+        """Return an idle decoder positioned before frame `number`, or a new one.
 
         Raises:
-            ValueError: it has been written to.
+            ValueError: The file has been modified.
         """
         path = self._entries[file].path
-        far = is_remote(path)
-        if not far and file_stamps(path) != self._stamps[file]:
+        remote = is_remote(path)
+        if not remote and file_stamps(path) != self._stamps[file]:
             raise ValueError(_CHANGED)
         with self._lock:
-            for place, (other, decoder) in enumerate(self._resting):
+            for place, (other, decoder) in enumerate(self._idle_decoders):
                 if other == file and decoder.near(number):
-                    del self._resting[place]
+                    del self._idle_decoders[place]
                     return decoder
-        opened, stamp = _opened(path)
-        if far and stamp != self._stamps[file]:
+        # Remote files are compared when they are opened, which requests their state anyway.
+        opened, stamp = _open_file(path)
+        if remote and stamp != self._stamps[file]:
             raise ValueError(_CHANGED)
         return VideoDecoder(opened, self._videos[file])
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading: an object store if any video is remote."""
         return ReadCost.STORE if any(is_remote(entry.path) for entry in self._entries) else ReadCost.FILE
 
     def describe(self, index: int) -> str:
-        """The file, and the first frame."""
+        """Return the file and the first frame."""
         return f"{self.path(index)} from frame {self._starts[index]}"
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The file."""
+        """Return the file."""
         del value
         return self.path(index)
 
     def path(self, index: int) -> str:
-        """The file."""
+        """Return the file."""
         return self._entries[int(self._files[index])].path
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same clips of the same files are read."""
+        """Return True if the same clips of the same files are read."""
         return (
             isinstance(other, VideoSource)
             and (self._entries, self._options) == (other._entries, other._options)  # noqa: SLF001  # one class
@@ -218,7 +225,7 @@ class VideoSource(Source):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files, their labels, and the clips."""
+        """Hash the file names, labels and clips."""
         names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.label}" for entry in self._entries)  # noqa: PTH119  # text
         digest = hashlib.sha256(f"{names}{self._options}".encode())
         for part in (self._files, self._starts, np.array(self._stops)):
@@ -227,15 +234,15 @@ class VideoSource(Source):
 
 
 def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
-    """What changes when one of the videos does."""
+    """Return a value that changes if one of the videos is modified."""
     return file_stamps(*(entry.path for entry in entries))
 
 
-def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
-    """What PyAV opens, and what changes when the video is written to.
+def _open_file(path: str) -> tuple[str | IO[bytes], Hashable]:
+    """Return what PyAV opens, and a stamp that changes if the video is modified.
 
     Raises:
-        OSError: there is no such object.
+        OSError: The object does not exist.
     """
     if not is_remote(path):
         return path, file_stamps(path)
@@ -245,21 +252,22 @@ def _opened(path: str) -> tuple[str | IO[bytes], Hashable]:
 
 def _index(path: str) -> tuple[VideoIndex, Hashable]:
     if not is_remote(path) and not Path(path).is_file():
-        raise SourceNotFoundError(f"there is no file {path!r}")
+        raise SourceNotFoundError(f"file {path!r} does not exist")
     try:
-        file, stamp = _opened(path)
+        file, stamp = _open_file(path)
     except OSError as error:
         raise open_error(path, error) from error
     try:
         return index_video(file), stamp
     except (OSError, ValueError) as error:
-        raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="leave it out of the data set") from error
+        raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="remove it from the data set") from error
 
 
 def _starts(start: int, stop: int, options: ClipOptions) -> NDArray[np.int64]:
-    """The first frames of the clips between two frames."""
+    """Return the first frames of the clips in a range of frames."""
     if options.uniform:
         return np.array([start][: stop - start], np.int64)
     step = options.length * options.stride if options.step <= 0 else options.step
+    # Without padding, only clips that fit as a whole are read.
     whole = 0 if options.pad_mode != "none" else (options.length - 1) * options.stride
     return np.arange(start, max(stop - whole, start), step, dtype=np.int64)
