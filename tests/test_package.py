@@ -1,6 +1,7 @@
 """The package as a whole: what it offers, what importing it costs, what it leaves in memory."""
 
 import gc
+import importlib
 import subprocess
 import sys
 import tracemalloc
@@ -185,3 +186,12 @@ def test_every_folder_is_a_stage_of_the_design():
     text = (Path(__file__).parents[1] / "docs" / "how-it-works.md").read_text()
     for name in names:
         assert f"`{name}" in text, f"docs/how-it-works.md does not mention {name}"
+
+
+@pytest.mark.parametrize("name", ["errors", "extend", "math", "testing", "tfrecord", "train", "types"])
+def test_public_modules_list_their_names(name):
+    module = importlib.import_module(f"penstock.{name}")
+    assert len({*module.__all__}) == len(module.__all__)
+    for public in module.__all__:
+        assert not public.startswith("_")
+        assert getattr(module, public) is not None

@@ -12,6 +12,28 @@ import errno
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+__all__ = [
+    "ArgumentTypeError",
+    "CheckpointError",
+    "ContextError",
+    "DefinitionError",
+    "InternalError",
+    "JobError",
+    "MissingExtraError",
+    "MissingModuleError",
+    "NotFiniteError",
+    "PenstockError",
+    "ResourceError",
+    "SampleError",
+    "SourceError",
+    "SourceNotFoundError",
+    "SourceNotReadyError",
+    "StateError",
+    "UnknownNameError",
+    "UnknownReaderError",
+    "UsageError",
+]
+
 
 class PenstockError(Exception):
     """Base class of all exceptions of penstock.

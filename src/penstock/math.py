@@ -21,6 +21,38 @@ from penstock.graph.tracing.registry import lookup
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.elementwise import math_functions as _functions  # noqa: F401  # it registers them
 
+__all__ = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cbrt",
+    "ceil",
+    "clamp",
+    "cos",
+    "cosh",
+    "exp",
+    "fabs",
+    "floor",
+    "fpow",
+    "log",
+    "log2",
+    "log10",
+    "max",
+    "min",
+    "pow",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
+
 
 def abs(input: Any) -> DataNode:  # noqa: A001, A002  # DALI's names
     """Return the absolute value, in the input's dtype."""

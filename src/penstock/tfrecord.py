@@ -11,3 +11,12 @@ from penstock.sources.formats.tfrecord.features import VarLenFeature as VarLenFe
 from penstock.sources.formats.tfrecord.features import float32 as float32
 from penstock.sources.formats.tfrecord.features import int64 as int64
 from penstock.sources.formats.tfrecord.features import string as string
+
+__all__ = [
+    "Feature",
+    "FixedLenFeature",
+    "VarLenFeature",
+    "float32",
+    "int64",
+    "string",
+]

@@ -238,7 +238,7 @@ def gated(**options):
     gate = Gate([[np.int32(n) for n in range(8)]])
 
     def numbers():
-        return apply_reader(gate, {"name": "r"})[0]
+        return apply_reader(gate, {}, common={"name": "r"})[0]
 
     factory = peekable_data_iterator(numbers, ["x"], reader_name="r", prepare_first_batch=False)
     return gate, factory(batch_size=4, **options)
@@ -301,14 +301,14 @@ def test_closing_gives_up_what_was_begun_and_the_batch_is_made_when_asked_for():
 
 def test_a_bad_sample_is_named_and_the_place_is_kept():
     def broken():
-        return fn.decoders.image(apply_reader(ListSource([[np.zeros(3, np.uint8)]]), {"name": "r"})[0])
+        return fn.decoders.image(apply_reader(ListSource([[np.zeros(3, np.uint8)]]), {}, common={"name": "r"})[0])
 
     with pytest.raises(SampleError):
         peekable_data_iterator(broken, ["x"], reader_name="r")(batch_size=1)
 
     def later():
         samples = [np.zeros(3, np.uint8)] * 4 + [np.zeros(2, np.uint8)] * 4
-        return apply_reader(ListSource([samples], shapes=[(None,)]), {"name": "r"})[0]
+        return apply_reader(ListSource([samples], shapes=[(None,)]), {}, common={"name": "r"})[0]
 
     iterator = peekable_data_iterator(later, ["x"], reader_name="r")(batch_size=4)
     assert next(iterator)["x"].shape == iterator.element_spec["x"].shape == (4, 3)

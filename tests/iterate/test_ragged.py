@@ -26,7 +26,7 @@ FILES = [photograph(size) for size in SIZES]
 def pipeline(build, dtype=types.UINT8):
     made = Pipeline(2, 2, seed=1)
     with made:
-        (files,) = apply_reader(ListSource([FILES]), {"name": "r"})
+        (files,) = apply_reader(ListSource([FILES]), {}, common={"name": "r"})
         made.set_outputs(build(fn.decoders.image(files, dtype=dtype)))
     return made
 
@@ -74,7 +74,7 @@ def test_an_image_as_large_as_its_padded_one_says_nothing_of_the_others():
     files = [photograph(size) for size in [(9, 8), (7, 8), (9, 6), (5, 5)]]
     made = Pipeline(4, 1)
     with made:
-        (data,) = apply_reader(ListSource([files]), {"name": "r"})
+        (data,) = apply_reader(ListSource([files]), {}, common={"name": "r"})
         images = fn.decoders.image(data)
         heights = fn.python_function(images, function=lambda image: np.int32(len(image)))
         made.set_outputs(fn.pad(images, axes=[0, 1], shape=[9, 8]), heights)

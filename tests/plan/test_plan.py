@@ -63,7 +63,7 @@ def augmented():
 
 
 def photographs():
-    images = fn.decoders.image_random_crop(apply_reader(ListSource([[FILE] * 4]), {"name": "reader"})[0])
+    images = fn.decoders.image_random_crop(apply_reader(ListSource([[FILE] * 4]), {}, common={"name": "reader"})[0])
     images = fn.resize(images, size=[64, 80])
     small = fn.resize(images, size=[8, 8])
     images = fn.crop_mirror_normalize(images, mirror=fn.random.coin_flip(), crop=(60, 60))

@@ -7,3 +7,13 @@ from penstock.testing.operator_checks import check_operator as check_operator
 from penstock.testing.source_checks import ListSource as ListSource
 from penstock.testing.source_checks import check_bad_samples as check_bad_samples
 from penstock.testing.source_checks import check_source as check_source
+
+__all__ = [
+    "ListSource",
+    "OperatorCase",
+    "check_bad_samples",
+    "check_docstring",
+    "check_iterator",
+    "check_operator",
+    "check_source",
+]

@@ -25,3 +25,26 @@ from penstock.train.stall_monitor import StallMonitor as StallMonitor
 from penstock.train.train_loop import Callback as Callback
 from penstock.train.train_loop import TrainLoop as TrainLoop
 from penstock.train.train_loop import fit as fit
+
+__all__ = [
+    "Callback",
+    "Checkpoint",
+    "Evaluate",
+    "History",
+    "ProgressBar",
+    "StallMonitor",
+    "StopOnSignal",
+    "TerminateOnNaN",
+    "TrainLoop",
+    "batch_sharding",
+    "batches",
+    "data_mesh",
+    "data_parallel",
+    "evaluate",
+    "fit",
+    "replicate",
+    "replicate_for_pmap",
+    "replicated_sharding",
+    "unreplicate",
+    "unreplicate_from_pmap",
+]

@@ -152,7 +152,7 @@ class Bad(Source):
 def numbers(*bad, depth=2, **options):
     pipe = Pipeline(4, 2, seed=0, prefetch_queue_depth=depth)
     with pipe:
-        pipe.set_outputs(apply_reader(Bad(bad), {"name": "numbers"})[0])
+        pipe.set_outputs(apply_reader(Bad(bad), {}, common={"name": "numbers"})[0])
     names = ["x", "valid"] if options else ["x"]
     return DataIterator(pipe, names, reader_name="numbers", prepare_first_batch=False, **options)
 

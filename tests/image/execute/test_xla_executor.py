@@ -37,7 +37,7 @@ def dense():
 
 
 def photographs(max_size=(64, 64)):
-    return fn.decoders.image(apply_reader(ListSource([FILES]), {"name": "reader"})[0], max_size=max_size)
+    return fn.decoders.image(apply_reader(ListSource([FILES]), {}, common={"name": "reader"})[0], max_size=max_size)
 
 
 def random_crop():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
 from penstock.graph.ir.operator import Reader
 from penstock.graph.tracing.apply import apply_many
@@ -108,23 +109,30 @@ class ReaderArguments(ReaderOrderArguments, total=False):
     ]
 
 
-def apply_reader(source: Source, arguments: ReaderArguments) -> list[DataNode]:
-    """The nodes of a reader's values.
+def apply_reader(
+    source: Source, arguments: ReaderArguments, *, common: CommonArguments | None = None
+) -> list[DataNode]:
+    """Record a reader, and return a node per value of its samples.
+
+    Args:
+        source: The data set.
+        arguments: Order, shard, and the samples to visit.
+        common: Arguments that every operator takes, by default those of the running call.
 
     Raises:
-        DefinitionError: arguments that do not go together, more shards than samples.
+        DefinitionError: Arguments exclude each other, or there are more shards than samples.
     """
     part, weights = arguments.get("subset"), arguments.get("weights")
     source = source if part is None else make_subset(source, part)
-    return apply_whole_reader(source if weights is None else resample_by_weight(source, weights), arguments)
+    return apply_whole_reader(
+        source if weights is None else resample_by_weight(source, weights), arguments, common=common
+    )
 
 
-def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[DataNode]:
-    """The nodes of the values of a data set that is read as it is.
-
-    Raises:
-        DefinitionError: arguments that do not go together, more shards than samples.
-    """
+def apply_whole_reader(
+    source: Source, arguments: ReaderOrderArguments, *, common: CommonArguments | None = None
+) -> list[DataNode]:
+    """Record a reader of all samples of a source; see `apply_reader`."""
     shuffle = bool(arguments.get("random_shuffle", False))
     reshuffle = bool(arguments.get("shuffle_after_epoch", False))
     stick = bool(arguments.get("stick_to_shard", False))
@@ -163,4 +171,4 @@ def apply_whole_reader(source: Source, arguments: ReaderOrderArguments) -> list[
         stick_to_shard=stick,
         on_error=arguments.get("on_error"),
     )
-    return apply_many(reader, seed=arguments.get("seed", -1) if seed is None else seed)
+    return apply_many(reader, common=common, seed=arguments.get("seed", -1) if seed is None else seed)
