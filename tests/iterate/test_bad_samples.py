@@ -322,7 +322,7 @@ def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
 def test_other_counts_in_a_state_are_refused(change):
     one = iterator("skip")
     state = one.get_state()
-    with pytest.raises(StateError, match="how many bad samples"):
+    with pytest.raises(StateError, match="is not a count of bad samples"):
         one.set_state({**state, "bad": {**state["bad"], **change}})
     del state["bad"]  # of an iterator that tolerates none
     one.set_state(state)
@@ -405,10 +405,10 @@ def test_what_the_machine_lacks_is_no_bad_sample(on_error, tmp_path, monkeypatch
 
 MISUSE = {
     "a word": (lambda: iterator("ignore"), UsageError, "one of raise, replace, skip"),
-    "a limit": (lambda: iterator("replace", max_bad_samples=-1), UsageError, "a whole number from 0"),
+    "a limit": (lambda: iterator("replace", max_bad_samples=-1), UsageError, "an integer of at least 0"),
     "a rate": (lambda: iterator("replace", max_bad_rate=0.5), UsageError, "a sequence"),
     "a share": (lambda: iterator("replace", max_bad_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
-    "raise": (lambda: iterator("raise", max_bad_samples=5), UsageError, "do not end the run"),
+    "raise": (lambda: iterator("raise", max_bad_samples=5), UsageError, "if the first bad sample ends the run"),
     "a folder": (lambda: iterator("replace", quarantine="/no/such/folder/bad"), UsageError, "cannot be written"),
     "no mask": (
         lambda: data_iterator(numbers, ["x"], on_error="skip")({}, batch_size=2),

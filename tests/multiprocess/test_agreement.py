@@ -25,7 +25,7 @@ def test_processes_that_differ_are_refused_in_all_of_them(job):
         "whole length: the processes of this job read different data with readers.arrays",
         "whole content: the processes of this job read different data with readers.arrays",
         "shape: the processes of this job read ",
-        "whole: normalize needs all samples of the batch on the host, and this process has a part of them",
+        "whole: normalize needs all samples of the batch on the host, but this process has only some of them",
     ):
         assert len(re.findall(rf"^\[\d\] {re.escape(message)}", out, re.MULTILINE)) == 2, f"{message}\n{out}"
 

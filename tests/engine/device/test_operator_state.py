@@ -106,7 +106,7 @@ def test_random_access_is_refused_and_says_why():
     state = {name: value for name, value in iterator.get_state().items() if name != "operators"}
     other = make()(batch_size=8)
     other.set_state(state)
-    with pytest.raises(StateError, match="comes from all batches before it") as caught:
+    with pytest.raises(StateError, match="depends on all batches before it") as caught:
         next(other)
     assert "jax_function(running_mean" in str(caught.value.where)
     other.set_state({**state, "row": 0, "totals": [0]})  # the beginning is known
