@@ -43,7 +43,6 @@ MODULES = (
     "sources.formats.caffe.fast_tensor_protos",
     "sources.formats.decimal_index",
     "sources.formats.tar.tar_index",
-    "sources.storage.crc32c",
 )
 """Where loops are that are compiled ahead. These modules can be imported while only NumPy and numba are installed."""
 

@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,12 +22,12 @@ from penstock.sources.formats.decimal_index import decimals
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
-from penstock.sources.storage.crc32c import masked_crc32c
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.random_access_file import Opened
-from penstock.sources.storage.record_ranges import HeaderReader, RecordBlock, RecordRanges
+from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
-_HEAD, _TAIL = 12, 4
+_HEADER = struct.Struct("<QI")  # length of the data, checksum of the length
+_HEAD, _TAIL = _HEADER.size, 4
 
 
 class TFRecordSource(RecordSource[RecordRanges]):
@@ -68,31 +69,15 @@ class TFRecordSource(RecordSource[RecordRanges]):
             SampleError: a record is damaged.
         """
         block = self.records.read(indices)
-        self._verify(indices, block)
         for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
-            yield index, block.data[start + _HEAD : stop - _TAIL]
+            record = block.data[start:stop]
+            if reason := _damage(record):
+                raise self.error(index, f"is not a record of a TFRecord file, or is damaged: {reason}")
+            yield index, record[_HEAD:-_TAIL]
 
     def error(self, index: int, reason: str) -> SampleError:
         """The error of a record."""
         return self.records.error(index, index, reason)
-
-    def _verify(self, indices: Indices, block: RecordBlock) -> None:
-        """Check lengths and checksums.
-
-        Raises:
-            SampleError: one is wrong.
-        """
-        places = block.starts[:, None] + np.arange(_HEAD)
-        heads = block.data[places]
-        lengths = np.ascontiguousarray(heads[:, :8]).view("<i8")[:, 0]
-        ends = block.data[block.stops[:, None] - np.arange(_TAIL, 0, -1)]
-        wrong_length = lengths != block.stops - block.starts - _HEAD - _TAIL
-        wrong = wrong_length | (masked_crc32c(block.data, block.starts, block.starts + 8) != _words(heads[:, 8:]))
-        wrong |= masked_crc32c(block.data, block.starts + _HEAD, block.stops - _TAIL) != _words(ends)
-        for place in np.flatnonzero(wrong)[:1].tolist():
-            index = int(indices[place])
-            reason = "its length is another one" if wrong_length[place] else "a checksum is wrong"
-            raise self.records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
 
     def reads_same_samples(self, other: Source) -> bool:
         """Whether the same features of the same records are read."""
@@ -107,8 +92,23 @@ class TFRecordSource(RecordSource[RecordRanges]):
         return f"tfrecord:{self.records.fingerprint()}"
 
 
-def _words(data: Array) -> NDArray[np.uint32]:
-    return np.ascontiguousarray(data).view("<u4")[:, 0].astype(np.uint32)
+def masked_crc32c(data: bytes | Array) -> int:
+    """Return the checksum of `data` in the form in which TFRecord files store it.
+
+    The mask is LevelDB's: without it, data that contain CRCs themselves would weaken the checksum.
+    """
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _damage(record: Array) -> str:
+    """Return what is wrong with a record, "" for a sound one."""
+    length, length_checksum = _HEADER.unpack_from(record.data)
+    if length != len(record) - _HEAD - _TAIL:
+        return "its length differs from the index"
+    data_checksum = int.from_bytes(record[-_TAIL:].tobytes(), "little")
+    sound = (masked_crc32c(record[:8]), masked_crc32c(record[_HEAD:-_TAIL])) == (length_checksum, data_checksum)
+    return "" if sound else "a checksum is wrong"
 
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -152,32 +152,20 @@ def _walk(file: Opened, size: int) -> Places:
         ValueError: the file is cut short, or is no TFRecord file.
     """
     starts, sizes = array("q"), array("q")
-    heads = bytearray()
-    at, ahead = 0, HeaderReader(file)
-    while at < size:
-        head = ahead.read_at(at, _HEAD)
-        length = struct.unpack("<Q", head[:8])[0] if len(head) == _HEAD else 0
-        if len(head) < _HEAD or length > size - at - _HEAD - _TAIL:
-            if len(head) == _HEAD and not _sound(head):
-                packed = ": it is compressed with gzip" if not at and head[:2] == b"\x1f\x8b" else ""
-                raise ValueError(f"no record begins at byte {at}{packed}")
-            raise ValueError(f"the file is cut short: its last record begins at byte {at} and goes beyond {size}")
-        heads += head
-        starts.append(at)
+    position, reader = 0, HeaderReader(file)
+    while position < size:
+        head = reader.read_at(position, _HEAD)
+        length, checksum = _HEADER.unpack(head) if len(head) == _HEAD else (size, None)
+        if checksum is not None and checksum != masked_crc32c(head[:8]):
+            gzip = position == 0 and head[:2] == b"\x1f\x8b"
+            reason = "it is compressed with gzip" if gzip else "its length has a wrong checksum"
+            raise ValueError(f"no record begins at byte {position}: {reason}")
+        if length > size - position - _HEAD - _TAIL:
+            raise ValueError(f"the file is cut short: its last record begins at byte {position} and goes beyond {size}")
+        starts.append(position)
         sizes.append(_HEAD + length + _TAIL)
-        at += sizes[-1]
-    if not _sound(heads):
-        raise ValueError("the length of a record has a wrong checksum")
+        position += sizes[-1]
     return np.array(starts, np.int64), np.array(sizes, np.int64)
-
-
-def _sound(heads: bytes | bytearray) -> bool:
-    """Whether all lengths have their checksums."""
-    data = np.frombuffer(heads, np.uint8)
-    starts = np.arange(0, len(data), _HEAD)
-    return not len(data) or bool(
-        np.all(masked_crc32c(data, starts, starts + 8) == _words(data.reshape(-1, _HEAD)[:, 8:]))
-    )
 
 
 def write_tfrecord(path: str | Path, examples: Sequence[bytes]) -> int:
@@ -192,8 +180,6 @@ def write_tfrecord(path: str | Path, examples: Sequence[bytes]) -> int:
     """
     with Path(path).open("wb") as file:
         for example in examples:
-            for part in (struct.pack("<Q", len(example)), example):
-                data = np.frombuffer(part, np.uint8)
-                checksum = masked_crc32c(data, np.zeros(1, np.int64), np.array([len(part)]))
-                file.write(part + checksum.astype("<u4").tobytes())
+            parts = len(example).to_bytes(8, "little"), example
+            file.writelines(part + masked_crc32c(part).to_bytes(4, "little") for part in parts)
     return len(examples)
