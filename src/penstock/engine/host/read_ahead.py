@@ -11,7 +11,7 @@ from penstock.engine.host.worker_threads import Executor
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import uncached
-from penstock.sources.storage.prefetch import FetchThreads, PrefetchRequest, ahead
+from penstock.sources.storage.prefetch import PrefetchRequest, ahead
 
 _STEPS = 8
 """How many batches beyond those that are begun are fetched ahead, where there is room."""
@@ -49,12 +49,10 @@ class ReadAhead:
             return
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
-        if not self._announced:  # also after `close`, which may have interrupted threads in their turns
-            self._readers = FetchThreads(self._pool.submit, self._pool.workers)
         following = self._after(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             needs = self._needs(following)
-            self._announced.append((following, ahead.prefetch(needs, self._readers)))
+            self._announced.append((following, ahead.prefetch(needs, self._pool.submit)))
             following = self._after(following)
 
     def _needs(self, step: BatchStep) -> Sequence[ByteRange]:

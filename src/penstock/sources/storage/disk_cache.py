@@ -26,7 +26,7 @@ from penstock.core.columns import Array
 from penstock.errors import UsageError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file, read_range
-from penstock.sources.storage.object_store import fetch, head, is_remote, request_many
+from penstock.sources.storage.object_store import fetch, head, is_remote
 from penstock.sources.storage.sample_limit import bytes_of
 
 _SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
@@ -161,20 +161,6 @@ def fetch_cached(extent: ByteRange) -> Array:
     if tag:  # without one, nothing tells whether the object is still the same
         cache.store(extent, data, tag)
     return data
-
-
-def fetch_many(extents: Sequence[ByteRange]) -> list[Array | None]:
-    """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
-    cache = configured_cache()
-    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.etag and not cache.has(each)))]
-    answers = dict(zip(far, request_many(far), strict=True))
-    results: list[Array | None] = []
-    for extent in extents:
-        answer = answers.get(extent)
-        if answer is not None and cache is not None:
-            cache.store(extent, *answer)
-        results.append(None if answer is None else answer[0])
-    return results
 
 
 def lookup_many(extents: Sequence[ByteRange]) -> list[Array | None]:
