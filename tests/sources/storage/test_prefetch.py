@@ -1,6 +1,5 @@
 """What is fetched ahead: in which order, how much, and that nobody sees it but by the clock."""
 
-import contextlib
 import threading
 from concurrent.futures import Future
 
@@ -8,7 +7,8 @@ import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
-from penstock.errors import PenstockError, SampleError
+from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.errors import SampleError
 from penstock.sources.storage import disk_cache
 from penstock.sources.storage import prefetch as module
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
@@ -196,7 +196,7 @@ def test_batches_and_resume_are_those_of_local_files(folder, s3):
     near.close()
 
 
-def test_closing_while_objects_are_fetched(folder, s3):
+def test_closing_while_objects_are_fetched(s3):
     begun = threading.Event()
 
     class Gate(threading.Event):
@@ -204,21 +204,17 @@ def test_closing_while_objects_are_fetched(folder, s3):
             begun.set()
             return super().wait(timeout)
 
-    def read():
-        with contextlib.suppress(PenstockError):  # close may come first
-            next(far)
-
-    gate, far = Gate(), training(s3.url)
-    s3.proxy.fail(gate, at="07/a.jpg")
-    reading, closing = threading.Thread(target=read), threading.Thread(target=far.close)
-    reading.start()
-    begun.wait()
+    s3.put("a.jpg", b"a")
+    gate, cache, pool = Gate(), PrefetchCache(1000), ThreadExecutor(2)
+    s3.proxy.fail(gate, at="a.jpg")
+    request = cache.prefetch([ByteRange(f"{s3.url}/a.jpg")], pool.submit)
+    assert begun.wait(20)
+    cache.release(request)
+    closing = threading.Thread(target=pool.close)
     closing.start()
     gate.set()
-    reading.join()
     closing.join()
-    assert not reading_threads()
-    assert module.ahead.bytes_held == 0
+    assert (cache.bytes_held, cache.is_active) == (0, False)
 
 
 @pytest.mark.parametrize("on_error", ["replace", "raise"])
