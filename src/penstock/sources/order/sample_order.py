@@ -1,7 +1,7 @@
-"""Order: which sample stands at which position of which epoch, as a pure function.
+"""Order of the samples in each epoch, as a pure function of seed, epoch and position.
 
-No list of the data set is kept anywhere: the shuffle is a permutation that is computed per position, so that 10^12
-samples cost what 10^3 do, and any position of any epoch can be asked for at once. That is what makes resuming O(1).
+No list of indices exists: the shuffle is a permutation that is computed per position. 10^12 samples cost the same as
+10^3, and resuming at any position of any epoch takes O(1).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from penstock.core.columns import Indices
 from penstock.sources.order.permutation import hash_words, permuted_index
 
-_PAGE = 4096
-_CHOSEN = 1024
-"""Positions on a page of what a choice visits: it may go through small data sets many times."""
+# Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since
+# a mixture may go through small data sets many times in one page.
+_PAGE, _CHOSEN = 4096, 1024
 
 
 @lru_cache(maxsize=1024)  # 32 MiB at most: a mixture of many data sets has a page of each in use
 def _page(length: int, key: int, page: int) -> Indices:
-    """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
+    """Return `_PAGE` consecutive values of a permutation."""
     return permuted_index(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
 
 
@@ -33,7 +33,7 @@ def _permuted(positions: Indices, length: int, key: int) -> Indices:
 
 
 def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> Indices:
-    """What stands at positions, one axis, of a sequence that is computed page by page."""
+    """Return the values at positions, one axis, of a sequence that is computed page by page."""
     pages = positions // size
     first, last = (int(pages.min()), int(pages.max())) if positions.size else (0, 0)
     if first == last:
@@ -46,31 +46,31 @@ def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> 
 
 
 class SampleSelection(ABC):
-    """Which samples an order visits, where that is not each of them once in every epoch. Pure; compares by value."""
+    """Samples of an epoch, if it does not visit each of them once. Pure; compares by value."""
 
     @property
     @abstractmethod
     def length(self) -> int:
-        """How many positions an epoch has."""
+        """Number of positions in an epoch."""
 
     @abstractmethod
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
-        """Which sample stands at each position of an order that goes on from epoch to epoch.
+        """Return the sample at each position of an order that continues from epoch to epoch.
 
         Args:
             positions: int64, one axis, each >= 0; epoch e begins at ``e * length``.
-            shuffle: whether samples come in random order.
-            seed: 64 bits that select it.
+            shuffle: True for a random order.
+            seed: 64 bits that select the order.
         """
 
     @abstractmethod
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """As `SampleOrder.others`."""
+        """Return other samples; same as `SampleOrder.replacement_indices`."""
 
 
 @lru_cache(maxsize=64)
 def _chosen(choice: SampleSelection, shuffle: bool, seed: int, page: int) -> Indices:
-    """A page of what a choice visits."""
+    """Return a page of the samples that a selection visits."""
     return choice.indices(np.arange(page * _CHOSEN, (page + 1) * _CHOSEN), shuffle=shuffle, seed=seed)
 
 
