@@ -1,7 +1,7 @@
-"""TFRecord files: records with checksums, one after the other, that hold Example messages.
+"""TFRecord files: consecutive records with checksums that contain Example messages.
 
-The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details. A record is its length
-(8 bytes), a checksum of that (4), the data, and a checksum of those (4).
+The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details. A record is the length
+of its data (8 bytes), a checksum of the length (4), the data, and a checksum of the data (4).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ _HEAD, _TAIL = _HEADER.size, 4
 
 
 class TFRecordSource(RecordSource[RecordRanges]):
-    """Features of the Examples in TFRecord files, file after file. All checksums are verified.
+    """Features of the Examples in TFRecord files. Verifies all checksums.
 
     Args:
-        paths: the files.
-        indexes: an index per file, as DALI's ``tfrecord2idx`` writes it: a line per record with the byte at which it
-            begins and its bytes. Without them the files are walked through once, from record to record.
-        features: names and what they are read as, sorted by name.
+        paths: The files, read in this order.
+        indexes: An index per file in the format of DALI's ``tfrecord2idx``: per record a line with its offset and
+            size. If empty, each file is walked once from record to record.
+        features: Names and features, sorted by name.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file or an index is damaged, or an index belongs to another file.
-        DefinitionError: a default value does not fit its feature.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file or an index is damaged, or an index belongs to another file.
+        DefinitionError: A default value does not fit its feature.
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
@@ -59,14 +59,14 @@ class TFRecordSource(RecordSource[RecordRanges]):
         self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The features, in the order of their names."""
+        """Read features, in the order of their names."""
         return self._examples.read(self, indices, out)
 
     def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
-        """The content of records, each with its index.
+        """Yield the index and the data of each record.
 
         Raises:
-            SampleError: a record is damaged.
+            SampleError: A record is damaged.
         """
         block = self.records.read(indices)
         for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
@@ -76,11 +76,11 @@ class TFRecordSource(RecordSource[RecordRanges]):
             yield index, record[_HEAD:-_TAIL]
 
     def error(self, index: int, reason: str) -> SampleError:
-        """The error of a record."""
+        """Return the error of a record."""
         return self.records.error(index, index, reason)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same features of the same records are read."""
+        """Return True if both read the same features of the same records."""
         return (
             isinstance(other, TFRecordSource)
             and self._examples.features == other._examples.features  # noqa: SLF001  # one class
@@ -88,7 +88,7 @@ class TFRecordSource(RecordSource[RecordRanges]):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files, and the sizes of the records."""
+        """Return a text that identifies the files and their records."""
         return f"tfrecord:{self.records.fingerprint()}"
 
 
@@ -119,11 +119,11 @@ def _find(indexes: tuple[str, ...], number: int, file: Opened, size: int) -> Pla
 
 
 def read_tfrecord_index(index: str, size: int) -> Places:
-    """The records that an index lists.
+    """Read the offsets and sizes of the records from an index.
 
     Raises:
-        SourceNotFoundError: there is no index.
-        SourceError: it is none, or goes beyond the end of a file of `size` bytes.
+        SourceNotFoundError: The index does not exist.
+        SourceError: It is not an index, or exceeds a file of `size` bytes.
     """
     try:
         text = read_bytes(index)
@@ -146,10 +146,10 @@ def read_tfrecord_index(index: str, size: int) -> Places:
 
 
 def _walk(file: Opened, size: int) -> Places:
-    """Every record of a file, found by reading their lengths.
+    """Find all records of a file by reading their headers.
 
     Raises:
-        ValueError: the file is cut short, or is no TFRecord file.
+        ValueError: The file is cut short, or is not a TFRecord file.
     """
     starts, sizes = array("q"), array("q")
     position, reader = 0, HeaderReader(file)
@@ -172,11 +172,11 @@ def write_tfrecord(path: str | Path, examples: Sequence[bytes]) -> int:
     """Write records as a TFRecord file, for tests, examples and conversions.
 
     Args:
-        path: the file to write.
-        examples: the records, Example messages for instance.
+        path: The file to write.
+        examples: The records, for example serialized Example messages.
 
     Returns:
-        How many were written.
+        The number of records.
     """
     with Path(path).open("wb") as file:
         for example in examples:
