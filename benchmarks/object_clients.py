@@ -1,9 +1,8 @@
 """What a client of an object store costs: CPU time of this process for each photograph that it fetches.
 
 The clients take turns. Each fetches whole objects from a server that answers after 20 ms (`object_server.py`), 64 at
-once; the server's CPU time is not counted. "penstock" is what reading ahead asks, 16 objects on each of 4 threads, the
-others have 64 threads. "obstore" is the library that it asks where its own connections do not do. s3fs is measured
-where it is installed.
+once; the server's CPU time is not counted. "penstock" adds its own checks to obstore. s3fs is measured where it is
+installed.
 
     python benchmarks/object_clients.py FOLDER [--images 2000] [--rounds 5] [--latency 20]
 """
@@ -21,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote
@@ -30,9 +29,7 @@ import obstore
 import obstore.store
 
 from penstock.sources.storage.byte_range import ByteRange
-from penstock.sources.storage.object_store import request_many
-
-GROUP = 16
+from penstock.sources.storage.object_store import fetch
 
 
 def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str], object]]:
@@ -48,6 +45,7 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
 
     store = obstore.store.S3Store("bucket", client_options={"allow_http": True})
     found: dict[str, Callable[[str], object]] = {
+        "penstock": lambda key: fetch(ByteRange(f"s3://bucket/{key}")),
         "obstore": lambda key: obstore.get(store, key).bytes(),
         "http.client": by_hand,
     }
@@ -59,20 +57,11 @@ def clients(port: int, stack: contextlib.ExitStack) -> dict[str, Callable[[str],
     return found | {"s3fs": lambda key: files.cat_file(f"bucket/{key}")}
 
 
-def together(keys: list[str]) -> None:
-    """Fetch a group of objects."""
-    if None in request_many([ByteRange(f"s3://bucket/{key}") for key in keys]):
-        raise RuntimeError("an object did not come")
-
-
 def measured(port: int, keys: list[str], rounds: int) -> dict[str, list[float]]:
     """Per client the CPU time of a request in milliseconds, for each round."""
     os.environ.update(AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", AWS_SKIP_SIGNATURE="true", AWS_REGION="us-east-1")
-    groups = [keys[start : start + GROUP] for start in range(0, len(keys), GROUP)]
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(64) as many, ThreadPoolExecutor(64 // GROUP) as few:
-        contenders: dict[str, Callable[[], Iterator[object]]] = {"penstock": lambda: few.map(together, groups)}
-        for name, get in clients(port, stack).items():
-            contenders[name] = functools.partial(many.map, get, keys)
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(64) as threads:
+        contenders = {name: functools.partial(threads.map, get, keys) for name, get in clients(port, stack).items()}
         times: dict[str, list[float]] = {name: [] for name in contenders}
         for number in range(rounds + 1):
             for name, run in contenders.items():

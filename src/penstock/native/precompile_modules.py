@@ -48,7 +48,6 @@ MODULES = (
     "sources.formats.caffe.fast_tensor_protos",
     "sources.formats.decimal_index",
     "sources.formats.tar.tar_index",
-    "sources.storage.crc32c",
 )
 
 

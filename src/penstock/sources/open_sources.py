@@ -1,4 +1,4 @@
-"""Open sources."""
+"""Registry of open sources."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from weakref import WeakValueDictionary
 
 from penstock.sources.source import T
 
+# Weak values: a source closes with the last graph that reads it.
 _open: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()
 
-
-_lock = threading.RLock()  # a source may share what it opens in turn
+# Reentrant: opening one source may open another through `open_shared`.
+_lock = threading.RLock()
 
 
 def open_shared(open_it: Callable[..., T], *key: Hashable, stamp: Hashable = None) -> T:
-    """`open_it(*key)`, or what an earlier call with the same key and stamp opened, if that is still in use.
+    """Return `open_it(*key)`, or the result of an earlier call with the same key and stamp if it is still in use.
 
-    A definition is traced once for every shard, and each trace names the same data set: it is opened and listed once,
-    and closed when the last graph that reads it is dropped.
+    A definition is traced once per shard, and every trace names the same data set. Sharing opens and lists it once.
 
     Args:
-        open_it: what opens a data set.
-        key: its arguments.
-        stamp: what tells whether the data set is still the one that was opened; see `stamp_of`.
+        open_it: Opens a data set.
+        key: Arguments of `open_it`.
+        stamp: Value that changes with the data set, so that a changed one is opened again; see `file_stamps`.
     """
     with _lock:
         opened = _open.get((open_it, key, stamp))

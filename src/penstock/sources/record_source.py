@@ -1,4 +1,4 @@
-"""Data sets whose samples are records of something else, one each: files, parts of files, entries of databases."""
+"""Sources with one record per sample: a file, a part of a file, an entry of a database."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
 class RecordStore(Protocol):
-    """Records by number, and what is known of each."""
+    """Numbered records and their locations."""
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading a record."""
         ...
 
     def __len__(self) -> int: ...
 
     def byte_ranges(self, numbers: Indices, /) -> Sequence[ByteRange]:
-        """What is fetched from object stores for some records."""
+        """Return the byte ranges to prefetch from object stores for some records."""
         ...
 
     def describe(self, number: int, /) -> str:
-        """Where record `number` lies, for messages."""
+        """Return the location of a record, for messages."""
         ...
 
     def source_info(self, number: int, /) -> str:
-        """The same, as DALI says it."""
+        """Return the location of a record in DALI's wording."""
         ...
 
 
@@ -37,10 +37,10 @@ R = TypeVar("R", bound=RecordStore)
 
 
 class RecordSource(Source, Generic[R]):
-    """A source whose samples are records, in their order: what is known of these holds for the samples.
+    """A source whose sample i is record i.
 
     Args:
-        records: what is read.
+        records: The records.
     """
 
     def __init__(self, records: R) -> None:
@@ -51,18 +51,18 @@ class RecordSource(Source, Generic[R]):
 
     @property
     def cost(self) -> ReadCost:
-        """What reading the records costs."""
+        """Cost of reading a sample."""
         return self.records.cost
 
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
-        """What is fetched from object stores for some records."""
+        """Return the byte ranges to prefetch from object stores for some samples."""
         return self.records.byte_ranges(indices)
 
     def describe(self, index: int) -> str:
-        """Where the record lies."""
+        """Return the location of the record."""
         return self.records.describe(index)
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The same, as DALI says it."""
+        """Return the location of the record in DALI's wording."""
         del value
         return self.records.source_info(index)

@@ -1,4 +1,4 @@
-"""The contract of a data set with random access, and the registry of those that are open."""
+"""Contract of data sets with random access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
 class Source(ABC):
-    """An indexed data set: a length, and samples by index. Immutable once open, and read from any thread.
+    """An indexed data set with a length. Immutable once open; any thread may read it.
 
     Subclasses set `specs`, one per value of a sample, and pass the suite `penstock.testing.check_source`.
     """
@@ -24,45 +24,45 @@ class Source(ABC):
     specs: tuple[Spec, ...]
 
     selection: SampleSelection | None = None
-    """Which samples an epoch visits; None: each of them once. A fingerprint tells it, too."""
+    """The samples that an epoch visits; None for each of them once. Part of the fingerprint."""
 
     in_memory: Sequence[Array] = ()
-    """All that `read` gives, where that is nothing but rows of arrays in memory: per value the array of all samples."""
+    """Per value the array of all samples, if `read` does nothing but gather rows of arrays in memory."""
 
     named_values: int = 1
-    """How many of a sample's values, from the first on, are what `info` names."""
+    """Number of leading values to which `source_info` applies."""
 
     separate_names: bool = False
-    """Whether each of these has a name of its own."""
+    """True if `source_info` differs from value to value."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number of samples, at least 1."""
+        """Return the number of samples, at least 1."""
 
     @abstractmethod
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The samples at `indices`, one column per value.
+        """Read samples.
 
         Args:
             indices: int64, each in [0, len).
-            out: per value, an array `(len(indices), *shape)` into which a dense column may be written, or None.
+            out: Per value an array `(len(indices), *shape)` into which a dense column may be written, or None.
 
         Returns:
-            Per value a dense array where its spec is dense (`out`'s own where that was used), else a list.
+            Per value a column: an array if the spec is dense (the one of `out` if it was used), otherwise a list.
 
         Raises:
-            SampleError: a sample that cannot be read; it names index and path.
+            SampleError: A sample cannot be read. Names the index and the path.
         """
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading a sample, beyond its bytes."""
         return ReadCost.FILE
 
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
-        """Byte ranges that `read` requests for these samples, so that they can be fetched ahead.
+        """Return the byte ranges that `read` requests for these samples, so that they can be prefetched.
 
-        It waits for nothing.
+        Must not block.
         """
         del indices
         return ()
@@ -70,16 +70,16 @@ class Source(ABC):
     def read_tolerant(
         self, indices: Indices, out: Sequence[Array | None]
     ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
-        """What `read` gives, also where samples cannot be read.
+        """Read samples, and return errors instead of raising them.
 
-        A source for which reading again costs much has its own: this one reads sample by sample once one is bad.
+        Override it if reading twice is expensive: after an error, this one reads all samples again, one by one.
 
         Args:
-            indices: as for `read`.
-            out: as for `read`.
+            indices: Same as for `read`.
+            out: Same as for `read`.
 
         Returns:
-            The columns, and per row that cannot be read its error; what columns hold in such a row is undefined.
+            The columns, and the error of each row that cannot be read. The values of such a row are undefined.
         """
         try:
             return self.read(indices, out), {}
@@ -105,34 +105,34 @@ class Source(ABC):
 
     @abstractmethod
     def describe(self, index: int) -> str:
-        """Where sample `index` lies, for messages: a path, a key."""
+        """Return the location of a sample, for messages: a path, a key."""
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """Where a value of sample `index` comes from, as `fn.get_property` gives it: its name in the data set."""
+        """Return the source info of a value, for `fn.get_property`: its name in the data set."""
         del value
         return self.describe(index)
 
     def path(self, index: int) -> str | None:
-        """The file that holds sample `index`, where it is one on its own or a database's."""
+        """Return the path of the file or database that holds a sample, if there is one."""
         del index
         return None
 
     @property
     def epoch_length(self) -> int:
-        """How many samples an epoch visits."""
+        """Number of samples that an epoch visits."""
         return len(self) if self.selection is None else self.selection.length
 
     def summary(self) -> str:
-        """A few words for plans: how many samples there are, and of what."""
+        """Describe the data set in a few words, for `explain()`."""
         return f"{len(self)} samples{' of an object store' if self.cost is ReadCost.STORE else ''}"
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the other one, opened for another shard, reads the same samples in the same order."""
+        """Return True if another source, opened for another shard, reads the same samples in the same order."""
         return self is other
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A short text that tells this data set from another; the same wherever the data set is mounted."""
+        """Return a short text that identifies the data set, independent of where it is mounted."""
 
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""The contract of a source that gives whole batches, one after another, where nobody knows how many there are."""
+"""Contract of sources without random access, which produce batches in order and have no known length."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from penstock.core.spec import Spec
 from penstock.errors import UsageError
 
 Columns = tuple[Column, ...]
-"""The values of a batch: per value an array with a leading axis of rows, or a list with an array per row."""
+"""Values of a batch: per value an array with a leading axis of rows, or a list with one array per row."""
 
 
 class BatchRequest(NamedTuple):
-    """Which batch a stream is asked for.
+    """Request for one batch of a stream.
 
     Args:
-        epoch: the number of the epoch, from 0.
-        iteration: the number of the batch in the epoch.
-        max_rows: how many rows a batch has at most.
-        rows: how many this one shall have.
-        rows_before: how many batches lie in the epochs before, where these are counted.
+        epoch: Number of the epoch, from 0.
+        iteration: Number of the batch in the epoch, from 0.
+        max_rows: Rows of a full batch.
+        rows: Rows of this batch.
+        rows_before: Number of batches in earlier epochs, if these are counted.
     """
 
     epoch: int
@@ -33,28 +33,28 @@ class BatchRequest(NamedTuple):
 
     @property
     def first(self) -> int:
-        """How many samples of the epoch lie before the batch."""
+        """Number of samples of the epoch before the batch."""
         return self.iteration * self.max_rows
 
 
 class EndOfStreamError(Exception):
-    """The epoch of a stream has no more batches. Part of the contract, and not an error: nobody outside sees it."""
+    """Signal that the epoch of a stream has no more batches. Internal; users never see it."""
 
 
 class NothingFedError(UsageError):
-    """Nothing was fed to a stream that is fed by hand."""
+    """Error for a stream that is fed by hand and has no batch queued."""
 
 
 class Stream(ABC):
-    """Gives batches in turn. What was made ahead, and not delivered, is kept: a batch is made once.
+    """A source that produces batches in order, each of them once.
 
-    Batches are asked for in their order; `rewind` announces that another one will be next. Only the thread that asks
-    for batches calls it.
+    Batches that were produced ahead and not delivered are kept. Requests come in order; `rewind` announces that another
+    batch will be next. All methods are called by the thread that requests batches.
     """
 
     specs: tuple[Spec, ...]
     prefetch_depth: int = 0
-    """How many batches it wants to be told of before they are asked for."""
+    """Number of batches to announce through `prefetch` before they are requested."""
 
     def __init__(self) -> None:
         self._made: dict[BatchRequest, Columns | Exception] = {}
@@ -62,83 +62,84 @@ class Stream(ABC):
 
     @property
     def seek_obstacle(self) -> str | None:
-        """Why no other batch than the next one can be asked for; None where any can be."""
+        """Reason for which only the next batch can be requested; None if any batch can."""
         return None
 
     @abstractmethod
     def produce(self, request: BatchRequest) -> Columns:
-        """Make a batch. Where there is an `obstacle`, whatever comes next.
+        """Produce a batch: the requested one, or the next one if there is a `seek_obstacle`.
 
         Raises:
-            EndOfStreamError: the epoch has ended.
+            EndOfStreamError: The epoch has ended.
         """
 
     @abstractmethod
     def probe(self) -> Columns:
-        """The first sample, as columns of one row. It will be given again.
+        """Return the first sample as columns of one row, without consuming it.
 
         Raises:
-            EndOfStreamError: there is none.
+            EndOfStreamError: There is none.
         """
 
     @abstractmethod
     def same_source(self, other: Stream) -> bool:
-        """Whether the other one, made for another shard, gives the same."""
+        """Return True if another stream, made for another shard, produces the same batches."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A short text that tells this source from another one."""
+        """Return a short text that identifies the source."""
 
     def batch(self, request: BatchRequest) -> Columns:
-        """The batch of a request.
+        """Return the requested batch.
 
         Raises:
-            EndOfStreamError: the epoch has ended.
+            EndOfStreamError: The epoch has ended.
         """
-        made = self._made.get(request)
-        if made is None:
-            made = self._made[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
-        if isinstance(made, NothingFedError):
+        batch = self._made.get(request)
+        if batch is None:
+            batch = self._made[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
+        # The user may feed the batch after this error, so the request must be able to succeed later.
+        if isinstance(batch, NothingFedError):
             del self._made[request]
-        if isinstance(made, Exception):
-            raise made
-        return made
+        if isinstance(batch, Exception):
+            raise batch
+        return batch
 
     def batch_copy(self, request: BatchRequest) -> Columns:
-        """The batch of a request, in memory that stays as it is when the source is called again."""
+        """Return the requested batch in memory that later calls to the source do not overwrite."""
         return self.batch(request)
 
     def prefetch(self, request: BatchRequest) -> None:  # noqa: B027  # most streams have nothing to begin
-        """The batch of a request will be asked for, probably. For streams that can begin one without waiting for it."""
+        """Begin a batch that will probably be requested, for streams that can do so without blocking."""
 
     def unread(self, request: BatchRequest) -> None:
-        """Another stream has ended the epoch at this request: what cannot be made again is given next."""
-        made = self._made.get(request)
-        if self.seek_obstacle is not None and made is not None and not isinstance(made, Exception):
+        """Put a batch back since another stream has ended the epoch. If it cannot be produced again, it comes next."""
+        batch = self._made.get(request)
+        if self.seek_obstacle is not None and batch is not None and not isinstance(batch, Exception):
             self._waiting.appendleft(self._made.pop(request))
 
     def release(self, request: BatchRequest) -> None:
-        """The batch of a request, and its failure, need not be kept any more."""
+        """Drop a batch or its error."""
         self._made.pop(request, None)
 
     def clear_failure(self, request: BatchRequest) -> None:
-        """The failure of a request was raised. Where the request is asked for again, the source is."""
+        """Drop an error that was raised, so that a repeated request calls the source again."""
         if isinstance(self._made.get(request), Exception):
             del self._made[request]
 
     def close(self) -> None:
-        """Give up what was begun elsewhere. The stream may be used again."""
+        """Cancel work on other threads or processes. The stream may be used again."""
         self.rewind()
 
     def _attempt(self, request: BatchRequest) -> Columns | Exception:
         try:
             return self.produce(request)
-        except Exception as error:  # noqa: BLE001  # whatever the user's code raises; it is raised in its request
+        except Exception as error:  # noqa: BLE001  # an error of the user's code, to be raised when the batch is requested
             return error
 
     def rewind(self) -> None:
-        """Go back behind what was delivered. What cannot be made again is given next."""
+        """Return to the state after the last delivered batch. Batches that cannot be produced again come next."""
         if self.seek_obstacle is not None:
-            kept = [made for made in self._made.values() if not isinstance(made, EndOfStreamError)]
+            kept = [batch for batch in self._made.values() if not isinstance(batch, EndOfStreamError)]
             self._waiting.extendleft(reversed(kept))
         self._made.clear()

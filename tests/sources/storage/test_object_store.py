@@ -33,7 +33,7 @@ def impatient(monkeypatch):
         ("{url}/missing.jpg", SourceNotFoundError, "there is no such object"),
         ("https://127.0.0.1:1/a.jpg?X-Amz-Signature=1", SourceError, "a path with a query"),
         ("http://127.0.0.1:1/a.jpg", SourceError, "error sending request"),
-        ("ftp://host/a.jpg", SourceError, "it is no path of an object"),
+        ("ftp://host/a.jpg", SourceError, "it is not the path of an object"),
     ],
 )
 def test_a_file_that_cannot_be_opened(s3, path, kind, said):
@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_opened(s3, path, kind, said):
     [
         ("s3://no-such-bucket-at-all/a", SourceNotFoundError, "the bucket 'no-such-bucket-at-all' does not exist"),
         ("{url}/nothing", SourceError, "no files found in"),
-        ("http://127.0.0.1:1/folder", SourceError, "does not list what it has"),
+        ("http://127.0.0.1:1/folder", SourceError, "cannot list directories"),
     ],
 )
 def test_a_folder_that_cannot_be_listed(s3, root, kind, said):

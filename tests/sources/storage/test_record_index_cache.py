@@ -12,7 +12,6 @@ from penstock.sources.formats import recordio_source
 from penstock.sources.formats.tar import webdataset_source
 from penstock.sources.formats.tfrecord import tfrecord_source
 from penstock.sources.formats.tfrecord.tf_example import encode_example
-from penstock.sources.storage.crc32c import masked_crc32c
 
 COUNT = 300
 
@@ -116,12 +115,7 @@ def test_small_files_and_damaged_ones_are_not_kept_and_no_place_for_it_is_no_err
 
 
 def test_records_are_kept_too(tmp_path, cache, monkeypatch):
-    data = encode_example({"x": [1]})
-    record = np.frombuffer(len(data).to_bytes(8, "little") + bytes(4) + data + bytes(4), np.uint8).copy()
-    for start, stop in ((0, 8), (12, 12 + len(data))):
-        checksum = masked_crc32c(record, np.array([start]), np.array([stop])).astype("<u4")
-        record[stop : stop + 4] = checksum.view(np.uint8)
-    (tmp_path / "x").write_bytes(record.tobytes() * COUNT)
+    tfrecord_source.write_tfrecord(tmp_path / "x", [encode_example({"x": [1]})] * COUNT)
     (tmp_path / "y").write_bytes(((0xCED7230A).to_bytes(4, "little") + (24).to_bytes(4, "little") + bytes(24)) * COUNT)
     settle(tmp_path / "x")
     settle(tmp_path / "y")

@@ -10,7 +10,7 @@ from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import uncached
-from penstock.sources.storage.prefetch import FetchThreads, PrefetchRequest, ahead
+from penstock.sources.storage.prefetch import PrefetchRequest, ahead
 
 # Batches to prefetch beyond those that have begun. The memory limit of the prefetch may allow fewer.
 _EXTRA_BATCHES = 8
@@ -43,12 +43,10 @@ class ReadAhead:
         # After a seek, all requests are for other steps and are released one by one.
         while self._announced and self._announced[0][0] != step:
             ahead.release(self._announced.popleft()[1])
-        if not self._announced:  # also after `close`, which cancels functions of the old object
-            self._threads = FetchThreads(self._executor.submit, self._executor.workers)
         following = self._context.schedule.next_step(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
             ranges = self._byte_ranges(following)
-            self._announced.append((following, ahead.prefetch(ranges, self._threads)))
+            self._announced.append((following, ahead.prefetch(ranges, self._executor.submit)))
             following = self._context.schedule.next_step(following)
 
     def _byte_ranges(self, step: BatchStep) -> Sequence[ByteRange]:

@@ -1,4 +1,4 @@
-"""Data sets one behind the other, as one."""
+"""Concatenation and mixing of data sets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ConcatMember:
 
 
 class ConcatSource(Source):
-    """The samples of several data sets, one data set behind the other.
+    """Concatenation of several data sets.
 
     Args:
         parts: the data sets.
@@ -68,11 +68,11 @@ class ConcatSource(Source):
         return int(self._starts[-1])
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The samples; those of one data set are read together."""
+        """Read samples, with one call per data set so that it can batch its I/O."""
         return self._gathered(indices, lambda part, inner: (part.source.read(inner, [None] * _count(part)), {}), out)[0]
 
     def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
-        """The same, also where some cannot be read."""
+        """Read samples, and return errors instead of raising them."""
         return self._gathered(indices, lambda part, inner: part.source.read_tolerant(inner, [None] * _count(part)), out)
 
     def _gathered(
@@ -103,34 +103,34 @@ class ConcatSource(Source):
 
     @property
     def cost(self) -> ReadCost:
-        """That of the data set that costs most."""
+        """Cost of reading from the most expensive data set."""
         costs = {part.source.cost for part in self._parts}
         return next(cost for cost in (ReadCost.STORE, ReadCost.FILE, ReadCost.MEMORY) if cost in costs)
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What the data sets fetch from object stores."""
+        """Return the byte ranges that the data sets request for these samples."""
         owners = self._owners(indices)
         present: list[int] = np.unique(owners).tolist()
         inner = {owner: indices[owners == owner] - int(self._starts[owner]) for owner in present}
         return [extent for owner in present for extent in self._parts[owner].source.byte_ranges(inner[owner])]
 
     def describe(self, index: int) -> str:
-        """Where the sample lies in its data set."""
+        """Return the location of the sample in its data set."""
         part, inner = self._find(index)
         return part.source.describe(inner)
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """Its name there."""
+        """Return the source info of the sample in its data set."""
         part, inner = self._find(index)
         return part.source.source_info(inner, part.values[value])
 
     def path(self, index: int) -> str | None:
-        """The file that holds it."""
+        """Return the path of the file that holds the sample."""
         part, inner = self._find(index)
         return part.source.path(inner)
 
     def summary(self) -> str:
-        """How many samples an epoch has, and of which data sets, in which shares."""
+        """Describe the length of an epoch, and the data sets with their shares."""
         texts = [f"{part.name} ({part.source.summary()})" for part in self._parts]
         if self.selection is not None:
             texts = [f"{float(share):.4g} of {text}" for share, text in zip(self._shares, texts, strict=True)]
@@ -143,7 +143,7 @@ class ConcatSource(Source):
         return self.selection.interleaving.shares
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same data sets are read in the same manner."""
+        """Return True if the same data sets are combined in the same way."""
         if (
             not isinstance(other, ConcatSource)
             or len(self._parts) != len(other._parts)  # noqa: SLF001  # the same class
@@ -156,7 +156,7 @@ class ConcatSource(Source):
         )
 
     def fingerprint(self) -> str:
-        """Those of the data sets, and how they are mixed."""
+        """Return a text that identifies the data sets and how they are combined."""
         texts = [f"{part.source.fingerprint()}{part.values}" for part in self._parts]
         digest = hashlib.sha256("\0".join([*texts, str(self.selection)]).encode())
         return f"mix:{len(self)}:{digest.hexdigest()[:16]}"
@@ -170,7 +170,7 @@ class ConcatSource(Source):
 
 
 def _place(column: Column, places: list[int], samples: Column) -> None:
-    """Put samples in their places of a column."""
+    """Write samples to their rows of a column."""
     if isinstance(column, np.ndarray):
         column[places] = samples
         return

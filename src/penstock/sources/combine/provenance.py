@@ -1,4 +1,4 @@
-"""Where samples come from, as a data set of its own: a name for each sample of another one."""
+"""Sample names of a source, as a source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.sources.source import Source
 
 
 class SampleNames(Source):
-    """The names of the samples of another source, as vectors of bytes. No sample is read for them.
+    """Names of the samples of another source, as vectors of bytes. Samples are not read for them.
 
     Args:
         source: the other one.
@@ -29,26 +29,26 @@ class SampleNames(Source):
         return len(self._source)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The names, without a terminator."""
+        """Return the names, without a terminator."""
         names = [os.fsencode(self.source_info(index)) for index in indices.tolist()]
         return ([np.frombuffer(name, np.uint8) for name in names],)
 
     def describe(self, index: int) -> str:
-        """Where the sample lies."""
+        """Return the location of the sample."""
         return self._source.describe(index)
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The name of the sample itself."""
+        """Return the name of the sample."""
         del value
         return self._source.source_info(index, self._value)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether they are the names of the same samples."""
+        """Return True if both name the same samples."""
         if not isinstance(other, SampleNames) or self._value != other._value:  # noqa: SLF001  # one class
             return False
         mine, theirs = self._source, other._source  # noqa: SLF001  # likewise
         return mine is theirs or mine.reads_same_samples(theirs)
 
     def fingerprint(self) -> str:
-        """That of the samples."""
+        """Return a text that identifies the named samples."""
         return f"origins:{self._source.fingerprint()}"

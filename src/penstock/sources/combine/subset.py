@@ -1,4 +1,4 @@
-"""A part of a data set: some of its samples, in an order that is given."""
+"""Subsets of a data set, in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 
 class SubsetSource(Source):
-    """Some samples of another data set.
+    """A selection of samples from another source.
 
     Args:
         source: the other one.
@@ -35,7 +35,7 @@ class SubsetSource(Source):
         return len(self._chosen)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The samples, which the other one reads together."""
+        """Read samples, with one call to the underlying source so that it can batch its I/O."""
         inner = self._inner(indices)
         try:
             return self._source.read(inner, out)
@@ -46,40 +46,40 @@ class SubsetSource(Source):
     def read_tolerant(
         self, indices: Indices, out: Sequence[Array | None]
     ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
-        """The same, also where some cannot be read."""
+        """Read samples, and return errors instead of raising them."""
         columns, errors = self._source.read_tolerant(self._inner(indices), out)
         return columns, {row: with_index(error, int(indices[row])) for row, error in errors.items()}
 
     @property
     def cost(self) -> ReadCost:
-        """That of the other one."""
+        """Cost of reading from the underlying source."""
         return self._source.cost
 
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
-        """What the other one fetches from object stores."""
+        """Return the byte ranges that the underlying source requests for these samples."""
         return self._source.byte_ranges(self._inner(indices))
 
     def describe(self, index: int) -> str:
-        """Where the sample lies in the other one."""
+        """Return the location of the sample in the underlying source."""
         return self._source.describe(self._number(index))
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """Its name there."""
+        """Return the source info of the underlying sample."""
         return self._source.source_info(self._number(index), value)
 
     def path(self, index: int) -> str | None:
-        """The file that holds it."""
+        """Return the path of the file that holds the sample."""
         return self._source.path(self._number(index))
 
     def summary(self) -> str:
-        """How many samples there are, and of how many; whether they are drawn."""
+        """Describe the size of the subset and of the underlying source, and whether samples are drawn."""
         part = self._source.summary()
         if len(self) != len(self._source) or not isinstance(self._chosen, range):
             part = f"{len(self)} of {part}"
         return part if self.selection is None else f"{part}, drawn by weights"
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same samples of the same data set are read."""
+        """Return True if the same samples of the same data set are read."""
         if not isinstance(other, SubsetSource):
             return False
         mine, theirs = self._source, other._source  # noqa: SLF001  # one class
@@ -87,7 +87,7 @@ class SubsetSource(Source):
         return same and self.selection == other.selection and (mine is theirs or mine.reads_same_samples(theirs))
 
     def fingerprint(self) -> str:
-        """That of the other one, the numbers of the samples, and how they are drawn."""
+        """Return a text that identifies the underlying source, the indices and the draws."""
         digest = hashlib.sha256(f"{self._source.fingerprint()}{self.selection}".encode())
         if isinstance(self._chosen, range):
             digest.update(f"{self._chosen}".encode())
@@ -105,7 +105,7 @@ class SubsetSource(Source):
 
 
 def with_index(error: SampleError, index: int | None) -> SampleError:
-    """The error of a sample of another data set, with its number in this one."""
+    """Return the error of an underlying sample with its index in the subset."""
     if index is None:
         return error
     said = f"sample {index} of this part of the data: {error.args[0]}"
@@ -113,7 +113,7 @@ def with_index(error: SampleError, index: int | None) -> SampleError:
 
 
 def make_subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any) -> Source:
-    """A part of a data set.
+    """Create a subset of a data set.
 
     Args:
         source: the data set.
@@ -145,7 +145,7 @@ def make_subset(source: Source, given: range | slice | Callable[[Indices], Any] 
 
 
 def resample_by_weight(source: Source, weights: Any) -> Source:
-    """A data set of which each position has a sample of its own draw.
+    """Create a source that draws a sample with replacement for each position.
 
     Args:
         source: the data set. It has no choice of its own.
@@ -160,7 +160,7 @@ def resample_by_weight(source: Source, weights: Any) -> Source:
 
 
 def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
-    """Weights as numbers.
+    """Convert weights to numbers.
 
     Args:
         weights: a list or array.

@@ -62,7 +62,7 @@ class ArraySource(Source):
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
         mapped = self._mapped[value]
-        return RowSelection(self.arrays[value], indices).gather(out) if mapped is None else mapped.copied(indices, out)
+        return RowSelection(self.arrays[value], indices).gather(out) if mapped is None else mapped.gather(indices, out)
 
     def describe(self, index: int) -> str:
         """Return the row number."""

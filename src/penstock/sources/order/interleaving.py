@@ -1,13 +1,13 @@
-"""Turns: which of several data sets gives the sample at a position, so that each has its exact share of any stretch.
+"""Deterministic interleaving of data sets by exact shares.
 
-Two data sets take turns as a rounded line says: of the first P samples, the first one has ``floor(share * P + 1/2)``.
-More are split in two again and again, the lightest ones together (Huffman, "A Method for the Construction of
-Minimum-Redundancy Codes", 1952), and each half takes its own turns in the same manner. So any position can be asked
-for at once, in integer arithmetic, and nothing drifts.
+Of the first P samples of two data sets, the first data set has ``floor(share * P + 1/2)``. More data sets form a binary
+tree that joins the lightest ones first (Huffman, "A Method for the Construction of Minimum-Redundancy Codes", 1952),
+and each node splits its positions in this way. The result at any position takes integer arithmetic alone and cannot
+drift.
 
-Of two data sets, any stretch of L samples has fewer than one sample more or less than ``share * L``. For three or more
-no rule can promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000); `deviation`
-bounds what the first P samples can be off, and a stretch is off by at most twice as much.
+With two data sets, a stretch of L samples is off from ``share * L`` by less than one. With three or more no rule can
+promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000); `max_deviation`
+bounds the error of the first P samples, and a stretch is off by at most twice as much.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from penstock.core.columns import Indices
 from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 
-_LARGEST = 1 << 30
-"""The largest denominator of a share: products with remainders fit 64 bits."""
+# Limit on the denominators of shares: products of a share with a remainder then fit 64 bits.
+_MAX_DENOMINATOR = 1 << 30
 
+# A data set, or two trees and the share of the first one in both.
 Tree = int | tuple["Tree", "Tree", Fraction]
-"""A data set, or two trees and the share of the first one among both."""
 
 
 @dataclass(frozen=True)
 class Interleaving:
-    """An endless sequence of turns.
+    """An endless interleaving of data sets.
 
     Args:
-        shares: what each of the data sets has of all samples; they sum to 1. One of 0 has no turn.
+        shares: Share of each data set in all samples; must sum to 1. A data set of share 0 never comes.
 
     >>> Interleaving((Fraction(3, 4), Fraction(1, 4))).member_at(np.arange(8))[0].tolist()
     [0, 0, 1, 0, 0, 0, 1, 0]
@@ -52,18 +52,18 @@ class Interleaving:
 
     @staticmethod
     def from_weights(weights: Any) -> Interleaving:
-        """Turns by weights: numbers, not all 0, none negative; as decimals they are exact."""
+        """Create an interleaving from weights: at least one positive, none negative. Decimal numbers are exact."""
         exact = [Fraction(str(weight)) for weight in weights]
-        return Interleaving(tuple(each / sum(exact) for each in exact))
+        return Interleaving(tuple(weight / sum(exact) for weight in exact))
 
     def member_at(self, positions: Indices) -> tuple[Indices, Indices]:
-        """Who has the turn at each position, and how many it has had before.
+        """Return the data set at each position, and its own position.
 
         Args:
             positions: int64, one axis, each >= 0.
 
         Returns:
-            The numbers of data sets, and their own positions; int64, as many as `positions`.
+            The numbers of the data sets and the positions in them, both int64 of the shape of `positions`.
         """
         owners, ranks = np.empty_like(positions), np.empty_like(positions)
         _fill(self._tree, np.arange(len(positions)), positions, owners, ranks)
@@ -74,26 +74,26 @@ class Interleaving:
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self.shares)  # those of many fractions take a while
+        return hash(self.shares)  # cached, since hashing many fractions takes a while
 
     @cached_property
     def _tree(self) -> Tree:
         heap: list[tuple[Fraction, int, Tree]] = [(s, -n, n) for n, s in enumerate(self.shares) if s > 0]
         heapq.heapify(heap)
-        while len(heap) > 1:  # of equals, the one that stands first in the list has the first turn
+        while len(heap) > 1:  # of equal weights, the first in the list comes first
             (light, last, right), (heavy, first, left) = heapq.heappop(heap), heapq.heappop(heap)
-            share = (heavy / (light + heavy)).limit_denominator(_LARGEST)
+            share = (heavy / (light + heavy)).limit_denominator(_MAX_DENOMINATOR)
             heapq.heappush(heap, (light + heavy, max(last, first), (left, right, share)))
         return heap[0][2]
 
     @cached_property
     def max_deviation(self) -> float:
-        """How many samples more or less than its share a data set has at most, of the first P samples for any P."""
+        """Upper bound of the error in samples that a data set's share of the first P samples has, for any P."""
         return float(_deviation(self._tree, Fraction(0)))
 
 
 def _fill(tree: Tree, places: NDArray[np.intp], positions: Indices, owners: Indices, ranks: Indices) -> None:
-    """The owners and ranks of a tree's positions, which stand in these places of the result."""
+    """Compute the owners and ranks of a tree's positions, and write them to these places of the result."""
     if isinstance(tree, int):
         owners[places], ranks[places] = tree, positions
         return
@@ -106,14 +106,15 @@ def _fill(tree: Tree, places: NDArray[np.intp], positions: Indices, owners: Indi
 
 
 def _rounded(share: Fraction, positions: Indices) -> Indices:
-    """``floor(share * positions + 1/2)``."""
+    """Return ``floor(share * positions + 1/2)``."""
+    # Divide first: the product of the numerator and a large position would overflow.
     numerator, denominator = share.numerator, share.denominator
     whole, rest = np.divmod(positions, denominator)
     return whole * numerator + (2 * numerator * rest + denominator) // (2 * denominator)
 
 
 def _deviation(tree: Tree, above: Fraction) -> Fraction:
-    """The largest deviation below a tree whose own is at most `above`: a rounding adds 1/2 to its share of that."""
+    """Return the largest deviation in a tree that inherits `above`: each rounding adds 1/2 to its share of that."""
     if isinstance(tree, int):
         return above
     left, right, share = tree
@@ -123,15 +124,15 @@ def _deviation(tree: Tree, above: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class InterleavedSelection(SampleSelection):
-    """What a mixture visits, of data sets that lie one behind the other.
+    """Order of samples in a mixture of concatenated data sets.
 
-    Each of them visits every sample once before any again, and goes on in the next epoch where it was.
+    Every data set visits each of its samples once before it repeats any, and continues in the next epoch.
 
     Args:
-        sizes: how many samples each has.
-        selections: which of them it visits.
-        interleaving: when.
-        epoch: how many positions an epoch has.
+        sizes: Number of samples per data set.
+        selections: Per data set the samples that it visits; None for all.
+        interleaving: Data set at each position.
+        epoch: Number of positions in an epoch.
     """
 
     sizes: tuple[int, ...]
@@ -146,11 +147,11 @@ class InterleavedSelection(SampleSelection):
 
     @property
     def length(self) -> int:
-        """How many positions an epoch has."""
+        """Number of positions in an epoch."""
         return self.epoch
 
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
-        """Which sample stands at each position of the endless order."""
+        """Return the sample at each position of the endless order."""
         owners, ranks = self.interleaving.member_at(positions)
         result = np.empty_like(positions)
         for owner, here in _grouped(owners):
@@ -159,7 +160,7 @@ class InterleavedSelection(SampleSelection):
         return result
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """Other samples of the same data sets."""
+        """Return replacements from the same data sets."""
         result = np.empty_like(indices)
         for owner, here in _grouped(np.searchsorted(self._starts, indices, side="right") - 1):
             start = self._starts[owner]
@@ -177,7 +178,7 @@ class InterleavedSelection(SampleSelection):
 
 
 def _grouped(owners: Indices) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Each number that occurs, and its places."""
+    """Yield each number that occurs, with its places."""
     places = np.argsort(owners, kind="stable")
     present, firsts = np.unique(owners[places], return_index=True)
     yield from zip(present.tolist(), np.split(places, firsts[1:]), strict=True)

@@ -1,4 +1,4 @@
-"""Permutation."""
+"""Pseudorandom permutation that is computed per position."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def hash_words(*words: int) -> int:
 
 
 def permuted_index(positions: Indices, length: int, key: int) -> Indices:
-    """The permutation of range(length) that `key` selects, at `positions`.
+    """Return the values of a permutation of range(length) at `positions`.
 
     A Feistel network over the smallest power of two that holds `length`, repeated for the values that fall outside
     it (cycle walking), after Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002. At most half of the
@@ -36,8 +36,8 @@ def permuted_index(positions: Indices, length: int, key: int) -> Indices:
 
     Args:
         positions: int64, any shape, each in [0, length).
-        length: how many samples there are, up to 2**62.
-        key: 64 bits.
+        length: Number of samples, up to 2**62.
+        key: 64 bits that select the permutation.
 
     Returns:
         int64 of the same shape, each in [0, length); distinct for distinct positions.
@@ -68,7 +68,10 @@ def permuted_index(positions: Indices, length: int, key: int) -> Indices:
 
 
 def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:
-    """A hash of each value whose low bits depend on all bits: multiply, fold the high half down, twice."""
+    """Hash each value so that its low bits depend on all bits: multiply and fold the high half down, twice.
+
+    The multipliers are those of MurmurHash3 (32 bits) and SplitMix64.
+    """
     word = values.dtype.type
     first, second = (0x85EBCA6B, 0xC2B2AE35) if word is np.uint32 else (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
     half = word(values.dtype.itemsize * 4)

@@ -1,7 +1,7 @@
-"""Order: which sample stands at which position of which epoch, as a pure function.
+"""Order of the samples in each epoch, as a pure function of seed, epoch and position.
 
-No list of the data set is kept anywhere: the shuffle is a permutation that is computed per position, so that 10^12
-samples cost what 10^3 do, and any position of any epoch can be asked for at once. That is what makes resuming O(1).
+No list of indices exists: the shuffle is a permutation that is computed per position. 10^12 samples cost the same as
+10^3, and resuming at any position of any epoch takes O(1).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from penstock.core.columns import Indices
 from penstock.sources.order.permutation import hash_words, permuted_index
 
-_PAGE = 4096
-_CHOSEN = 1024
-"""Positions on a page of what a choice visits: it may go through small data sets many times."""
+# Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since
+# a mixture may go through small data sets many times in one page.
+_PAGE, _CHOSEN = 4096, 1024
 
 
 @lru_cache(maxsize=1024)  # 32 MiB at most: a mixture of many data sets has a page of each in use
 def _page(length: int, key: int, page: int) -> Indices:
-    """`_PAGE` consecutive values of a permutation: batches are small, and NumPy's cost per call is not."""
+    """Return `_PAGE` consecutive values of a permutation."""
     return permuted_index(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
 
 
@@ -33,7 +33,7 @@ def _permuted(positions: Indices, length: int, key: int) -> Indices:
 
 
 def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> Indices:
-    """What stands at positions, one axis, of a sequence that is computed page by page."""
+    """Return the values at positions, one axis, of a sequence that is computed page by page."""
     pages = positions // size
     first, last = (int(pages.min()), int(pages.max())) if positions.size else (0, 0)
     if first == last:
@@ -46,48 +46,48 @@ def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> 
 
 
 class SampleSelection(ABC):
-    """Which samples an order visits, where that is not each of them once in every epoch. Pure; compares by value."""
+    """Samples of an epoch, if it does not visit each of them once. Pure; compares by value."""
 
     @property
     @abstractmethod
     def length(self) -> int:
-        """How many positions an epoch has."""
+        """Number of positions in an epoch."""
 
     @abstractmethod
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
-        """Which sample stands at each position of an order that goes on from epoch to epoch.
+        """Return the sample at each position of an order that continues from epoch to epoch.
 
         Args:
             positions: int64, one axis, each >= 0; epoch e begins at ``e * length``.
-            shuffle: whether samples come in random order.
-            seed: 64 bits that select it.
+            shuffle: True for a random order.
+            seed: 64 bits that select the order.
         """
 
     @abstractmethod
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """As `SampleOrder.others`."""
+        """Return other samples; same as `SampleOrder.replacement_indices`."""
 
 
 @lru_cache(maxsize=64)
 def _chosen(choice: SampleSelection, shuffle: bool, seed: int, page: int) -> Indices:
-    """A page of what a choice visits."""
+    """Return a page of the samples that a selection visits."""
     return choice.indices(np.arange(page * _CHOSEN, (page + 1) * _CHOSEN), shuffle=shuffle, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleOrder:
-    """The order in which a reader visits its samples.
+    """Order in which a reader visits its samples.
 
     Args:
-        length: the number of samples of the data set, or how many of them `choice` visits in an epoch.
-        shuffle: whether each epoch has a permutation of its own; else the order is that of the data set.
-        seed: selects the permutations.
-        pad_last: positions past the end repeat the last sample (DALI's ``pad_last_batch``) instead of beginning again,
-            and an epoch ends with a batch.
-        shards: into how many contiguous, static parts the data set is cut; 1 for one global order.
-        shard: which part this order visits.
-        stick_to_shard: whether it stays with that part, or moves on by one part with each epoch.
-        choice: which samples it visits; None: each of them once in every epoch. It goes with one part.
+        length: Number of samples in an epoch: of the data set, or of `choice`.
+        shuffle: True for a different permutation in each epoch, False for the order of the data set.
+        seed: Selects the permutations.
+        pad_last: True to repeat the last sample past the end of an epoch (DALI's ``pad_last_batch``), so that an epoch
+            ends with a batch. False to start the epoch again.
+        shards: Number of contiguous, static shards; 1 for one global order.
+        shard: Shard that this order visits.
+        stick_to_shard: True to stay with that shard, False to move to the next shard with each epoch.
+        choice: Samples to visit; None for each of them once per epoch. Requires one shard.
 
     >>> SampleOrder(length=5).indices(epoch=0, positions=np.arange(7)).tolist()
     [0, 1, 2, 3, 4, 0, 1]
@@ -104,21 +104,21 @@ class SampleOrder:
 
     @property
     def epoch_length(self) -> int:
-        """How many positions an epoch has; the longest part's where parts differ by one."""
+        """Number of positions in an epoch: that of the longest shard, since shards may differ by one."""
         return -(-self.length // self.shards)
 
     def shard_bounds(self, epoch: int) -> tuple[int, int]:
-        """First index and number of the samples that belong to this order in `epoch`."""
+        """Return the first index and the number of the samples of this order in an epoch."""
         shard = self.shard if self.stick_to_shard else (self.shard + epoch) % self.shards
         first = self.length * shard // self.shards
         return first, self.length * (shard + 1) // self.shards - first
 
     def indices(self, epoch: int, positions: Indices) -> Indices:
-        """Which sample stands at each position of an epoch.
+        """Return the sample at each position of an epoch.
 
         Args:
-            epoch: its number, from 0.
-            positions: int64, each >= 0. Positions past the end begin the same epoch again, or repeat its last sample
+            epoch: Number of the epoch, from 0.
+            positions: int64, each >= 0. Positions past the end start the same epoch again, or repeat its last sample
                 with `pad_last`.
 
         Returns:
@@ -133,7 +133,7 @@ class SampleOrder:
         return _permuted(inside, size, self._key(epoch, first)) + first
 
     def index_range(self, epoch: int, start: int, count: int) -> Indices:
-        """`indices` of `count` positions in a row, a slice where they lie on one page of the shuffle."""
+        """Return `indices` of consecutive positions, as a slice if they are on one page of the shuffle."""
         first, size = self.shard_bounds(epoch)
         page = start // _PAGE
         if start + count > min(size, (page + 1) * _PAGE) or self.choice is not None:
@@ -144,21 +144,21 @@ class SampleOrder:
         return found + first if first else found
 
     def _key(self, epoch: int, first: int) -> int:
-        """What selects the permutation of a part: data sets of other lengths get others, not nearly the same ones."""
+        """Return the key of a shard's permutation. It includes the length: similar lengths must not shuffle alike."""
         return hash_words(self.seed, self.length, epoch, first)
 
     def indices_over_epochs(self, positions: Indices, stride: int = 1) -> Indices:
-        """Which sample stands at each position of an order that goes on from epoch to epoch without end.
+        """Return the sample at each position of an endless order that continues from epoch to epoch.
 
         Args:
             positions: int64, each >= 0.
-            stride: how many positions a batch passes. With `pad_last`, an epoch has a whole number of batches.
+            stride: Positions per batch. With `pad_last`, an epoch has a whole number of batches.
         """
         if self == SampleOrder(self.length, seed=self.seed):
             return positions % self.length  # whole epochs in order: a small data set has many of them
         if self.pad_last or self.shards == 1:
             epochs, inside = np.divmod(positions, self.positions_per_epoch(stride))
-        else:  # the parts of successive epochs may differ in length by one
+        else:  # the shards of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
         for epoch in np.unique(epochs):
@@ -167,7 +167,7 @@ class SampleOrder:
         return result
 
     def index_range_over_epochs(self, start: int, count: int, stride: int = 1) -> Indices:
-        """`endless` of `count` positions in a row."""
+        """Return `indices_over_epochs` of consecutive positions."""
         passed = self.positions_per_epoch(stride)
         epoch, inside = divmod(start, passed)
         if inside + count > passed or (self.shards > 1 and not self.pad_last):
@@ -175,13 +175,13 @@ class SampleOrder:
         return self.index_range(epoch, inside, count)
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """Other samples in place of some.
+        """Return replacements for samples.
 
-        Orders over as many samples give samples of the same number, so that what belongs together stays together.
+        The result depends on the length alone, so that paired readers of equal length replace pairs by pairs.
 
         Args:
-            indices: which samples, int64.
-            shifts: per sample a number that selects another one of its part, or 0 for the sample itself.
+            indices: Samples to replace, int64.
+            shifts: Per sample a number that selects another one of its shard, or 0 for the sample itself.
 
         Returns:
             Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
@@ -195,14 +195,14 @@ class SampleOrder:
         return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
 
     def positions_per_epoch(self, stride: int) -> int:
-        """How many positions an epoch takes, in batches that pass `stride` of them.
+        """Return the number of positions in an epoch, with batches of `stride` positions.
 
-        Where there are parts and none is padded, that of all parts together.
+        For several shards without padding, it is the sum over all shards.
         """
         return -(-self.epoch_length // stride) * stride if self.pad_last else self.length
 
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
-        """Epochs and positions in them; a cycle of as many epochs as there are parts visits each part once."""
+        """Return epochs and positions in them. A cycle of as many epochs as there are shards visits each shard once."""
         sizes = [self.shard_bounds(epoch)[1] for epoch in range(self.shards)]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         cycle, inside = np.divmod(positions, starts[-1])

@@ -1,4 +1,4 @@
-"""Weighted draws: every position has a sample of its own draw, more often the heavier it weighs."""
+"""Weighted sampling with replacement, an independent draw per position."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from penstock.core.columns import Indices
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 
+# Limit on the sum of scaled weights: draws of 53 bits, which float64 holds exactly, cover it.
 _TOTAL = 1 << 51
-"""What scaled weights sum to at most: draws of 53 bits are exact."""
 
 
 @dataclass(frozen=True)
 class WeightedSampling(SampleSelection):
-    """Samples that are drawn with replacement, each position for itself.
+    """Samples drawn with replacement.
 
-    A draw is looked up among the sums of all weights before a sample: exact in integers, the same on every machine.
+    A draw is looked up in the cumulative weights, in integers, so that the result is the same on every machine.
 
     Args:
-        cumulative_weights: int64, the sum of the weights up to each sample, and its own.
-        digest: what tells weights from others.
+        cumulative_weights: int64, per sample the sum of the weights up to and including its own.
+        digest: Hash of the weights.
     """
 
     cumulative_weights: Indices = field(compare=False, repr=False)
@@ -37,25 +37,25 @@ class WeightedSampling(SampleSelection):
 
     @staticmethod
     def from_weights(weights: NDArray[Any]) -> WeightedSampling:
-        """Draws by weights, float64 or integers: finite, none negative, not all 0."""
-        largest = _TOTAL // len(weights)  # relative to it, weights have 30 bits where there are a million
+        """Create a selection from weights, float64 or integers: finite, none negative, at least one positive."""
+        largest = _TOTAL // len(weights)  # leaves 30 bits of precision for a million weights
         scaled = np.rint(weights / weights.max() * largest).astype(np.int64)
         sums = np.cumsum(np.maximum(scaled, weights > 0))
         return WeightedSampling(sums, hashlib.sha256(sums.astype("<i8").tobytes()).hexdigest()[:16])
 
     @property
     def length(self) -> int:
-        """As many draws as there are samples."""
+        """Number of draws in an epoch: the number of samples."""
         return len(self.cumulative_weights)
 
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
-        """The draws, which depend on seed and position alone."""
+        """Return the draws, which depend only on seed and position."""
         del shuffle
         words = random_bits(np, seed, 0, row_counters(0, positions), 2).astype(np.uint64)
         return self._found(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
-        """A draw among the other samples."""
+        """Draw from the other samples."""
         before = np.where(indices > 0, self.cumulative_weights[indices - 1], 0)
         own = self.cumulative_weights[indices] - before
         draws = _share(shifts, self.cumulative_weights[-1] - own)
@@ -68,5 +68,5 @@ class WeightedSampling(SampleSelection):
 
 
 def _share(words: NDArray[np.uint64], totals: Any) -> Indices:
-    """Numbers below `totals`, which are below 2**52, as the upper 53 bits of random words have them."""
+    """Scale the upper 53 bits of random words to [0, totals); totals must be below 2**52."""
     return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * totals).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What is asked of a store."""
+"""Byte ranges of objects, and what a store returns for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class ByteRange(NamedTuple):
     """Bytes of an object.
 
     Args:
-        path: the object's.
-        start: the first byte.
-        stop: the byte after the last one; None for all that follow.
-        etag: the ETag that the object must have; "" where it is not known.
-        limited: whether the object is a sample, whose size has a limit.
+        path: Path of the object.
+        start: First byte.
+        stop: Byte after the last one; None for the end of the object.
+        etag: ETag that the object must have; "" if unknown.
+        limited: True if the object is a sample, whose size `check_sample_size` limits.
     """
 
     path: str
@@ -30,23 +30,23 @@ class ByteRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """An object: its path, its bytes and its ETag ("" where the store has none)."""
+    """Path, size in bytes and ETag of an object. The ETag is "" if the store has none."""
 
     path: str
     size: int
     etag: str
 
 
+# The bytes of a range, uint8, and the object's ETag.
 Answer = tuple[NDArray[np.uint8], str]
-"""The bytes of an extent, uint8, and the object's ETag."""
 
 
 class ReadCost(Enum):
-    """What reading a sample costs, but for its bytes."""
+    """Cost of reading a sample, beyond its bytes."""
 
     MEMORY = "memory"
     """Nothing."""
     FILE = "file"
-    """A look at a local disk, or at pages that the operating system has mapped to memory."""
+    """Access to a local disk, or to pages that the operating system has mapped."""
     STORE = "object store"
-    """The answer of a store, which takes long, and comes no later where many are waited for."""
+    """A request to a store: a long wait, so many requests should be in flight at once."""

@@ -1,8 +1,8 @@
-"""Bytes of objects that are kept on a local disk, for the next epoch, the next run and other processes.
+"""Disk cache of objects, for the next epoch, the next run and other processes.
 
-An entry is one file, written under another name and then renamed, with a checksum over its content and the ETag of the
-object. What is damaged counts as missing. Where there is no room left, entries chosen at random make room: epochs that
-visit everything in turn would find nothing of what was used last.
+An entry is one file, written under another name and then renamed, with a checksum of its content and the ETag of the
+object. A damaged entry counts as missing. A full cache evicts random entries: with LRU, an epoch that visits everything
+in turn would evict each entry just before its next use.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from penstock.core.columns import Array
 from penstock.errors import UsageError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file, read_range
-from penstock.sources.storage.object_store import fetch, head, is_remote, request_many
+from penstock.sources.storage.object_store import fetch, head, is_remote
 from penstock.sources.storage.sample_limit import bytes_of
 
 _SUM = struct.Struct("<4sQ")  # b"PSC2", the checksum of what follows
 _LENGTHS = struct.Struct("<QH")  # bytes of the data and of the ETag
 _HEAD = _SUM.size + _LENGTHS.size
 _MAGIC = b"PSC2"
+# Seconds after which an unfinished file is considered left behind by a process that was killed.
 _STALE = 600.0
-"""Seconds after which a file that was never renamed is one that a process has left behind."""
 
 _log = logging.getLogger("penstock")
 
 
 class DiskCache:
-    """A folder of entries, which any number of processes share.
+    """Folder of entries that any number of processes share.
 
     Args:
-        folder: where; it is made.
-        size: how many bytes its entries have, at most; for a moment a sixteenth more per process that writes.
+        folder: Path of the folder; created if missing.
+        size: Limit on the bytes of all entries. Each writing process may exceed it by 1/16 for a moment.
 
     Raises:
         MissingExtraError: xxhash is not installed.
@@ -53,12 +53,12 @@ class DiskCache:
     def __init__(self, folder: str, size: int) -> None:
         self._xxh3: Any = optional_import.import_extra("xxhash", "stores", "what is kept of object stores").xxh3_64
         self._folder, self._size = Path(folder), size
-        self._total, self._unseen = 0, size  # so that the first entry looks
+        self._total, self._unseen = 0, size  # so that the first write scans the folder
         self._usable = True
         self._lock = threading.Lock()
 
     def find(self, extent: ByteRange) -> tuple[Array, str] | None:
-        """The bytes of an extent and the ETag that the object had; None where they are not there, or damaged."""
+        """Return the bytes of a range and the ETag of its object; None if the entry is missing or damaged."""
         try:
             entry = read_file(self._place(extent))
         except OSError:
@@ -75,16 +75,16 @@ class DiskCache:
         return entry[start:], entry.data[_HEAD:start].tobytes().decode()
 
     def has(self, extent: ByteRange) -> bool:
-        """Whether there is an entry for an extent, perhaps a damaged one or that of another state of the object."""
+        """Return True if a range has an entry, which may be damaged or outdated."""
         return os.path.exists(self._place(extent))  # noqa: PTH110  # a path costs more than the look
 
     def find_exact(self, extent: ByteRange) -> Array | None:
-        """The bytes of an extent with a known ETag; None where they are not there, or are others."""
+        """Return the bytes of a range with a known ETag; None if the entry is missing or has another ETag."""
         kept = self.find(extent) if extent.etag else None
         return kept[0] if kept is not None and kept[1] == extent.etag else None
 
     def store(self, extent: ByteRange, data: Array, tag: str) -> None:
-        """Write an entry. Where that fails, a warning says so, and nothing is written any more."""
+        """Write an entry. After a failure, log a warning and stop writing."""
         name = tag.encode()
         size = _HEAD + len(name) + len(data)
         if not self._usable or size > self._size // 16:
@@ -119,11 +119,11 @@ class DiskCache:
             while entries and self._total > self._size - self._size // 16:
                 path, bytes_ = entries.pop()
                 with contextlib.suppress(OSError):  # another process was faster
-                    os.unlink(path)  # noqa: PTH108  # as the scan gives it
+                    os.unlink(path)  # noqa: PTH108  # a str, as `scandir` returns it
                 self._total -= bytes_
 
     def _entries(self) -> list[tuple[str, int]]:
-        """Paths and sizes of the entries, without what a process that was killed has left."""
+        """Return paths and sizes of the entries, and remove unfinished files of killed processes."""
         entries: list[tuple[str, int]] = []
         for folder in self._folder.glob("??"):
             with contextlib.suppress(OSError), os.scandir(folder) as found:
@@ -133,15 +133,15 @@ class DiskCache:
                         if not entry.name.endswith(UNFINISHED):
                             entries.append((entry.path, info.st_size))
                         elif time.time() - info.st_mtime > _STALE:
-                            os.unlink(entry.path)  # noqa: PTH108  # likewise
+                            os.unlink(entry.path)  # noqa: PTH108  # same
         return entries
 
 
 def fetch_cached(extent: ByteRange) -> Array:
-    """The bytes of an extent, from the cache where they are there and the object is the same; of local files, too.
+    """Read a byte range of a local file or an object; of an object from the cache if it has not changed.
 
     Raises:
-        OSError: they cannot be fetched.
+        OSError: The range cannot be read.
     """
     if not is_remote(extent.path):
         return (
@@ -163,37 +163,23 @@ def fetch_cached(extent: ByteRange) -> Array:
     return data
 
 
-def fetch_many(extents: Sequence[ByteRange]) -> list[Array | None]:
-    """The bytes of extents, all asked for at once; None where `fetch_through` is to be asked."""
-    cache = configured_cache()
-    far = [each for each in extents if is_remote(each.path) and (cache is None or (each.etag and not cache.has(each)))]
-    answers = dict(zip(far, request_many(far), strict=True))
-    results: list[Array | None] = []
-    for extent in extents:
-        answer = answers.get(extent)
-        if answer is not None and cache is not None:
-            cache.store(extent, *answer)
-        results.append(None if answer is None else answer[0])
-    return results
-
-
 def lookup_many(extents: Sequence[ByteRange]) -> list[Array | None]:
-    """The bytes of those extents whose ETags are known and that are on the local disk."""
+    """Return the bytes of the ranges that are in the cache with their ETag, None for others."""
     cache = configured_cache() if extents else None
     return [None if cache is None else cache.find_exact(extent) for extent in extents]
 
 
 def uncached(extents: Sequence[ByteRange]) -> Sequence[ByteRange]:
-    """Those of some extents that are not on the local disk, and worth to be fetched ahead."""
+    """Return the ranges that are not in the cache and should be prefetched."""
     cache = configured_cache()
     return extents if cache is None else [extent for extent in extents if not (extent.etag and cache.has(extent))]
 
 
 def read_bytes(path: str) -> bytes:
-    """The content of a file, or of an object.
+    """Read a whole file or object.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: It cannot be read.
     """
     if not is_remote(path):
         return Path(path).read_bytes()
@@ -207,10 +193,10 @@ def _fetched(extent: ByteRange) -> tuple[Array, str]:
 
 
 def configured_cache() -> DiskCache | None:
-    """That of the environment: ``PENSTOCK_CACHE_SIZE``, such as 50GB, and ``PENSTOCK_CACHE_DIR``.
+    """Return the cache of the environment: ``PENSTOCK_CACHE_SIZE``, such as 50GB, and ``PENSTOCK_CACHE_DIR``.
 
     Raises:
-        UsageError: the size is none, or no folder is known.
+        UsageError: The size is invalid, or no folder is known.
     """
     size = os.environ.get("PENSTOCK_CACHE_SIZE")
     if not size:

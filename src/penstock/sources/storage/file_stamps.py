@@ -7,9 +7,9 @@ from collections.abc import Hashable
 
 
 def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
-    """What changes when one of these files is written, or an entry of one of these folders comes, goes or is renamed.
+    """Return a value that changes when a file is written, or when an entry of a folder is added, removed or renamed.
 
-    It costs a look at each path and reads nothing. A path that does not exist has a stamp, too.
+    It costs one `stat` per path. A path that does not exist has a stamp, too.
     """
     return tuple(map(_stamp, paths))
 

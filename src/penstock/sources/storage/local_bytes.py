@@ -11,25 +11,26 @@ from numpy.typing import NDArray
 
 from penstock.sources.storage.sample_limit import check_sample_size
 
+# O_NONBLOCK: opening a pipe would otherwise wait for a writer, perhaps forever.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
-    """The bytes of a file.
+    """Read a file.
 
     Args:
-        path: of the file.
-        limited: whether it is a sample, whose size has a limit.
+        path: Path of the file.
+        limited: True if it is a sample, whose size `check_sample_size` limits.
 
     Raises:
-        ResourceError: it has more bytes than are read for one sample.
-        OSError: it cannot be read, is no regular file, became shorter while it was read, or its path is none.
+        ResourceError: It is larger than a sample may be.
+        OSError: It cannot be read, is not a regular file, or became shorter while it was read; or the path is invalid.
     """
     descriptor = _opened(path)
     try:
         info = os.fstat(descriptor)
         if not stat.S_ISREG(info.st_mode):
-            raise OSError(errno.EINVAL, "it is no file, but a folder, a pipe, a socket or a device")
+            raise OSError(errno.EINVAL, "it is not a file, but a folder, a pipe, a socket or a device")
         if limited:
             check_sample_size(info.st_size, path)
         data = os.read(descriptor, info.st_size)
@@ -44,10 +45,10 @@ def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
 
 
 def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
-    """Bytes of a file, fewer where it ends before.
+    """Read a byte range of a file; the result is shorter if the file ends before.
 
     Raises:
-        OSError: they cannot be read.
+        OSError: The file cannot be read.
     """
     descriptor = _opened(path)
     try:
@@ -61,7 +62,7 @@ def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
 
 def _opened(path: bytes | str) -> int:
     try:
-        return os.open(path, _READ)  # without waiting: nobody may ever write to a pipe
+        return os.open(path, _READ)
     except ValueError as error:
         raise OSError(errno.EINVAL, f"it is no path: {error}") from None
 

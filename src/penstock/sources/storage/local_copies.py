@@ -1,4 +1,4 @@
-"""Objects of a store as local files, for libraries that open files by their names."""
+"""Temporary local copies of objects, for libraries that can open only local files."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.object_store import head, is_remote, map_concurrently, open_error
 
+# Bytes per request: the blocks of a large object are fetched in parallel.
 _BLOCK = 1 << 22
-"""Bytes that are fetched at once."""
 
 
 class LocalCopies:
-    """Files as they are, and copies of objects, in a temporary folder that is removed when nobody uses them any more.
+    """Local files for a list of paths; objects are copied to a temporary folder that is removed with this object.
 
     Args:
-        paths: of files and objects.
+        paths: Paths of files and objects.
 
     Raises:
-        SourceNotFoundError: there is no such object.
-        SourceError: one cannot be read, or there is no room for it.
+        SourceNotFoundError: An object does not exist.
+        SourceError: An object cannot be read, or the disk is full.
 
     Attributes:
-        files: per path the local file.
-        states: per path what changes when it is written to.
+        files: Per path the local file.
+        states: Per path a value that changes when the file or object is written.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -54,7 +54,7 @@ class LocalCopies:
 
 
 def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # not a fork of it
+    if os.getpid() == owner:  # a forked child must not remove the folder of its parent
         shutil.rmtree(folder, ignore_errors=True)
 
 

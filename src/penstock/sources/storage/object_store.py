@@ -1,20 +1,18 @@
-"""Objects of a store, by paths such as ``s3://bucket/key``: their sizes, their bytes, what lies under a prefix.
+"""Access to object stores by paths such as ``s3://bucket/key``: sizes, bytes and listings.
 
-The store is asked by obstore (the extra `stores`), which takes credentials, regions and endpoints from the environment
-and repeats requests that fail for a while; `direct` asks some for many objects at once. Whatever goes wrong is an
-OSError that says what, as with local files.
+obstore (the extra `stores`) sends the requests: it takes credentials, regions and endpoints from the environment and
+retries failed requests. Every failure is an OSError with a readable message, as for local files. To support another
+store, add an entry to `SCHEMES`; no other module knows schemes.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
 import threading
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,127 +21,164 @@ from penstock.errors import ResourceError, SourceError, SourceNotFoundError
 from penstock.sources.storage.byte_range import Answer, ByteRange, ObjectInfo
 from penstock.sources.storage.sample_limit import check_sample_size
 
-if TYPE_CHECKING:
-    from penstock.sources.storage.direct_http import Direct
 
-_REMOTE = re.compile(r"(s3|gs|az|https?)://([^/]+)/*(.*)", re.DOTALL)
-_LOST_SLASH = re.compile(r"(s3|gs|az|https?):/[^/]")
-_SETTINGS = ("AWS_", "GOOGLE_", "AZURE_")
-"""What names of environment variables begin with that a store's client depends on."""
+class Scheme(NamedTuple):
+    """One kind of object store.
 
-_RETRIES: dict[str, Any] = {"max_retries": 6}
-_AT_ONCE = 32
-"""How many requests are under way at once where no other threads fetch."""
+    Args:
+        client: Name of the client class in `obstore.store`.
+        location: The class's first argument, with "{}" for the bucket or host.
+        lists: True if the store can list the objects under a prefix.
+        environment: Prefix of the environment variables from which obstore configures the client; "" for none.
+        credentials: Variables to name in an error about missing or refused credentials.
+    """
 
-_ASKED_TOGETHER = re.compile("(s3|https?)://[^/]+")
-_LONGEST_TOGETHER = 1 << 20
-"""Bytes of the longest extents that are asked for with others: what is longer comes as fast from the library."""
+    client: str
+    location: str = "{}"
+    lists: bool = True
+    environment: str = ""
+    credentials: str = ""
 
-_CREDENTIALS = {
-    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true reads a public bucket",
-    "gs": "GOOGLE_APPLICATION_CREDENTIALS; GOOGLE_SKIP_SIGNATURE=true reads a public bucket",
-    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+
+SCHEMES = {
+    "s3": Scheme(
+        "S3Store",
+        environment="AWS_",
+        credentials="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_SKIP_SIGNATURE=true reads a public bucket",
+    ),
+    "gs": Scheme(
+        "GCSStore",
+        environment="GOOGLE_",
+        credentials="GOOGLE_APPLICATION_CREDENTIALS; GOOGLE_SKIP_SIGNATURE=true reads a public bucket",
+    ),
+    "az": Scheme(
+        "AzureStore",
+        environment="AZURE_",
+        credentials="AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+    ),
+    "http": Scheme("HTTPStore", "http://{}", lists=False),
+    "https": Scheme("HTTPStore", "https://{}", lists=False),
 }
 
+# `timeout` covers a whole response, which may be a large file; `read_timeout` ends one whose server has gone silent.
+_CLIENT_OPTIONS = {"timeout": "600s", "read_timeout": "30s"}
+_RETRIES: dict[str, Any] = {"max_retries": 6}
+
+# Requests in flight from `map_concurrently`. They wait for the network, so this does not depend on the number of cores.
+_CONCURRENCY = 32
+
 _CHANGED = "the object has been written to since the data set was opened"
-_ASKED_MACHINES = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
-"""What is in errors where a machine of the cloud was asked for credentials, and was none."""
+
+# Parts of obstore's error texts if no variable names credentials, so that it asked the metadata server of a cloud
+# machine, and this is not such a machine. The errors have no type of their own.
+_METADATA_REQUESTS = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
 
 
 def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
-    """Whether a path names an object of a store.
+    """Return True if a path names an object of a store.
 
     >>> is_remote("s3://bucket/key"), is_remote("/data/key")
     (True, False)
     """
     text = os.fspath(path)
+    # Only the start counts: a local file name may contain "://" further on.
     return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
 
 
 def head(path: str) -> ObjectInfo:
-    """What is known of an object.
+    """Return the size and the ETag of an object.
 
     Raises:
-        OSError: there is none, or the store does not answer.
+        OSError: The object does not exist, or the store does not answer.
     """
-    client, key = _open(path)
-    api, store = client.api, client.store
+    url = _parse(path)
+    api, store = _obstore(), _refreshed_client(url)
     try:
-        meta = api.head(store, key)
+        meta = api.head(store, url.key)
     except Exception as error:
-        failure = _failure(path, error)
+        failure = _os_error(url, error)
         if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
             raise failure from error
-        if not path.startswith("http"):
-            _bucket_exists(api, store, path)
+        if url.scheme.lists:
+            _check_bucket(api, store, url)
             raise failure from error
+        # Some web servers answer GET but not HEAD; obstore reports their status 405 as a missing object.
         try:
-            meta = api.get(store, key).meta  # a server may know no HEAD
-        except Exception:  # noqa: BLE001  # then it is not that
+            meta = api.get(store, url.key).meta
+        except Exception:  # noqa: BLE001  # the failure of HEAD is the one to report
             raise failure from error
     return ObjectInfo(path, meta["size"], _tag(meta))
 
 
 def _tag(meta: Any) -> str:
-    """What changes when an object does: its ETag, else when it was written to; "" where nothing is known."""
+    """Return a text that changes with the object: its ETag, else its time of modification, "" if it has neither."""
     tag: str = meta["e_tag"] or ""
     if not tag:
         time = meta["last_modified"].timestamp()
         return f"of {time:.0f}" if time else ""
-    return tag if tag.endswith('"') else f'"{tag}"'  # Azure lists them without quotes
+    return tag if tag.endswith('"') else f'"{tag}"'  # Azure's listings omit the quotes that its other answers have
 
 
-def _bucket_exists(api: Any, store: Any, path: str) -> None:
-    """Find out why there is no object: an answer without a body does not say.
+def _check_bucket(api: Any, store: Any, url: _ObjectURL) -> None:
+    """Raise a FileNotFoundError that names the bucket if the bucket is what does not exist.
 
-    Raises:
-        FileNotFoundError: the bucket does not exist.
+    The answer to HEAD has no body and cannot tell a missing bucket from a missing object; a listing can.
     """
     try:
         next(iter(api.list(store, "nothing", chunk_size=1)), None)
     except Exception as error:
-        failure = _failure(path, error)
+        failure = _os_error(url, error)
         if isinstance(failure, FileNotFoundError):
             raise failure from error
 
 
 def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
-    """What lies directly under a prefix: the names of the folders, and the objects.
+    """List a prefix as a folder: return the names of its subfolders, and its objects.
 
     Raises:
-        OSError: the store does not answer.
+        OSError: The store does not answer, or cannot list.
     """
-    client, key = _open(path)
-    if path.startswith("http"):
-        raise OSError(errno.ENOTSUP, "a web server does not list what it has: give files or a file_list")
+    url = _parse(path)
+    if not url.scheme.lists:
+        raise OSError(errno.ENOTSUP, "HTTP servers cannot list directories; pass file URLs or a file_list")
+    api, store = _obstore(), _refreshed_client(url)
     try:
-        result = client.api.list_with_delimiter(client.store, key.rstrip("/") or None)
+        result = api.list_with_delimiter(store, url.key.rstrip("/") or None)
     except Exception as error:
-        raise _failure(path, error) from error
-    folders = [each.rpartition("/")[2] for each in result["common_prefixes"]]
-    base = path[: len(path) - len(key)] if key else path.rstrip("/") + "/"
-    return folders, [ObjectInfo(base + each["path"], each["size"], _tag(each)) for each in result["objects"]]
+        raise _os_error(url, error) from error
+    folders = [prefix.rpartition("/")[2] for prefix in result["common_prefixes"]]
+    base = path[: len(path) - len(url.key)] if url.key else path.rstrip("/") + "/"
+    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
 
 
 def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
-    """The bytes of an extent, uint8, and the object's ETag. None where it still has the ETag `unless`.
+    """Fetch a byte range.
+
+    Args:
+        extent: The byte range.
+        unless: ETag of a cached copy. If the object still has it, the result is None.
+
+    Returns:
+        The bytes, read-only uint8, and the ETag of the object.
 
     Raises:
-        OSError: they cannot be fetched, or the object has another ETag than the extent's.
+        OSError: The range cannot be fetched, or the object's ETag differs from the range's.
+        ResourceError: The object is larger than a sample may be.
     """
-    client, key = _client_of(extent.path)
-    api = client.api
+    url = _parse(extent.path)
+    api = _obstore()
+    # Our "of <time>" tags are not ETags: only quoted ones can be conditions of a request.
     options: dict[str, Any] = {"if_match": extent.etag} if extent.etag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
     try:
-        result = api.get(client.store, key, options=options)
+        result = api.get(_clients.get(url.root) or _refreshed_client(url), url.key, options=options)
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
-        if extent.limited:
+        if extent.limited:  # the size is known before the body is read
             check_sample_size(meta["size"], extent.path)
         data = result.bytes()
     except api.exceptions.NotModifiedError:
@@ -151,7 +186,7 @@ def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
     except ResourceError:
         raise
     except Exception as error:
-        raise _failure(extent.path, error) from error
+        raise _os_error(url, error) from error
     if extent.etag and tag != extent.etag:  # servers may ignore conditions
         raise OSError(errno.ESTALE, _CHANGED)
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
@@ -160,43 +195,8 @@ def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
     return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
 
 
-def can_batch(extent: ByteRange) -> bool:
-    """Whether one thread may ask for an extent and others at once."""
-    found = _ASKED_TOGETHER.match(extent.path)
-    if found is None or (extent.stop is not None and extent.stop - extent.start > _LONGEST_TOGETHER):
-        return False
-    client = _clients.get(found[0])
-    return client is None or client.asks_directly
-
-
-def request_many(extents: Sequence[ByteRange]) -> list[Answer | None]:
-    """Ask for extents, all at once.
-
-    Returns:
-        For each its bytes and the object's ETag; None where `fetch` is to be asked.
-    """
-    results: list[Answer | None] = [None] * len(extents)
-    groups: dict[Direct, list[tuple[int, tuple[ByteRange, str]]]] = {}
-    for place, extent in enumerate(extents):
-        with contextlib.suppress(OSError):  # which `fetch` raises, too
-            client, key = _client_of(extent.path)
-            if client.direct is not None:
-                groups.setdefault(client.direct, []).append((place, (extent, key)))
-    for direct, group in groups.items():
-        answers = direct.get([asked for _, asked in group])
-        for (place, _), answer in zip(group, answers, strict=True):
-            results[place] = answer
-    return results
-
-
-def close_idle() -> None:
-    """Close the connections over which nothing is asked."""
-    for client in list(_clients.values()):
-        client.close_idle()
-
-
 def map_concurrently(function: Any, items: Any) -> list[Any]:
-    """What a function gives for each of some items, or the OSError that it raises, many at a time."""
+    """Call a function for each item on several threads. Return the results, or the OSError of a call that failed."""
 
     def outcome(item: Any) -> Any:
         try:
@@ -207,15 +207,15 @@ def map_concurrently(function: Any, items: Any) -> list[Any]:
     work = list(items)
     if len(work) < 2:
         return [outcome(item) for item in work]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(work)), "penstock-fetch") as pool:
+    with ThreadPoolExecutor(min(_CONCURRENCY, len(work)), "penstock-fetch") as pool:
         return list(pool.map(outcome, work))
 
 
 def is_object(path: str) -> bool:
-    """Whether a path of a store is an object, and not only what the names of others begin with.
+    """Return True if a path names an object, False if it names at most a prefix of objects.
 
     Raises:
-        SourceError: the store does not answer.
+        SourceError: The store does not answer.
     """
     try:
         head(path)
@@ -227,117 +227,78 @@ def is_object(path: str) -> bool:
 
 
 def open_error(path: str, error: OSError) -> SourceError:
-    """The error for a data set whose object cannot be opened."""
+    """Return the error for a data set whose object cannot be opened."""
     kind = SourceNotFoundError if isinstance(error, FileNotFoundError) else SourceError
     return kind(f"{path!r} cannot be read: {error.strerror}")
 
 
-class _Client:
-    """What asks for the objects of a bucket.
+class _ObjectURL(NamedTuple):
+    """A parsed path: its scheme, the scheme's name, the bucket or host, and the key."""
 
-    Args:
-        api: the library.
-        scheme: that of the paths.
-        bucket: its name, or the web server's.
-        settings: environment variables on which it depends.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-
-    def __init__(self, api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> None:
-        self.api, self.settings = api, settings
-        self.store = _made(api, scheme, bucket, settings)
-        self._place = scheme, bucket
-        self._direct: Direct | None = None
-        self._tried = False  # to make that
+    scheme: Scheme
+    name: str
+    bucket: str
+    key: str
 
     @property
-    def asks_directly(self) -> bool:
-        """Whether some objects are asked for without the library, as far as it is known."""
-        return not self._tried or (self._direct is not None and not self._direct.useless)
-
-    @property
-    def direct(self) -> Direct | None:
-        """What asks without the library; None where that cannot be."""
-        if not self._tried:
-            from penstock.sources.storage.direct_http import direct_to  # noqa: PLC0415  # imports TLS, which not all need
-
-            with contextlib.suppress(Exception):  # the library is asked, and says what is wrong
-                self._direct = direct_to(self.api, *self._place, self.store, self.settings)
-            self._tried = True
-        return self._direct
-
-    def close_idle(self) -> None:
-        """Close the connections that are not in use."""
-        if self._direct is not None:
-            self._direct.close_idle()
+    def root(self) -> str:
+        return f"{self.name}://{self.bucket}"
 
 
-_clients: dict[str, _Client] = {}
+def _parse(path: str) -> _ObjectURL:
+    name, separator, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    if name not in SCHEMES or not separator or not bucket:
+        lost_slash = path.partition(":/")[0] in SCHEMES and not separator
+        fix = "; give the path as a str: pathlib takes one of its slashes away" if lost_slash else ""
+        raise OSError(errno.EINVAL, f"it is not the path of an object, such as s3://bucket/key{fix}")
+    # The client would quote the query as part of the key.
+    if name.startswith("http") and re.search(r"[?#]", key):
+        raise OSError(errno.EINVAL, "a path with a query, such as a signed one, cannot be read")
+    return _ObjectURL(SCHEMES[name], name, bucket, key.lstrip("/"))
+
+
+# Clients by root URL, and the environment with which each was made. A client holds connections, which a forked child
+# must not share with its parent, so the child makes new ones.
+_clients: dict[str, Any] = {}
+_environments: dict[str, dict[str, str]] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_clients.clear)
 
 
-def _parts(path: str) -> tuple[str, str, str]:
-    found = _REMOTE.fullmatch(path)
-    if found is None:
-        lost = _LOST_SLASH.match(path)
-        fix = "give the path as a str: pathlib takes one of its slashes away" if lost else None
-        raise OSError(errno.EINVAL, "it is no path of an object, such as s3://bucket/key" + (f"; {fix}" if fix else ""))
-    if found[1].startswith("http") and re.search(r"[?#]", found[3]):
-        raise OSError(errno.EINVAL, "a path with a query, such as a signed one, cannot be read")
-    return found[1], found[2], found[3]
-
-
-def _client_of(path: str) -> tuple[_Client, str]:
-    """The client of the path's bucket, and the key."""
-    scheme, bucket, key = _parts(path)
-    made = _clients.get(f"{scheme}://{bucket}")
-    return (made, key) if made is not None else _open(path)
-
-
-def _open(path: str) -> tuple[_Client, str]:
-    """The same, for the credentials that the environment has now."""
-    scheme, bucket, key = _parts(path)
-    api = _obstore()
-    name = f"{scheme}://{bucket}"
-    settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+def _refreshed_client(url: _ObjectURL) -> Any:
+    """Return the client of a bucket, a new one if the environment has other credentials or endpoints than before."""
+    prefix = url.scheme.environment
+    environment = {name: value for name, value in os.environ.items() if prefix and name.startswith(prefix)}
     with _lock:
-        made = _clients.get(name)
-        if made is None or made.settings != settings:
-            made = _clients[name] = _Client(api, scheme, bucket, settings)
-    return made, key
+        if url.root not in _clients or _environments[url.root] != environment:
+            _clients[url.root] = _make_client(url, environment)
+            _environments[url.root] = environment
+        return _clients[url.root]
 
 
-def _made(api: Any, scheme: str, bucket: str, settings: dict[str, str]) -> Any:
-    plain = scheme == "http" or any(value.startswith("http://") for value in settings.values())
-    options: dict[str, Any] = {
-        "client_options": {"allow_http": plain, "timeout": "600s", "read_timeout": "30s"},
-        "retry_config": _RETRIES,
-    }
-    store = api.store
+def _make_client(url: _ObjectURL, environment: dict[str, str]) -> Any:
+    # obstore refuses http:// unless allowed; an endpoint in the environment, such as a local server, allows it.
+    plain = url.name == "http" or any(value.startswith("http://") for value in environment.values())
+    options = {"client_options": {"allow_http": plain, **_CLIENT_OPTIONS}, "retry_config": _RETRIES}
     try:
-        if scheme.startswith("http"):
-            return store.HTTPStore(f"{scheme}://{bucket}", **options)
-        kind = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}[scheme]
-        return kind(bucket, **options)
+        return getattr(_obstore().store, url.scheme.client)(url.scheme.location.format(url.bucket), **options)
     except Exception as error:
-        raise OSError(errno.EACCES, f"the store cannot be opened: {_said(error)}") from error
+        raise OSError(errno.EACCES, f"the store cannot be opened: {_summary(error)}") from error
 
 
 def _obstore() -> Any:
-    """The library.
+    """Import obstore.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: It is not installed.
     """
     optional_import.import_extra("obstore.store", "stores", "a path of an object store")
     return optional_import.import_extra("obstore", "stores", "a path of an object store")
 
 
-def _said(error: Exception) -> str:
-    """What a store answered, in short: its code and sentence, else the library's first line."""
+def _summary(error: Exception) -> str:
+    """Return the store's error code and sentence, else the first line of obstore's text, which may be pages of XML."""
     text = str(error).partition("\n\nDebug source")[0]
     code = re.search(r"<Code>(.*?)</Code>", text)
     sentence = re.search(r"<Message>(.*?)</Message>", text)
@@ -349,22 +310,24 @@ def _said(error: Exception) -> str:
     return text.partition("\n")[0]
 
 
-def _failure(path: str, error: Exception) -> OSError:
-    """What went wrong, as local files would say it."""
-    scheme, bucket, _ = _parts(path)
-    kind, said = type(error).__name__, _said(error)
-    if said.startswith(("NoSuchBucket", "ContainerNotFound")) or "bucket does not exist" in said:
-        return FileNotFoundError(errno.ENOENT, f"the bucket {bucket!r} does not exist")
+def _os_error(url: _ObjectURL, error: Exception) -> OSError:
+    """Convert an error of obstore to the OSError that a local file would raise.
+
+    obstore's exception types leave much in their text only, so the text decides where the type does not.
+    """
+    kind, summary = type(error).__name__, _summary(error)
+    if summary.startswith(("NoSuchBucket", "ContainerNotFound")) or "bucket does not exist" in summary:
+        return FileNotFoundError(errno.ENOENT, f"the bucket {url.bucket!r} does not exist")
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(errno.ENOENT, "there is no such object")
     if kind == "PreconditionError":
         return OSError(errno.ESTALE, _CHANGED)
-    if "Range request not supported" in said:
+    if "Range request not supported" in summary:
         return OSError(errno.ENOTSUP, "the server gives whole files only, and parts of this one are needed")
-    variables = _CREDENTIALS.get(scheme, "")
-    if any(part in str(error) for part in _ASKED_MACHINES):
+    variables = url.scheme.credentials
+    if any(part in str(error) for part in _METADATA_REQUESTS):
         return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
     if isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError"):
-        wanted = f"; the credentials come from {variables}" if variables else ""
-        return PermissionError(errno.EACCES, f"the store refuses ({said}){wanted}")
-    return OSError(errno.EIO, f"the store does not give it: {said}")
+        hint = f"; the credentials come from {variables}" if variables else ""
+        return PermissionError(errno.EACCES, f"the store refuses ({summary}){hint}")
+    return OSError(errno.EIO, f"the store does not give it: {summary}")

@@ -1,4 +1,4 @@
-"""Files that are open for reading at any byte: local ones, and objects of a store."""
+"""Random access to local files and to objects."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.object_store import head, is_remote
 
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+# Bytes per request of a walk through an object: larger blocks mean fewer waits for the store.
 _BLOCK = 1 << 22
-"""Bytes of an object that are fetched at once to find what lies in it."""
 
 
 class LocalFile:
-    """A file.
+    """An open local file.
 
     Args:
-        path: its path.
+        path: Path of the file.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: It cannot be opened.
 
     Attributes:
-        size: its bytes.
-        time: when it was written to, in nanoseconds.
-        state: what changes when it is written to.
+        size: Size in bytes.
+        time: Time of modification in nanoseconds.
+        state: Value that changes when the file is written.
     """
 
     def __init__(self, path: str) -> None:
@@ -41,14 +41,14 @@ class LocalFile:
         self.state: Hashable = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
     def pread(self, count: int, at: int) -> bytes:
-        """The bytes that begin at a place, fewer at the end."""
+        """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
         return os.pread(self._descriptor, count, at)
 
     def fill(self, view: memoryview, at: int) -> None:
-        """Fill memory with what begins at a place.
+        """Fill memory with the bytes from an offset.
 
         Raises:
-            ValueError: the file ends before.
+            ValueError: The file ends before.
         """
         done = 0
         while done < len(view):
@@ -58,7 +58,7 @@ class LocalFile:
             done += count
 
     def advise(self, starts: Indices, stops: Indices) -> None:
-        """Tell the operating system which bytes will be read next, so that a disk need not be waited for in turns."""
+        """Announce the next reads to the operating system, so that it starts them all at once."""
         if not hasattr(os, "posix_fadvise"):
             return
         with contextlib.suppress(OSError):  # not all file systems take advice
@@ -67,26 +67,26 @@ class LocalFile:
                     os.posix_fadvise(self._descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
 
     def raw(self) -> io.RawIOBase:
-        """The file as Python's libraries read it."""
+        """Return the file as one of Python's raw I/O objects."""
         return io.FileIO(self._descriptor, closefd=False)
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 class RemoteFile:
-    """An object of a store. A block of it is kept, for who walks through it.
+    """An object of a store. Holds the block that was read last, for sequential reads.
 
     Args:
-        path: its path.
+        path: Path of the object.
 
     Raises:
-        OSError: there is none, or the store does not answer.
+        OSError: The object does not exist, or the store does not answer.
 
     Attributes:
-        size: its bytes.
-        tag: its ETag.
+        size: Size in bytes.
+        tag: ETag.
     """
 
     def __init__(self, path: str) -> None:
@@ -98,11 +98,11 @@ class RemoteFile:
 
     @property
     def state(self) -> Hashable:
-        """What changes when it is written to."""
+        """Value that changes when the object is written."""
         return self.tag, self.size
 
     def pread(self, count: int, at: int) -> bytes:
-        """The bytes that begin at a place, fewer at the end."""
+        """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
         stop = min(at + count, self.size)
         if at >= stop:
             return b""
@@ -113,20 +113,20 @@ class RemoteFile:
         return bytes(self._block[at - self._start : stop - self._start])
 
     def raw(self) -> io.RawIOBase:
-        """The file as Python's libraries read it."""
+        """Return the object as one of Python's raw I/O objects."""
         return RawFileAdapter(self)
 
     def close(self) -> None:
-        """Let go of the block."""
+        """Release the block."""
         self._block = memoryview(b"")
 
 
 class FetchedFile(RemoteFile):
-    """An object of which parts are in memory; what else is asked for is fetched.
+    """An object of which some parts are in memory; others are fetched.
 
     Args:
-        found: what is known of it.
-        parts: where each begins, and its bytes.
+        found: Path, size and ETag.
+        parts: Offset and bytes of each part in memory.
     """
 
     def __init__(self, found: ObjectInfo, parts: list[tuple[int, Array]]) -> None:
@@ -134,7 +134,7 @@ class FetchedFile(RemoteFile):
         self._parts = parts
 
     def pread(self, count: int, at: int) -> bytes:
-        """The bytes that begin at a place, fewer at the end."""
+        """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
         for start, data in self._parts:
             if start <= at and at + count <= start + len(data):
                 return data[at - start : at - start + count].tobytes()
@@ -177,9 +177,9 @@ Opened = LocalFile | RemoteFile
 
 
 def open_file(path: str) -> Opened:
-    """A file or an object, by its path.
+    """Open a local file or an object.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: It cannot be opened.
     """
     return RemoteFile(path) if is_remote(path) else LocalFile(path)

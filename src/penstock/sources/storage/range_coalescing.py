@@ -1,4 +1,4 @@
-"""Parts of objects that lie near each other, fetched together."""
+"""Range coalescing: neighboring byte ranges of an object are fetched in one request."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from penstock.core.columns import Array
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.prefetch import ahead
 
+# Ranges with at most this many bytes between them are fetched together: a tar header and its padding, for example.
 _GAP = 4096
-"""Bytes between parts up to which they are fetched together: those of a tar header, say."""
 
-_BLOCK = 1 << 20
-"""Bytes of the blocks that are fetched where many parts follow each other: the same ones for any of the parts."""
+# Long runs are fetched in aligned blocks: every read of any part of the run then asks for the same ranges, which the
+# caches recognize.
+_BLOCK, _BLOCKS_FROM = 1 << 20, 8
 
-_MANY = 8
+# Longer runs of few ranges are fetched range by range, so that the requests can run in parallel.
 _LONG = 1 << 23
 
 Numbers = NDArray[np.int64]
 
 
 class RangeReader:
-    """Reads parts of objects.
+    """Reader of many byte ranges of objects.
 
     Args:
-        objects: they.
+        objects: The objects.
     """
 
     def __init__(self, objects: Sequence[ObjectInfo]) -> None:
         self._objects = objects
 
     def coalesced_ranges(self, files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
-        """What is fetched for some parts, in the order of their places.
+        """Return the requests for some parts, in the order of their offsets.
 
         Args:
-            files: per part the number of its object.
-            starts: its first byte.
-            stops: the byte after its last one.
+            files: Per part the number of its object.
+            starts: Per part its first byte.
+            stops: Per part the byte after its last one.
         """
         return [extent for _, extents in self._runs(files, starts, stops) for extent in extents]
 
@@ -47,13 +48,13 @@ class RangeReader:
         """Read parts into memory.
 
         Args:
-            files: as for `extents`.
-            starts: likewise.
-            stops: likewise.
-            outs: per part its memory, uint8.
+            files: Same as for `coalesced_ranges`.
+            starts: Same as for `coalesced_ranges`.
+            stops: Same as for `coalesced_ranges`.
+            outs: Per part its memory, uint8.
 
         Returns:
-            The parts that cannot be read, and why.
+            The errors of the parts that cannot be read, by part.
         """
         runs = list(self._runs(files, starts, stops))
         wanted = [extent for _, extents in runs for extent in extents]
@@ -74,7 +75,7 @@ class RangeReader:
         return errors
 
     def _runs(self, files: Numbers, starts: Numbers, stops: Numbers) -> Iterator[tuple[list[int], list[ByteRange]]]:
-        """Parts that lie near each other, and what is fetched for them."""
+        """Yield each run of neighboring parts with its requests."""
         run: list[int] = []
         for part in np.lexsort((starts, files)).tolist():
             if starts[part] == stops[part]:
@@ -87,11 +88,11 @@ class RangeReader:
             yield run, self._of_run(run, files, starts, stops)
 
     def _of_run(self, run: list[int], files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
-        found = self._objects[int(files[run[0]])]
+        info = self._objects[int(files[run[0]])]
         first, last = int(starts[run[0]]), int(stops[run].max())
-        if len(run) >= _MANY:
+        if len(run) >= _BLOCKS_FROM:
             blocks = range(first - first % _BLOCK, last, _BLOCK)
-            return [ByteRange(found.path, at, min(at + _BLOCK, found.size), found.etag) for at in blocks]
+            return [ByteRange(info.path, at, min(at + _BLOCK, info.size), info.etag) for at in blocks]
         if last - first <= _LONG:
-            return [ByteRange(found.path, first, last, found.etag)]
-        return [ByteRange(found.path, int(starts[part]), int(stops[part]), found.etag) for part in run]
+            return [ByteRange(info.path, first, last, info.etag)]
+        return [ByteRange(info.path, int(starts[part]), int(stops[part]), info.etag) for part in run]

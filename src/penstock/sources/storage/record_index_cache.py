@@ -1,9 +1,8 @@
-"""Where the records of a file lie, kept for the next time: finding them means to walk through the whole file.
+"""Cache of record indexes: building one means reading the whole file.
 
-An entry is one file in ``~/.cache/penstock/indexes`` (``$XDG_CACHE_HOME/penstock/indexes``), per data file and per what
-was looked for: the state of the data file, a checksum, and the places. It is written under another name and then
-renamed, so any number of processes share it. One that is damaged, or belongs to another state of the file, does not
-count.
+An entry is one file in ``~/.cache/penstock/indexes`` (``$XDG_CACHE_HOME/penstock/indexes``) per data file and format:
+the state of the data file, a checksum, and the index. It is written under another name and then renamed, so that
+processes can share the folder. A damaged entry, or one for another state of the file, is ignored.
 """
 
 from __future__ import annotations
@@ -24,37 +23,39 @@ from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomic
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.random_access_file import LocalFile, Opened
 
+# First byte and number of bytes of each record.
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Where records begin, and their bytes."""
 
-_WORTH = 256
-"""How many records are worth an entry: fewer are found as fast."""
+# Fewer records are indexed as fast as an entry is read.
+_MIN_RECORDS = 256
+
+# Nanoseconds after a change in which a second change may get the same timestamp, as on file systems with a coarse
+# clock. The state of such a file cannot be trusted yet.
 _SETTLED = 2 * 10**9
-"""Nanoseconds after a change in which another one may show the same time."""
 
 
 def cached_record_index(path: str, file: Opened, what: str, find: Callable[[], Places]) -> Places:
-    """What `find` gives, or gave for the same state of the file: its size, and its time or ETag.
+    """Return the index of a file from the cache, or build and store it.
 
     Args:
-        path: of the file.
-        file: the same, open.
-        what: what is looked for in it.
-        find: finds it.
+        path: Path of the file.
+        file: The open file. Its size and its time or ETag are its state.
+        what: Name of the format.
+        find: Builds the index.
 
     Raises:
-        OSError: of `find`.
-        ValueError: likewise.
+        OSError: Raised by `find`.
+        ValueError: Raised by `find`.
     """
     entry, state = _entry(path, what), _state(file)
     if state is None or entry is None:
         return find()
-    found = _read(entry, state)
-    if found is None:
-        found = find()
-        if len(found[0]) >= _WORTH:
-            _write(entry, state, found)
-    return found
+    index = _read(entry, state)
+    if index is None:
+        index = find()
+        if len(index[0]) >= _MIN_RECORDS:
+            _write(entry, state, index)
+    return index
 
 
 def _entry(path: str, what: str) -> Path | None:
@@ -66,7 +67,7 @@ def _entry(path: str, what: str) -> Path | None:
 
 
 def _state(file: Opened) -> str | None:
-    """What tells a state of a file from another; None where nothing does."""
+    """Return a text that identifies the state of a file; None if nothing does."""
     if isinstance(file, LocalFile):
         return f"{file.size} bytes of {file.time}" if file.time < time.time_ns() - _SETTLED else None
     return f"{file.size} bytes of {file.tag}" if file.tag else None
@@ -75,18 +76,18 @@ def _state(file: Opened) -> str | None:
 def _read(entry: Path, state: str) -> Places | None:
     try:
         head, _, data = entry.read_bytes().partition(b"\n")
-        said = json.loads(head)
+        header = json.loads(head)
     except (OSError, ValueError):
         return None
-    if said != {"state": state, "crc32": zlib.crc32(data), "bytes": len(data)}:
+    if header != {"state": state, "crc32": zlib.crc32(data), "bytes": len(data)}:
         return None
     starts, sizes = np.frombuffer(data, "<i8").astype(np.int64).reshape(2, -1)
     return starts, sizes
 
 
-def _write(entry: Path, state: str, found: Places) -> None:
-    """Write an entry; where that fails, there is none."""
-    data = np.stack(found).astype("<i8").tobytes()
+def _write(entry: Path, state: str, index: Places) -> None:
+    """Write an entry; ignore a failure, since the cache is optional."""
+    data = np.stack(index).astype("<i8").tobytes()
     head = json.dumps({"state": state, "crc32": zlib.crc32(data), "bytes": len(data)}).encode()
     with contextlib.suppress(OSError):
         make_folder(entry.parent)

@@ -1,4 +1,4 @@
-"""Parts of large files: records that lie one after the other, found by where they begin and how long they are."""
+"""Records in large files, by offset and size."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.record_index_cache import Places, cached_record_index
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
+# Bytes per read of a walk over small records: one system call then finds many headers.
 _AHEAD = 1 << 16
-"""Bytes read at once where records are small, to find the next ones."""
 
 
 @dataclass(frozen=True)
 class RecordBlock:
-    """Records that were read at once: ``data[start:stop]`` each, in the order that was asked for."""
+    """Records of one read, ``data[start:stop]`` each, in the order of the request."""
 
     data: Array
     starts: NDArray[np.int64]
@@ -35,20 +35,20 @@ class RecordBlock:
 
 
 class RecordRanges:
-    """Where each record of some files lies: 16 bytes of memory a record.
+    """Index of the records in some files, with 16 bytes of memory per record.
 
-    A file is opened for a batch and closed after it, so any number of files will do. One that has been written to since
-    the data set was opened is not read any more: its records may have moved.
+    A file is opened per batch, so that the number of files is not limited by the number of open files. A file that was
+    written since the data set was opened is refused, since its records may have moved.
 
     Args:
-        paths: the files.
-        find: lists the records of one file: where each begins, and its bytes. It is given the file's number, the
-            open file and the size, and raises ValueError for a file that it cannot read.
-        what: what it looks for, by which the records of large files are kept for the next time; "" keeps nothing.
+        paths: The files.
+        find: Returns offsets and sizes of the records of a file, from the file's number, the open file and its size.
+            Raises ValueError for a file that it cannot read.
+        what: Name of the format in the cache of record indexes; "" for no caching.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: one is not what is expected, or no file has records.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file cannot be read, or is damaged.
     """
 
     def __init__(self, paths: Sequence[str], find: Callable[[int, Opened, int], Places], what: str = "") -> None:
@@ -57,9 +57,9 @@ class RecordRanges:
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
         found = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
-        for each in found:
-            if isinstance(each, Exception):
-                raise each
+        for result in found:
+            if isinstance(result, Exception):
+                raise result
         self._stamps = [state for state, *_ in found]
         self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in found)])
         self.starts = np.concatenate([starts for _, starts, *_ in found])
@@ -68,7 +68,7 @@ class RecordRanges:
         self._objects = RangeReader([opened for *_, opened in found])
 
     def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
-        """The state of a file, where its records begin, their sizes, and what is known of an object."""
+        """Return the state of a file, the offsets and sizes of its records, and its object info."""
         path = self.paths[number]
         try:
             file = open_file(path)
@@ -93,27 +93,27 @@ class RecordRanges:
         return int(self.bounds[-1])
 
     def path(self, number: int) -> str:
-        """The file that holds record `number`."""
+        """Return the path of the file that holds a record."""
         return self.paths[int(np.searchsorted(self.bounds, number, side="right")) - 1]
 
     def describe(self, number: int) -> str:
-        """The file and the byte at which record `number` begins."""
+        """Return the file and the offset of a record, for messages."""
         return f"{self.path(number)} at byte {self.starts[number]}"
 
     def source_info(self, number: int) -> str:
-        """The same, as DALI says it."""
+        """Return the file and the offset of a record in DALI's wording."""
         return f"{self.path(number)} at index {self.starts[number]}"
 
     def read(self, numbers: Indices, samples: Indices | None = None) -> RecordBlock:
-        """The bytes of records, file by file in the order of their places.
+        """Read records, file by file in the order of their offsets.
 
         Args:
-            numbers: the records.
-            samples: the sample that each belongs to, where that is not its own number.
+            numbers: Numbers of the records.
+            samples: Sample index per record for errors; the number of the record by default.
 
         Raises:
-            SampleError: a file became shorter, has been written to, or cannot be read.
-            ResourceError: a record has more bytes than are read for one sample.
+            SampleError: A file became shorter, was written to, or cannot be read.
+            ResourceError: A record is larger than a sample may be.
         """
         sizes = self.sizes[numbers]
         self._check_sizes(numbers, sizes)
@@ -132,7 +132,7 @@ class RecordRanges:
         return block
 
     def _check_sizes(self, numbers: Indices, sizes: Indices) -> None:
-        """Check the sizes that files or indexes give, before memory is taken for them."""
+        """Check the sizes from files or indexes before memory is allocated for them."""
         if len(sizes):
             largest = int(sizes.argmax())
             check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
@@ -140,11 +140,11 @@ class RecordRanges:
     def _read_file(
         self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: RecordBlock
     ) -> None:
-        """Read those records that lie in one local file, in the order of their places there."""
+        """Read the records of one local file in the order of their offsets."""
         begins = self.starts[numbers[places]]
         ends = begins + self.sizes[numbers[places]]
         apart = (begins[1:] != ends[:-1]) | (block.starts[places[1:]] != block.stops[places[:-1]])
-        runs = np.array([0, *(np.flatnonzero(apart) + 1), len(places)])  # what follows each other is read at once
+        runs = np.array([0, *(np.flatnonzero(apart) + 1), len(places)])  # adjacent records are read in one call
         bad, opened = int(places[0]), None
         try:
             opened = LocalFile(self.paths[file])
@@ -159,7 +159,7 @@ class RecordRanges:
                 try:
                     opened.fill(whole, int(begins[first]))
                 except (OSError, ValueError):
-                    for number in range(first, last):  # which of them is it?
+                    for number in range(first, last):  # find the one that fails
                         bad = int(places[number])
                         opened.fill(view[int(block.starts[bad]) : int(block.stops[bad])], int(begins[number]))
         except (OSError, ValueError) as error:
@@ -171,7 +171,7 @@ class RecordRanges:
     def _fetch(
         self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: RecordBlock
     ) -> None:
-        """Read those records that lie in objects of a store."""
+        """Read the records of objects."""
         begin = self.starts[numbers[places]]
         outs = [block.data[block.starts[place] : block.stops[place]] for place in places.tolist()]
         errors = self._objects.read(files[places], begin, begin + self.sizes[numbers[places]], outs)
@@ -179,7 +179,7 @@ class RecordRanges:
             raise self._unreadable(int(places[part]), numbers, samples, errors[part]) from errors[part]
 
     def byte_ranges(self, numbers: Indices) -> list[ByteRange]:
-        """What is fetched from object stores for some records."""
+        """Return the byte ranges to prefetch from object stores for some records."""
         if self.cost is not ReadCost.STORE:
             return []
         files = np.searchsorted(self.bounds, numbers, side="right") - 1
@@ -195,11 +195,11 @@ class RecordRanges:
         return self.error(index, number, f"cannot be read: {error_text(error)}")
 
     def error(self, index: int, number: int, what: str) -> SampleError:
-        """The error for sample `index`, whose record `number` is not what it should be."""
+        """Return the error of a sample whose record is damaged or cannot be read."""
         return SampleError.of(index, self.describe(number), what, self.path(number))
 
     def same_records(self, other: RecordRanges) -> bool:
-        """Whether the same records of the same files are read."""
+        """Return True if both index the same records of the same files."""
         return self is other or (
             self.paths == other.paths
             and self._stamps == other._stamps
@@ -208,7 +208,7 @@ class RecordRanges:
         )
 
     def fingerprint(self) -> str:
-        """A short text that tells these records from others, wherever the files lie: names, counts and sizes."""
+        """Return a short text that identifies the records by file names, counts and sizes, independent of folders."""
         digest = hashlib.sha256("\0".join(os.path.basename(path) for path in self.paths).encode())  # noqa: PTH119  # text
         for part in (self.bounds, self.starts, self.sizes):
             digest.update(np.ascontiguousarray(part, "<i8").tobytes())
@@ -216,10 +216,10 @@ class RecordRanges:
 
 
 class HeaderReader:
-    """The heads of records that lie one after the other: read many at once where records are small.
+    """Buffered reader of the headers of consecutive records.
 
     Args:
-        file: the file that has the records.
+        file: The file with the records.
     """
 
     def __init__(self, file: Opened) -> None:
@@ -227,7 +227,7 @@ class HeaderReader:
         self._block, self._start, self._last = b"", 0, 0
 
     def read_at(self, at: int, count: int) -> bytes:
-        """The `count` bytes that begin at byte `at`, or fewer at the end of the file."""
+        """Return `count` bytes from byte `at`, or fewer at the end of the file."""
         if not self._start <= at <= self._start + len(self._block) - count:
             ahead = _AHEAD if at - self._last < _AHEAD // 8 else count
             self._block, self._start = self._file.pread(ahead, at), at

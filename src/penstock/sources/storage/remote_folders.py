@@ -10,14 +10,14 @@ from penstock.sources.storage.object_store import list_prefix, map_concurrently
 
 
 def subfolders(root: str, wanted: Callable[[bytes], bool]) -> list[tuple[bytes, list[ObjectInfo]]]:
-    """The folders directly below a prefix, sorted by the bytes of their names, with the objects directly in each.
+    """List the folders directly below a prefix, sorted by the bytes of their names, with the objects directly in each.
 
     Args:
-        root: the prefix.
-        wanted: whether a folder counts, by its name.
+        root: The prefix.
+        wanted: Returns True for the names of the folders to list.
 
     Raises:
-        OSError: a folder cannot be listed.
+        OSError: A folder cannot be listed.
     """
     root = root.rstrip("/")
     folders = sorted(name for folder in list_prefix(root)[0] if wanted(name := os.fsencode(folder)))
@@ -25,8 +25,8 @@ def subfolders(root: str, wanted: Callable[[bytes], bool]) -> list[tuple[bytes, 
     def objects(folder: bytes) -> list[ObjectInfo]:
         return list_prefix(f"{root}/{os.fsdecode(folder)}")[1]
 
-    found = map_concurrently(objects, folders)
-    for each in found:
-        if isinstance(each, OSError):
-            raise each
-    return list(zip(folders, found, strict=True))
+    listings = map_concurrently(objects, folders)
+    for listing in listings:
+        if isinstance(listing, OSError):
+            raise listing
+    return list(zip(folders, listings, strict=True))

@@ -1,4 +1,4 @@
-"""Limit on the bytes that are read for one sample, looked at before memory is taken for them."""
+"""Limit on the bytes of one sample, checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import re
 from penstock.errors import ResourceError, UsageError, short_repr
 
 _NAME = "PENSTOCK_MAX_SAMPLE_SIZE"
+
+# Twice the uncompressed bytes of the largest image that is decoded, with four channels of 16 bits.
 _DEFAULT = 1 << 31
-"""Twice the bytes that the largest image which is decoded takes without compression, with four channels of 16 bits."""
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def bytes_of(name: str, text: str) -> int:
-    """The number of bytes that an environment variable gives, such as 50GB.
+    """Parse an environment variable that holds a number of bytes, such as 50GB.
 
     Raises:
         UsageError: it is not one.
@@ -31,7 +32,7 @@ def bytes_of(name: str, text: str) -> int:
 
 
 def max_sample_size() -> int:
-    """Return the most bytes that are read for one sample: ``PENSTOCK_MAX_SAMPLE_SIZE``, or 2 GiB.
+    """Return the limit on the bytes of one sample: ``PENSTOCK_MAX_SAMPLE_SIZE``, or 2 GiB.
 
     Raises:
         UsageError: it is not a number of bytes.
@@ -49,11 +50,11 @@ def check_sample_size(size: int, where: str | bytes) -> None:
     """Refuse to read a sample of too many bytes.
 
     Args:
-        size: its bytes, as the file, the index or the store says before anything is read.
-        where: the path of the file, or the place in it.
+        size: Bytes of the sample according to the file system, the index or the store.
+        where: Path of the file, or the location in it.
 
     Raises:
-        ResourceError: there are more than `max_sample_size`.
+        ResourceError: The sample is larger than `max_sample_size`.
     """
     limit = max_sample_size()
     if size > limit:

@@ -1,4 +1,4 @@
-"""Samples from Example messages, whatever files they are in."""
+"""Features of Example messages, independent of the file format that contains the messages."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature,
 from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
 
 Features = tuple[tuple[str, Feature], ...]
+
+# Number of messages to search for a feature that the first message lacks, and messages per read.
 _PROBED, _AT_ONCE = 512, 64
-"""Messages in which features are looked for that the first one lacks, and how many of them are read at a time."""
 _NOT_READ = "cannot be read as an Example"
 
 
 class Messages(Protocol):
-    """Serialized messages by number."""
+    """Numbered serialized messages."""
 
     def messages(self, indices: Indices, /) -> Iterable[tuple[int, Array]]:
-        """The bytes of messages, each with its index.
+        """Yield the index and the bytes of each message.
 
         Raises:
-            SampleError: one cannot be read.
+            SampleError: A message cannot be read.
         """
         ...
 
     def error(self, index: int, reason: str, /) -> SampleError:
-        """The error of a message that is not what is expected."""
+        """Return the error of a message."""
         ...
 
 
 class Examples:
-    """Features of Example messages.
+    """Decoder of the features of Example messages.
 
     Args:
-        features: names and what they are read as.
+        features: Names and features.
 
     Raises:
-        DefinitionError: a default value does not fit its feature.
+        DefinitionError: A default value does not fit its feature.
     """
 
     def __init__(self, features: Features) -> None:
@@ -54,10 +55,10 @@ class Examples:
                 default_value(feature)
 
     def open(self, messages: Messages, count: int) -> None:
-        """Look for features of varying length that none of `count` messages has, and read the first message.
+        """Find the features of varying length that none of `count` messages has, and check the first message.
 
         Raises:
-            SampleError: it cannot be read.
+            SampleError: The first message cannot be read.
         """
         absent = self._absent(messages, count)
         self.features = [(name, key, _scalar(f) if key in absent else f) for name, key, f in self.features]
@@ -65,11 +66,11 @@ class Examples:
 
     @property
     def specs(self) -> tuple[Spec, ...]:
-        """The specs of the features."""
+        """Specs of the features."""
         return tuple(_spec(feature) for _, _, feature in self.features)
 
     def _absent(self, messages: Messages, count: int) -> set[bytes]:
-        """The features of varying length that none of many messages names, taken from all over the data set."""
+        """Return the features of varying length that no message in an even sample of the data set has."""
         absent = {key for key, feature in self._wanted.items() if isinstance(feature, VarLenFeature)}
         probed = np.unique(np.linspace(0, count - 1, _PROBED).astype(np.int64))
         for indices in (probed[:1], *np.split(probed[1:], range(_AT_ONCE, len(probed) - 1, _AT_ONCE))):
@@ -84,7 +85,7 @@ class Examples:
         return absent
 
     def _named(self, messages: Messages, indices: Indices) -> set[bytes]:
-        """The wanted features that any of these messages names."""
+        """Return the wanted features that occur in any of these messages."""
         return {key for _, found, _ in self._found(messages, indices) for key in found}
 
     def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
@@ -96,10 +97,10 @@ class Examples:
             yield index, found, message
 
     def read(self, messages: Messages, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The features of messages, in their order; dense ones in `out` where that is given.
+        """Decode the features of messages; dense ones into `out` if given.
 
         Raises:
-            SampleError: a message cannot be read, or a feature is missing or of another type or shape.
+            SampleError: A message cannot be read, or a feature is missing or has another type or shape.
         """
         columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
         for index, found, message in self._found(messages, indices):
@@ -116,7 +117,7 @@ class Examples:
 
 
 def _scalar(feature: Feature) -> Feature:
-    """A feature that no message has: one number, as in DALI, where it is whatever was in memory."""
+    """Return the feature to read if no message has it: a scalar, the shape that DALI gives it."""
     default = feature.default_value
     return FixedLenFeature((), feature.dtype, 0 if default is None or np.ndim(default) else default)
 

@@ -1,7 +1,7 @@
-"""TFRecord files: records with checksums, one after the other, that hold Example messages.
+"""TFRecord files: consecutive records with checksums that contain Example messages.
 
-The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details. A record is its length
-(8 bytes), a checksum of that (4), the data, and a checksum of those (4).
+The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details. A record is the length
+of its data (8 bytes), a checksum of the length (4), the data, and a checksum of the data (4).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,27 +22,27 @@ from penstock.sources.formats.decimal_index import decimals
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
-from penstock.sources.storage.crc32c import masked_crc32c
 from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.random_access_file import Opened
-from penstock.sources.storage.record_ranges import HeaderReader, RecordBlock, RecordRanges
+from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
-_HEAD, _TAIL = 12, 4
+_HEADER = struct.Struct("<QI")  # length of the data, checksum of the length
+_HEAD, _TAIL = _HEADER.size, 4
 
 
 class TFRecordSource(RecordSource[RecordRanges]):
-    """Features of the Examples in TFRecord files, file after file. All checksums are verified.
+    """Features of the Examples in TFRecord files. Verifies all checksums.
 
     Args:
-        paths: the files.
-        indexes: an index per file, as DALI's ``tfrecord2idx`` writes it: a line per record with the byte at which it
-            begins and its bytes. Without them the files are walked through once, from record to record.
-        features: names and what they are read as, sorted by name.
+        paths: The files, read in this order.
+        indexes: An index per file in the format of DALI's ``tfrecord2idx``: per record a line with its offset and
+            size. If empty, each file is walked once from record to record.
+        features: Names and features, sorted by name.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file or an index is damaged, or an index belongs to another file.
-        DefinitionError: a default value does not fit its feature.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file or an index is damaged, or an index belongs to another file.
+        DefinitionError: A default value does not fit its feature.
     """
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
@@ -58,44 +59,28 @@ class TFRecordSource(RecordSource[RecordRanges]):
         self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The features, in the order of their names."""
+        """Read features, in the order of their names."""
         return self._examples.read(self, indices, out)
 
     def messages(self, indices: Indices) -> Iterator[tuple[int, Array]]:
-        """The content of records, each with its index.
+        """Yield the index and the data of each record.
 
         Raises:
-            SampleError: a record is damaged.
+            SampleError: A record is damaged.
         """
         block = self.records.read(indices)
-        self._verify(indices, block)
         for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
-            yield index, block.data[start + _HEAD : stop - _TAIL]
+            record = block.data[start:stop]
+            if reason := _damage(record):
+                raise self.error(index, f"is not a record of a TFRecord file, or is damaged: {reason}")
+            yield index, record[_HEAD:-_TAIL]
 
     def error(self, index: int, reason: str) -> SampleError:
-        """The error of a record."""
+        """Return the error of a record."""
         return self.records.error(index, index, reason)
 
-    def _verify(self, indices: Indices, block: RecordBlock) -> None:
-        """Check lengths and checksums.
-
-        Raises:
-            SampleError: one is wrong.
-        """
-        places = block.starts[:, None] + np.arange(_HEAD)
-        heads = block.data[places]
-        lengths = np.ascontiguousarray(heads[:, :8]).view("<i8")[:, 0]
-        ends = block.data[block.stops[:, None] - np.arange(_TAIL, 0, -1)]
-        wrong_length = lengths != block.stops - block.starts - _HEAD - _TAIL
-        wrong = wrong_length | (masked_crc32c(block.data, block.starts, block.starts + 8) != _words(heads[:, 8:]))
-        wrong |= masked_crc32c(block.data, block.starts + _HEAD, block.stops - _TAIL) != _words(ends)
-        for place in np.flatnonzero(wrong)[:1].tolist():
-            index = int(indices[place])
-            reason = "its length is another one" if wrong_length[place] else "a checksum is wrong"
-            raise self.records.error(index, index, f"is no record of a TFRecord file, or is damaged: {reason}")
-
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same features of the same records are read."""
+        """Return True if both read the same features of the same records."""
         return (
             isinstance(other, TFRecordSource)
             and self._examples.features == other._examples.features  # noqa: SLF001  # one class
@@ -103,12 +88,27 @@ class TFRecordSource(RecordSource[RecordRanges]):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files, and the sizes of the records."""
+        """Return a text that identifies the files and their records."""
         return f"tfrecord:{self.records.fingerprint()}"
 
 
-def _words(data: Array) -> NDArray[np.uint32]:
-    return np.ascontiguousarray(data).view("<u4")[:, 0].astype(np.uint32)
+def masked_crc32c(data: bytes | Array) -> int:
+    """Return the checksum of `data` in the form in which TFRecord files store it.
+
+    The mask is LevelDB's: without it, data that contain CRCs themselves would weaken the checksum.
+    """
+    crc = google_crc32c.value(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _damage(record: Array) -> str:
+    """Return what is wrong with a record, "" for a sound one."""
+    length, length_checksum = _HEADER.unpack_from(record.data)
+    if length != len(record) - _HEAD - _TAIL:
+        return "its length differs from the index"
+    data_checksum = int.from_bytes(record[-_TAIL:].tobytes(), "little")
+    sound = (masked_crc32c(record[:8]), masked_crc32c(record[_HEAD:-_TAIL])) == (length_checksum, data_checksum)
+    return "" if sound else "a checksum is wrong"
 
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -119,11 +119,11 @@ def _find(indexes: tuple[str, ...], number: int, file: Opened, size: int) -> Pla
 
 
 def read_tfrecord_index(index: str, size: int) -> Places:
-    """The records that an index lists.
+    """Read the offsets and sizes of the records from an index.
 
     Raises:
-        SourceNotFoundError: there is no index.
-        SourceError: it is none, or goes beyond the end of a file of `size` bytes.
+        SourceNotFoundError: The index does not exist.
+        SourceError: It is not an index, or exceeds a file of `size` bytes.
     """
     try:
         text = read_bytes(index)
@@ -146,54 +146,40 @@ def read_tfrecord_index(index: str, size: int) -> Places:
 
 
 def _walk(file: Opened, size: int) -> Places:
-    """Every record of a file, found by reading their lengths.
+    """Find all records of a file by reading their headers.
 
     Raises:
-        ValueError: the file is cut short, or is no TFRecord file.
+        ValueError: The file is cut short, or is not a TFRecord file.
     """
     starts, sizes = array("q"), array("q")
-    heads = bytearray()
-    at, ahead = 0, HeaderReader(file)
-    while at < size:
-        head = ahead.read_at(at, _HEAD)
-        length = struct.unpack("<Q", head[:8])[0] if len(head) == _HEAD else 0
-        if len(head) < _HEAD or length > size - at - _HEAD - _TAIL:
-            if len(head) == _HEAD and not _sound(head):
-                packed = ": it is compressed with gzip" if not at and head[:2] == b"\x1f\x8b" else ""
-                raise ValueError(f"no record begins at byte {at}{packed}")
-            raise ValueError(f"the file is cut short: its last record begins at byte {at} and goes beyond {size}")
-        heads += head
-        starts.append(at)
+    position, reader = 0, HeaderReader(file)
+    while position < size:
+        head = reader.read_at(position, _HEAD)
+        length, checksum = _HEADER.unpack(head) if len(head) == _HEAD else (size, None)
+        if checksum is not None and checksum != masked_crc32c(head[:8]):
+            gzip = position == 0 and head[:2] == b"\x1f\x8b"
+            reason = "it is compressed with gzip" if gzip else "its length has a wrong checksum"
+            raise ValueError(f"no record begins at byte {position}: {reason}")
+        if length > size - position - _HEAD - _TAIL:
+            raise ValueError(f"the file is cut short: its last record begins at byte {position} and goes beyond {size}")
+        starts.append(position)
         sizes.append(_HEAD + length + _TAIL)
-        at += sizes[-1]
-    if not _sound(heads):
-        raise ValueError("the length of a record has a wrong checksum")
+        position += sizes[-1]
     return np.array(starts, np.int64), np.array(sizes, np.int64)
-
-
-def _sound(heads: bytes | bytearray) -> bool:
-    """Whether all lengths have their checksums."""
-    data = np.frombuffer(heads, np.uint8)
-    starts = np.arange(0, len(data), _HEAD)
-    return not len(data) or bool(
-        np.all(masked_crc32c(data, starts, starts + 8) == _words(data.reshape(-1, _HEAD)[:, 8:]))
-    )
 
 
 def write_tfrecord(path: str | Path, examples: Sequence[bytes]) -> int:
     """Write records as a TFRecord file, for tests, examples and conversions.
 
     Args:
-        path: the file to write.
-        examples: the records, Example messages for instance.
+        path: The file to write.
+        examples: The records, for example serialized Example messages.
 
     Returns:
-        How many were written.
+        The number of records.
     """
     with Path(path).open("wb") as file:
         for example in examples:
-            for part in (struct.pack("<Q", len(example)), example):
-                data = np.frombuffer(part, np.uint8)
-                checksum = masked_crc32c(data, np.zeros(1, np.int64), np.array([len(part)]))
-                file.write(part + checksum.astype("<u4").tobytes())
+            parts = len(example).to_bytes(8, "little"), example
+            file.writelines(part + masked_crc32c(part).to_bytes(4, "little") for part in parts)
     return len(examples)
