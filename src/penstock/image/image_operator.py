@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.operator import Operator
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
@@ -92,28 +93,25 @@ class ImageDecoder(Operator, FusibleOperator):
         return found
 
     @abstractmethod
-    def decode_region(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
-        """The part of an image that is decoded where a region of it will be read: at least that region.
+    def region_to_decode(self, header: Any, region: Region, reduce: int) -> Region:
+        """Return the region that is decoded when the pixels of `region` are read. It contains `region`.
 
         Args:
-            header: what `header` gave.
-            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
-            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
-
-        Returns:
-            Its top, left, bottom and right.
+            header: Result of `read_header`.
+            region: Rows and columns that are read, in pixels of the reduced image.
+            reduce: 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
     @abstractmethod
-    def decode(self, data: Any, header: Any, part: tuple[int, int, int, int], memory: Any, reduce: int) -> Any:
-        """The pixels of a part of an image.
+    def decode_region(self, data: Any, header: Any, region: Region, memory: Any, reduce: int) -> Any:
+        """Decode a region of an image.
 
         Args:
-            data: the bytes.
-            header: what `header` gave.
-            part: what `part` gave.
-            memory: uint8, where pixels may be put, with room for the part; or None.
-            reduce: as for `part`.
+            data: Bytes of the file, uint8 of shape (n,).
+            header: Result of `read_header`.
+            region: Result of `region_to_decode`, or the whole image.
+            memory: Memory that the pixels may be written to, uint8, large enough for the region. None: allocate it.
+            reduce: Same value as for `region_to_decode`.
 
         Returns:
             Pixels of layout HWC.

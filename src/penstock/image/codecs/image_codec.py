@@ -8,7 +8,6 @@ from typing import Literal
 from penstock.core.columns import Array
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec, pillow
 from penstock.image.codecs.exif_orientation import (
-    UPRIGHT,
     apply_orientation,
     delivered_region,
     stored_region,
@@ -63,7 +62,7 @@ class ImageCodec:
         header = libjpeg_turbo.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
-    def part(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
+    def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
         """The part that is decoded where a region is needed: at least the region, and what costs nothing to leave out.
 
         Args:
@@ -86,7 +85,7 @@ class ImageCodec:
         data: Array,
         header: ImageHeader,
         memory: Array | None = None,
-        part: Region | None = None,
+        region: Region | None = None,
         reduce: int = 1,
     ) -> Array:
         """The pixels of an image, or of a part of it.
@@ -108,13 +107,10 @@ class ImageCodec:
             ValueError: the data are damaged.
         """
         turn = header.orientation
-        if part is None and reduce == 1:
-            pixels = self._stored(data, header, memory, None, 1)
-            return pixels if turn == UPRIGHT else apply_orientation(pixels, turn)
         height, width = -(-header.height // reduce), -(-header.width // reduce)
-        if part is None or part == (0, height, 0, width):
+        if region is None or region == (0, height, 0, width):
             return apply_orientation(self._stored(data, header, memory, None, reduce), turn)
-        stored = stored_region(part, height, width, turn)
+        stored = stored_region(region, height, width, turn)
         top, bottom, left, right = stored
         if not top and right - left == (height if swaps_axes(turn) else width):
             pixels = self._stored(data, header, memory, bottom, reduce)[:bottom]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, RowSelection
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range
 from penstock.image.describe.pixel_pass import Pass, PassAxis
 from penstock.image.execute.row_executor import RowExecution, cache_groups
@@ -53,8 +54,8 @@ class DecodeExecution(RowExecution):
         batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
         places = [None] * len(self._headers) if batch is None else list(batch.reshape(len(batch), -1))
         for row, (data, header, memory) in enumerate(zip(self._data, self._headers, places, strict=True)):
-            whole = (0, 0, header.height, header.width)
-            pixels = self._decoder.decode(data, header, whole, memory, 1)
+            whole = Region(0, header.height, 0, header.width)
+            pixels = self._decoder.decode_region(data, header, whole, memory, 1)
             if out is None:
                 made.append(pixels)
             elif memory is None or not _fills(pixels, memory):
@@ -65,17 +66,17 @@ class DecodeExecution(RowExecution):
         if self._decoder.reduced and self.passes[0].resampled:
             self._reduce()
         parts = self._parts()
-        extents = parts[:, 2:] - parts[:, :2]
+        extents = parts[:, 1::2] - parts[:, ::2]
         shapes = np.column_stack([extents, [header.channels for header in self._headers]])
         sizes = shapes.prod(axis=1).tolist()
         dtype = self.passes[0].input_dtype
         groups = list(cache_groups([size * dtype.itemsize for size in sizes]))
         source = self._shared(2, dtype, shapes, groups)
         arena, begins = source.values, source.starts.tolist()
-        source.starts = source.starts - (parts[:, :2] * source.strides[:, :2]).sum(axis=1)
+        source.starts = source.starts - (parts[:, ::2] * source.strides[:, :2]).sum(axis=1)
         passes = self._bound(source, target, groups)
         memory = [arena[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
-        regions, pixels = _tuples(parts), _tuples(shapes)
+        regions, pixels = [Region._make(row) for row in parts.tolist()], [tuple(shape) for shape in shapes.tolist()]
         for group in groups:
             self._decode(group, regions, pixels, memory)
             for each in passes:
@@ -95,18 +96,16 @@ class DecodeExecution(RowExecution):
         self._reductions = reductions.tolist()
 
     def _parts(self) -> NDArray[np.int64]:
-        """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
+        """Per row what is decoded, that is at least what will be read: top, bottom, left, right."""
         (tops, bottoms), (lefts, rights) = (read_range(self._axis(letter).numbers) for letter in "HW")
-        parts = np.stack([tops, lefts, bottoms, rights], axis=1)
+        parts = np.stack([tops, bottoms, lefts, rights], axis=1)
         # the image's own size: an axis that is resampled ends where its window does
         sizes = np.array([(header.height, header.width) for header in self._headers])
         sizes = -(-sizes // np.array(self._reductions)[:, None])
-        smaller = (tops > 0) | (lefts > 0) | (parts[:, 2:] < sizes).any(axis=1)
+        smaller = (tops > 0) | (lefts > 0) | (parts[:, 1::2] < sizes).any(axis=1)
         for row in np.flatnonzero(smaller).tolist():
-            top, left, bottom, right = parts[row].tolist()
-            parts[row] = self._decoder.decode_region(
-                self._headers[row], (top, left, bottom, right), self._reductions[row]
-            )
+            region = Region._make(parts[row].tolist())
+            parts[row] = self._decoder.region_to_decode(self._headers[row], region, self._reductions[row])
         return parts
 
     def _decode(self, group: slice, parts: Sequence[Any], shapes: Sequence[Any], memory: Sequence[Array]) -> None:
@@ -120,7 +119,7 @@ class DecodeExecution(RowExecution):
         """
         given = zip(self._data[group], self._headers[group], self._reductions[group], strict=True)
         made = zip(parts[group], shapes[group], memory[group], strict=True)
-        decode, bytes_alone = self._decoder.decode, self.passes[0].input_dtype == np.uint8
+        decode, bytes_alone = self._decoder.decode_region, self.passes[0].input_dtype == np.uint8
         for (data, header, reduction), (part, shape, place) in zip(given, made, strict=True):
             pixels = decode(data, header, part, place if bytes_alone else None, reduction)
             if pixels.shape != shape:  # what is beyond would be another image's
@@ -128,11 +127,6 @@ class DecodeExecution(RowExecution):
                 raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
             if not _fills(pixels, place):
                 place.reshape(shape)[:] = pixels
-
-
-def _tuples(numbers: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    rows: list[list[int]] = numbers.tolist()
-    return [tuple(row) for row in rows]
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
