@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,36 +16,74 @@ from penstock.image.kernels.strided_images import StridedImages
 from penstock.numerics.casting import cast_saturating
 
 
-def run_pass(work: Pass, source: StridedImages, target: StridedImages) -> None:
-    """Do a pass.
+class PassExecutor:
+    """Runs one pass, for some rows at a time.
 
     Args:
-        work: what to do.
-        source: the images, of dtype `work.reads`.
-        target: where the results go, of dtype `work.dtype`.
+        pass_: The pass.
+        target: Memory for the results of all rows of the pass, of dtype `pass_.dtype`.
     """
-    if work.apply:
-        return work.apply.transform.run_host(source, work.input_shapes, work.apply.terms, target, work.shapes)
-    if not work.computes:
-        return _copy(work, source, target)
-    channels = channels_of(work)
-    if (channels != channels[:1]).any():  # one call has one number of channels
+
+    def __init__(self, pass_: Pass, target: StridedImages) -> None:
+        self._pass, self._target = pass_, target
+        self._values = ValuePass(pass_, target) if computes_values(pass_) else None
+
+    def bind(self, source: StridedImages, rows: slice) -> None:
+        """Set the images that `run` reads.
+
+        Args:
+            source: Images of `rows`, of dtype `pass_.input_dtype`. Only their places matter before `run`.
+            rows: Rows of the pass.
+        """
+        self._source, self._first = source, rows.start
+        # Other dtypes are converted to float32 first, which has to wait until the memory holds the images.
+        bindable = self._values and source.values.dtype in (BYTE, FLOAT)
+        self._loop = self._values.bind(source, rows) if self._values and bindable else None
+
+    def run(self, rows: slice) -> None:
+        """Write the results of some of the bound rows."""
+        first, last = rows.start - self._first, rows.stop - self._first
+        if self._loop:
+            return self._loop(first, last)
+        source = self._source.of(slice(first, last))
+        if self._values:
+            return self._values.bind(source, rows)(0, last - first)
+        return _run_unbound(self._pass.take(rows), source, self._target.of(rows))
+
+
+def _run_all(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    executor, rows = PassExecutor(pass_, target), slice(0, pass_.rows)
+    executor.bind(source, rows)
+    executor.run(rows)
+
+
+def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    """Run a pass that is not a single call of the loops for values."""
+    if pass_.apply:
+        return pass_.apply.transform.run_host(
+            source, pass_.input_shapes, pass_.apply.terms, target, pass_.shapes
+        )
+    if not pass_.computes:
+        return _copy(pass_, source, target)
+    channels = channels_of(pass_)
+    if (channels != channels[:1]).any():
+        # The compiled loops are called with one number of channels.
         for count in np.unique(channels):
-            some = np.flatnonzero(channels == count)
-            run_pass(work.take(some), source.of(some), target.of(some))
+            rows = np.flatnonzero(channels == count)
+            _run_all(pass_.take(rows), source.of(rows), target.of(rows))
         return None
-    if not work.casts_inexactly and work.dtype in (BYTE, FLOAT):
-        return ValuePass(work, target).bind(source)(slice(0, work.rows))
-    shapes = work.shapes
-    values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.input_dtype if work.casts_inexactly else FLOAT)
+    if computes_values(pass_):  # these rows have one number of channels, although the batch does not
+        return _run_all(pass_, source, target)
+    shapes = pass_.shapes
+    values: Array = np.empty(int(shapes.prod(axis=1).sum()), pass_.input_dtype if pass_.casts_inexactly else FLOAT)
     between = StridedImages.packed(values, shapes)
-    if work.casts_inexactly:
-        _copy(Pass(work.axes, work.input_dtype, work.input_dtype, work.channel), source, between)
+    if pass_.casts_inexactly:
+        _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
-        ValuePass(work, between).bind(source)(slice(0, work.rows))
-    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
-    converted = StridedImages(cast_saturating(np, values, work.dtype), between.starts, between.strides)
-    return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
+        ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
+    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(pass_.axes)]
+    converted = StridedImages(cast_saturating(np, values, pass_.dtype), between.starts, between.strides)
+    return _copy(Pass(as_is, pass_.dtype, pass_.dtype, pass_.channel), converted, target)
 
 
 def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
@@ -107,24 +145,3 @@ def _is_triples(places: Sequence[Array], shape: Array) -> bool:
 def _as_unsigned(values: Array) -> Array:
     """The memory as unsigned integers of the same width, so that copying knows four types only."""
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values
-
-
-def bind_target(work: Pass, target: StridedImages) -> Callable[[slice, StridedImages], None]:
-    """A function that does a pass for some rows: given which, and the images of these rows alone.
-
-    What does not depend on where the images lie is computed once for all rows, if they are of one kind.
-    """
-    if not computes_values(work):
-        return lambda some, source: run_pass(work.take(some), source, target.of(some))
-    blended = ValuePass(work, target)
-    return lambda some, source: blended.bind(source, some)(slice(0, len(source.starts)))
-
-
-def bind_pass(work: Pass, source: StridedImages, target: StridedImages) -> Callable[[slice], None]:
-    """A function that does a pass for some rows: given which.
-
-    As much as possible is computed once for all rows, where it is known beforehand where all images lie.
-    """
-    if computes_values(work) and source.values.dtype in (BYTE, FLOAT):
-        return ValuePass(work, target).bind(source)
-    return lambda some: run_pass(work.take(some), source.of(some), target.of(some))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, RowSelection
 from penstock.image.describe.pixel_pass import Pass
-from penstock.image.execute.pass_executor import bind_pass, bind_target, run_pass
+from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
@@ -102,9 +102,9 @@ class RowExecution:
         made: list[Callable[[slice], None]] = []
         for number, each in enumerate(first):
             between = self._shared(number % 2, each.dtype, each.shapes, groups)
-            made.append(bind_pass(each, source, between))
+            made.append(_bound_pass(each, source, between))
             source = between
-        return [*made, bind_pass(last, source, target)]
+        return [*made, _bound_pass(last, source, target)]
 
     def _shared(
         self, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]
@@ -131,7 +131,7 @@ class RowExecution:
             target: where results go, for all rows.
         """
         *first, last = self.passes
-        finish = bind_target(last, target)
+        final = PassExecutor(last, target)
 
         def visit(some: slice, given: StridedImages) -> None:
             for number, each in enumerate(first):
@@ -139,11 +139,18 @@ class RowExecution:
                 shapes = work.shapes
                 size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
                 made = StridedImages.packed(self._scratch.take(number % 2, size).view(work.dtype), shapes)
-                run_pass(work, given, made)
+                _bound_pass(work, given, made)(slice(0, work.rows))
                 given = made
-            finish(some, given)
+            final.bind(given, some)
+            final.run(some)
 
         return visit
+
+
+def _bound_pass(work: Pass, source: StridedImages, target: StridedImages) -> Callable[[slice], None]:
+    executor = PassExecutor(work, target)
+    executor.bind(source, slice(0, work.rows))
+    return executor.run
 
 
 def _memory_of(images: Array | RowSelection) -> StridedImages:

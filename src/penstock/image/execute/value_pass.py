@@ -82,8 +82,8 @@ class ValuePass:
             "linear": all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
         }
 
-    def bind(self, source: StridedImages, some: slice = slice(None)) -> Callable[[slice], None]:
-        """A function that does it for the rows whose images are the source, or for a run of these.
+    def bind(self, source: StridedImages, some: slice) -> Callable[[int, int], None]:
+        """Return a function of (start, stop) that computes these images of the source.
 
         Args:
             source: where the images are.
@@ -127,9 +127,9 @@ class ValuePass:
             loop = blend.variant(**blending(from_bytes=given.dtype == BYTE, **self._needs))
             call = loop.bind(*images, *places, *written, write, *memory)
         if not self._planes:
-            return lambda rows: call(rows.start, rows.stop)
+            return call
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()
-        return lambda rows: call(ends[rows.start], ends[rows.stop])
+        return lambda start, stop: call(ends[start], ends[stop])
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)
