@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.columns import Column, RowSelection
-from penstock.graph.ir.fusion import FusedOperator, FusionGroup
+from penstock.core.columns import Array, Column, RowSelection
+from penstock.graph.ir.fusion import FusedOperator, FusionGroup, Passes
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.execute.canvas_packing import ImageCanvasProgram
-from penstock.image.execute.decode_executor import DecodeExecution
-from penstock.image.execute.row_executor import RowExecution
+from penstock.image.execute.decode_executor import EncodedImages, decode_rows, reduce_images
+from penstock.image.execute.row_executor import DenseImages, Images, RaggedImages, execute_rows
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ class ImageFusion(FusionGroup):
             list(takewhile(lambda link: not link.varies_by_row, links)) if first.dense and not self._decoder else []
         )
         self._constant = len(constant)  # how many operators, from the first on, do the same with every batch
-        self._last: tuple[int, list[Pass], dict[int, Sequence[Step]]] = -1, [], {}
+        self._last: tuple[int, Passes | None, dict[int, Sequence[Step]]] = -1, None, {}
 
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
-    ) -> RowExecution:
+    ) -> Passes:
         """From the images' sizes, or the headers of files, to passes."""
-        rows, passes, steps = self._last
+        rows, known, steps = self._last
         if rows != len(data):
-            passes, steps = [], {}
-        if passes:  # the same for every batch
-            return RowExecution(data, passes, self._scratch)
+            known, steps = None, {}
+        if known is not None:
+            return known
         headers: list[Any] = []
         if self._decoder is not None:
             headers = self._decoder.headers(data)
@@ -66,12 +66,27 @@ class ImageFusion(FusionGroup):
             if number < self._constant:
                 steps[number] = described
             visit.add(described)
-        passes = _needed(visit.passes)
-        # by one assignment, since several threads may do so
-        self._last = len(data), [] if self._varies else passes, steps
-        if self._decoder is None:
-            return RowExecution(data, passes, self._scratch)
-        return DecodeExecution(data, passes, self._scratch, self._decoder, headers)
+        needed = _needed(visit.passes)
+        reductions = [1] * len(headers)
+        if self._decoder is not None and self._decoder.reduced and needed[0].resampled:
+            reductions = reduce_images(needed[0], headers)
+        passes = Passes(needed, needed[-1].shapes, headers, reductions)
+        # One assignment, because several threads describe at the same time.
+        self._last = len(data), None if self._varies else passes, steps
+        return passes
+
+    def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
+        """Execute passes on images in memory or in files."""
+        images: Images
+        if self._decoder is not None:
+            if len(passes.passes) == 1 and passes.passes[0].is_identity:
+                return decode_rows(data, passes.headers, self._decoder, out)
+            images = EncodedImages(data, passes, self._decoder, self._scratch)
+        elif isinstance(data, list):
+            images = RaggedImages(data, self._scratch)
+        else:
+            images = DenseImages(data, passes.passes, self._scratch)
+        return execute_rows(passes, images, out)
 
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
         """Described with NumPy where nothing varies from row to row, else with JAX; executed by XLA."""

@@ -60,7 +60,8 @@ class ImageFrames(PerFrameOperator):
         if xp is not np:
             result = chain.trace(flat, [given], [None])
         else:
-            result = chain.describe(np.ascontiguousarray(flat), [given], [None]).compute(None)
+            flat = np.ascontiguousarray(flat)
+            result = chain.execute(chain.describe(flat, [given], [None]), flat, None)
             if len({each.shape for each in result}) > 1:
                 raise ValueError("the frames of a sequence become images of different sizes")
             result = np.stack(list(result))

@@ -30,7 +30,7 @@ def run_stage(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> 
         SampleError: a row fails and is not tolerated, or the stage computes no rows by themselves.
     """
     try:
-        stage.compute(frame)
+        stage.run(frame)
     except SampleError as error:
         if not stage.row_independent:
             raise
@@ -56,7 +56,7 @@ def _one_by_one(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -
     for row in range(frame.rows):
         alone = frame.take_rows(slice(row, row + 1))
         try:
-            stage.compute(alone)
+            stage.run(alone)
         except SampleError as error:
             alone.drop_row(error)
         if alone.failed_rows:

@@ -33,21 +33,22 @@ class FusedOperator:
     varies_by_row: bool
 
 
-class FusedWork(Protocol):
-    """What a chain is about to compute for some rows."""
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Description of the work of a fusion group for some rows: numbers, no data.
 
-    @property
-    def shapes(self) -> NDArray[np.int64]:
-        """The shape of each row's result, (rows, axes)."""
-        ...
+    Args:
+        passes: Visits to the data, in order, in the terms of the family.
+        shapes: Shapes of the results, int64 (rows, axes).
+        headers: If a decoder starts the group, the header of each row's file.
+        reductions: If a decoder starts the group, per row 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its
+            size, otherwise 1.
+    """
 
-    def compute(self, out: Array | None) -> Column:
-        """Do it.
-
-        Args:
-            out: where to write, (rows, ...), where all shapes are alike; None for a list of arrays.
-        """
-        ...
+    passes: Sequence[Any]
+    shapes: NDArray[np.int64]
+    headers: Sequence[Any] = ()
+    reductions: Sequence[int] = ()
 
 
 class CanvasProgram(Protocol):
@@ -58,8 +59,8 @@ class CanvasProgram(Protocol):
         """How many numbers describe a row."""
         ...
 
-    def pack(self, work: Any) -> NDArray[np.float32]:
-        """The numbers of some rows, float32 (rows, size), from what the chain's `describe` gave.
+    def pack(self, passes: Passes) -> NDArray[np.float32]:
+        """Return the numbers of some rows as float32 (rows, size).
 
         Raises:
             ValueError: a row needs more of them.
@@ -91,13 +92,26 @@ class FusionGroup(ABC):
     @abstractmethod
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
-    ) -> FusedWork:
-        """What is to be done for some rows. Touches no more of the data than their sizes and headers.
+    ) -> Passes:
+        """Describe the work for some rows. Reads nothing of the data but sizes and headers.
 
         Args:
-            data: the first operator's input.
-            arguments: per operator, its arguments; those of its schema with an entry per row.
-            bits: per operator, its random bits, or None.
+            data: Input of the first operator.
+            arguments: Arguments of each operator; those of its schema with an entry per row.
+            bits: Random bits of each operator, or None.
+        """
+
+    @abstractmethod
+    def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
+        """Compute the results.
+
+        Args:
+            passes: Result of `describe`.
+            data: Data that it described.
+            out: Memory for the results, (rows, ...), if all have one shape. None: allocate it.
+
+        Returns:
+            `out`, or one array per row.
         """
 
     @abstractmethod

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InternalError
+from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.axis_mapping import most_taps
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, fits_float32, offsets, range_inside
 from penstock.image.describe.steps import ColorMatrixStep, FillStep, ScaleStep
@@ -99,13 +100,12 @@ class ImageCanvasProgram:
         """How many numbers describe a row."""
         return self._size
 
-    def pack(self, work: Any) -> NDArray[np.float32]:
+    def pack(self, passes: Passes) -> NDArray[np.float32]:
         """The numbers of some rows."""
-        passes: Sequence[Pass] = work.passes
-        if len(passes) != len(self._plans):
+        if len(passes.passes) != len(self._plans):
             raise InternalError("a chain is composed in another way than it was planned")
         parts: list[NDArray[Any]] = []
-        for plan, each in zip(self._plans, passes, strict=True):
+        for plan, each in zip(self._plans, passes.passes, strict=True):
             for planned, axis in zip(plan.axes, _by_source(each), strict=True):
                 parts += _taps(planned, axis) if planned.most else _window(axis) if planned.moved else []
             if each.apply:
@@ -115,7 +115,7 @@ class ImageCanvasProgram:
                 parts += [
                     np.broadcast_to(t, (each.rows, width)) for t, width in zip(terms_of(colour), widths, strict=True)
                 ]
-        rows = passes[0].rows
+        rows = len(passes.shapes)
         packed = np.empty((rows, self.size), np.float32)
         return np.concatenate(parts, axis=1, out=packed, casting="same_kind") if parts else packed
 

@@ -60,9 +60,7 @@ def _run_all(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
 def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
     """Run a pass that is not a single call of the loops for values."""
     if pass_.apply:
-        return pass_.apply.transform.run_host(
-            source, pass_.input_shapes, pass_.apply.terms, target, pass_.shapes
-        )
+        return pass_.apply.transform.run_host(source, pass_.input_shapes, pass_.apply.terms, target, pass_.shapes)
     if not pass_.computes:
         return _copy(pass_, source, target)
     channels = channels_of(pass_)

@@ -37,7 +37,7 @@ class BranchStage:
         operands = dict.fromkeys(value for node in nodes for value in node.operands if value.node not in nodes)
         self._operands = [(value, registers[value]) for value in operands]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Fill the registers of the branch's frame."""
         branch = frame.branches.get(self._guard)
         if branch is None:
@@ -47,7 +47,7 @@ class BranchStage:
         for value, register in self._operands:
             if branch.columns[register] is None:
                 branch.columns[register] = gather_rows(value, register, branch, np.arange(branch.rows))
-        self._stage.compute(branch)
+        self._stage.run(branch)
 
     def _begin(self, frame: ExecutionFrame) -> ExecutionFrame:
         outer = frame.frame_of(self._guard.node.guard)
@@ -73,7 +73,7 @@ class SelectStage:
         self.outputs = [(self._value, self._register)]
         self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Take each row from the first branch that it takes."""
         remain = np.ones(frame.rows, np.bool_)
         parts: list[Indices] = []

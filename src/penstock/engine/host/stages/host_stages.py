@@ -37,7 +37,7 @@ class HostStage(Protocol):
         """What later stages, or the consumer, may need of it."""
         ...
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Fill the registers of its outputs.
 
         Raises:
@@ -63,7 +63,7 @@ class ReadStage:
         self.outputs = [(value, registers[value]) for value in node.values]
         self._picked = [value in picked for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Read the samples that stand in the rows."""
         slots = [frame.slots[register] for _, register in self.outputs]
         try:
@@ -90,7 +90,7 @@ class FeedStage:
         self._node = node
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Take the rows' part of it."""
         assert frame.fed is not None
         columns = frame.fed.of(self._node, frame.rows_in_batch)
@@ -108,7 +108,7 @@ class RowStage:
         self._operator = cast(RowOperator, node.operator)
         self.outputs = [(node.values[0], registers[node.values[0]])]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute it."""
         frame.set_column(*self.outputs[0], self._operator.compute(frame.coordinates))
 
@@ -133,7 +133,7 @@ class BatchStage:
         self._writes = not isinstance(node.operator, ViewKernel)
         self._in_place = in_place
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute the batch; written straight into its slot where the kernel can do that."""
         first = self.outputs[0][1]
         if self._in_place and frame.slots[first] is not None:
@@ -178,7 +178,7 @@ class WholeBatchStage:
         self._call = OperandBinding(node, registers, seed)
         self.outputs = [(value, registers[value]) for value in node.values]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Compute the batch."""
         inputs, arguments, _ = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
@@ -214,7 +214,7 @@ class SampleStage:
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
         self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
-    def compute(self, frame: ExecutionFrame) -> None:
+    def run(self, frame: ExecutionFrame) -> None:
         """Take each row through all nodes."""
         steps = [(node, self._bind(node, kernel, call, frame)) for node, kernel, call in self._parts]
         node, row = self._parts[0][0], 0
