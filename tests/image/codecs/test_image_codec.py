@@ -82,7 +82,7 @@ OTHERS = {
 @pytest.fixture(autouse=True)
 def regions_pay(monkeypatch):
     """Also in pictures as small as these."""
-    monkeypatch.setattr(image_codec, "_LEAST_SAVED", 0)
+    monkeypatch.setattr(image_codec, "_MIN_PIXELS_SAVED", 0)
 
 
 def whole(data, decoder=None, reduce=1):
@@ -146,7 +146,7 @@ def test_regions_equal_the_whole_to_the_bit(name, backend, choice, output_type, 
     expected = whole(data, decoder)[region.top : region.bottom, region.left : region.right]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libjpeg_turbo, "_WORTH", 1)
-        patch.setattr(image_codec, "_LARGEST_PART", 1)
+        patch.setattr(image_codec, "_MAX_FRACTION", 1)
         assert np.array_equal(part(data, decoder, region, memory=memory), expected)
 
 

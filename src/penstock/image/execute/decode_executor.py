@@ -65,6 +65,7 @@ class EncodedImages:
         passes, decode = self._passes, self._decoder.decode_region
         files = zip(self._files[group], passes.headers[group], passes.reductions[group], strict=True)
         places = zip(self._regions[group], self._shapes[group], self._memory[group], strict=True)
+        # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
         decodes_bytes = self._dtype == np.uint8
         for (data, header, reduction), (region, shape, memory) in zip(files, places, strict=True):
             pixels = decode(data, header, region, memory if decodes_bytes else None, reduction)
@@ -85,6 +86,7 @@ class EncodedImages:
         extents = np.array([(header.height, header.width) for header in headers])
         extents = -(-extents // np.array(reductions)[:, None])
         partial = (tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1)
+        # Most images are read completely; asking the decoder about these would cost a Python call each.
         for row in np.flatnonzero(partial).tolist():
             region = Region._make(regions[row].tolist())
             regions[row] = self._decoder.region_to_decode(headers[row], region, reductions[row])

@@ -1,4 +1,4 @@
-"""The rows executor: passes over images in memory, many rows in one call of a compiled loop."""
+"""Execution of one pass on the host, many rows per call of a compiled loop."""
 
 from __future__ import annotations
 
@@ -79,14 +79,16 @@ def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> N
         _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
         ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
+    # Casts of dtypes that the loops do not have use NumPy on packed values, which are then copied to the target.
     as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(pass_.axes)]
     converted = StridedImages(cast_saturating(np, values, pass_.dtype), between.starts, between.strides)
     return _copy(Pass(as_is, pass_.dtype, pass_.dtype, pass_.channel), converted, target)
 
 
-def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
-    """Move elements as they are."""
-    axes, rows = work.axes, work.rows
+def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    """Run a pass that copies elements without changing them."""
+    axes, rows = pass_.axes, pass_.rows
+    # The compiled loop takes at least five axes; those in front have one element.
     lead = max(0, 5 - len(axes))
     places = [np.zeros((rows, 1 + lead + len(axes)), np.int64) for _ in range(2)]
     spans = np.zeros((rows, lead + len(axes), 2), np.int64)
@@ -101,11 +103,12 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
         shape[:, at] = axis.numbers.length
         low, high = range_inside(axis)
         spans[:, at, 0], spans[:, at, 1] = low, high
-    fill = next((colour.values for colour in work.value_ops if isinstance(colour, FillStep)), np.zeros((1, 1)))
-    channel = next((at for at, axis in enumerate(axes) if axis.source == work.channel), len(axes) - 1)
+    fill = next((step.values for step in pass_.value_ops if isinstance(step, FillStep)), np.zeros((1, 1)))
+    channel = next((at for at, axis in enumerate(axes) if axis.source == pass_.channel), len(axes) - 1)
     values, out = (_as_unsigned(memory.values) for memory in (source, target))
-    fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(work.dtype)))
+    fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(pass_.dtype)))
     channel, last = channel + lead, shape.shape[1] - 1
+    # Pixels that are contiguous with all their channels are copied as one longer line.
     if channel == last and _has_fills(fill, shape[:, last]) and _is_one_line(places, spans, shape):
         for place in places:
             place[:, last] = place[:, last + 1]
@@ -113,7 +116,7 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
         shape[:, last - 1] *= shape[:, last]
         shape[:, last], spans[:, last], channel = 1, (0, 1), last - 1
     if not _is_triples(places, shape) and shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):
-        # the inner loop takes the longer of the two
+        # The inner loop runs along the longer one of the last two axes.
         order = [*range(last - 1), last, last - 1]
         places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
         spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
@@ -121,12 +124,12 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
 
 
 def _has_fills(fill: Array, channels: Array) -> bool:
-    """Whether there is one value for all channels, or one for each."""
+    """Return True if there is one fill value for all channels, or one for each."""
     return fill.shape[1] == 1 or bool((channels == fill.shape[1]).all())
 
 
 def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
-    """Whether the pixels along the axis before the last follow each other in memory, with all of their channels."""
+    """Return True if pixels along the axis before the last are contiguous, with all of their channels."""
     last = shape.shape[1] - 1
     return bool(
         all((place[:, last] == place[:, last + 1] * shape[:, last]).all() for place in places)
@@ -136,10 +139,10 @@ def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
 
 
 def _is_triples(places: Sequence[Array], shape: Array) -> bool:
-    """Whether pixels have three channels side by side in memory, for which `copy` has a loop."""
+    """Return True if pixels have three contiguous channels, for which `copy_windows` has a loop."""
     return bool((shape[:, -1] == 3).all() and all((place[:, -1] == 1).all() for place in places))
 
 
 def _as_unsigned(values: Array) -> Array:
-    """The memory as unsigned integers of the same width, so that copying knows four types only."""
+    """View values as unsigned integers of the same width, so that the loop is compiled for four dtypes only."""
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values

@@ -128,6 +128,7 @@ def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
     executors = [PassExecutor(pass_, memory) for pass_, memory in zip(passes.passes, targets, strict=True)]
     for executor, memory in zip(executors[1:], between, strict=True):
         executor.bind(memory, slice(0, groups[-1].stop))
+    # Binding allocates tables and converts addresses for C, which takes longer than the pixels of a few small images.
     source = None
     for group in groups:
         loaded = images.load(group)
