@@ -100,7 +100,7 @@ class ImageFusion(FusionGroup):
         sizes = np.array([self._links[0].input_spec.fixed_shape], np.int32)
         builder = PassBuilder(sizes, self._layout, self._dtype, jnp)
         for link, operator, values, random in zip(self._links, self._operators, arguments, bits, strict=True):
-            # Operators that do not vary are described with NumPy, so that their numbers become constants of the program.
+            # Operators that do not vary are described with NumPy, so that their numbers become constants.
             varies = random is not None or not all(isinstance(value, np.ndarray) for value in values.values())
             sizes = [np.array([size], np.int32) for size in link.input_spec.fixed_shape]
             images = ImageInfo(jnp if varies else np, data.shape[0] if varies else 1, sizes, builder.dtype)

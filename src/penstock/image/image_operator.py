@@ -105,13 +105,13 @@ class ImageDecoder(Operator, FusibleOperator):
         """
 
     @abstractmethod
-    def decode_region(self, data: Any, header: Any, region: Region, memory: Any, reduce: int) -> Any:
+    def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:
         """Decode a region of an image.
 
         Args:
             data: Bytes of the file, uint8 of shape (n,).
             header: Result of `read_header`.
-            region: Result of `region_to_decode`, or the whole image.
+            region: Result of `region_to_decode`; None for the whole image.
             memory: Memory that the pixels may be written to, uint8, large enough for the region. None: allocate it.
             reduce: Same value as for `region_to_decode`.
 

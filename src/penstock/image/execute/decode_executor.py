@@ -37,7 +37,7 @@ class EncodedImages:
         self.scratch = scratch
         self._files, self._passes, self._decoder = files, passes, decoder
         self._dtype = passes.passes[0].input_dtype
-        regions = self._regions_to_decode()
+        regions = self._choose_regions()
         extents = regions[:, 1::2] - regions[:, ::2]
         shapes = np.column_stack([extents, [header.channels for header in passes.headers]])
         sizes = shapes.prod(axis=1).tolist()
@@ -49,7 +49,6 @@ class EncodedImages:
         # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
         source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
         self._source = source
-        self._regions = [Region._make(region) for region in regions.tolist()]
         self._shapes = [tuple(shape) for shape in shapes.tolist()]
 
     def groups(self) -> list[slice]:
@@ -77,8 +76,8 @@ class EncodedImages:
                 memory.reshape(shape)[:] = pixels
         return self._source
 
-    def _regions_to_decode(self) -> NDArray[np.int64]:
-        """Return the region that is decoded of each image, (rows, 4) in the order of `Region`."""
+    def _choose_regions(self) -> NDArray[np.int64]:
+        """Choose the region of each image that is decoded, (rows, 4) in the order of `Region`."""
         first, headers, reductions = self._passes.passes[0], self._passes.headers, self._passes.reductions
         (tops, bottoms), (lefts, rights) = (read_range(_axis(first, letter).numbers) for letter in "HW")
         regions = np.stack([tops, bottoms, lefts, rights], axis=1)
@@ -86,10 +85,11 @@ class EncodedImages:
         extents = np.array([(header.height, header.width) for header in headers])
         extents = -(-extents // np.array(reductions)[:, None])
         partial = (tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1)
+        self._regions: list[Region | None] = [None] * len(headers)
         # Most images are read completely; asking the decoder about these would cost a Python call each.
         for row in np.flatnonzero(partial).tolist():
-            region = Region._make(regions[row].tolist())
-            regions[row] = self._decoder.region_to_decode(headers[row], region, reductions[row])
+            region = self._decoder.region_to_decode(headers[row], Region._make(regions[row].tolist()), reductions[row])
+            regions[row] = self._regions[row] = region
         return regions
 
 
@@ -107,7 +107,7 @@ def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDe
     batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
     places = [None] * len(headers) if batch is None else list(batch.reshape(len(batch), -1))
     for row, (data, header, memory) in enumerate(zip(files, headers, places, strict=True)):
-        pixels = decoder.decode_region(data, header, Region(0, header.height, 0, header.width), memory, 1)
+        pixels = decoder.decode_region(data, header, None, memory, 1)
         if out is None:
             column.append(pixels)
         elif memory is None or not _fills(pixels, memory):

@@ -111,7 +111,7 @@ class DecodeImage(ImageDecoder):
         return self.decoding.region_to_decode(header, region, reduce)
 
     def decode_region(
-        self, data: Array, header: ImageHeader, region: Region, memory: Array | None, reduce: int
+        self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int
     ) -> Array:
         """Decode a region and convert it to the dtype of the output."""
         pixels = self.decoding.decode(data, header, memory, region, reduce)
