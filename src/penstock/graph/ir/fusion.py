@@ -1,4 +1,4 @@
-"""The contract of operators that are fused: described in numbers first, then computed in one visit to the data."""
+"""Contract of fused operators: described in numbers first, then executed in one visit to the data."""
 
 from __future__ import annotations
 
@@ -52,38 +52,38 @@ class Passes:
 
 
 class CanvasProgram(Protocol):
-    """How the device program does a chain's work that is described on the host, row by row."""
+    """Execution in the device program of a fusion group that the host describes, row by row."""
 
     @property
     def size(self) -> int:
-        """How many numbers describe a row."""
+        """Number of numbers per row."""
         ...
 
     def pack(self, passes: Passes) -> NDArray[np.float32]:
         """Return the numbers of some rows as float32 (rows, size).
 
         Raises:
-            ValueError: a row needs more of them.
+            ValueError: A row needs more numbers.
         """
         ...
 
     def trace(self, data: Any, numbers: Any) -> Any:
-        """The result for a batch. Called while JAX traces the device program.
+        """Compute a batch, while JAX traces the device program.
 
         Args:
-            data: the first operator's input, (rows, ...); where its samples differ in size, each in the first corner.
-            numbers: what `pack` gave.
+            data: Input of the first operator, (rows, ...). Samples of several sizes are in the first corner of canvases.
+            numbers: Result of `pack`.
         """
         ...
 
 
 class FusionGroup(ABC):
-    """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
+    """Operators of one family, each the input of the next, that are computed in one visit to the data.
 
-    They say first, in numbers, what they will do; then it is done.
+    `describe` states in numbers what they will do; `execute` does it.
 
     Args:
-        links: the operators, in order.
+        links: Operators, in order.
     """
 
     @abstractmethod
@@ -116,24 +116,24 @@ class FusionGroup(ABC):
 
     @abstractmethod
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
-        """The result for a dense batch. Called while JAX traces the device program.
+        """Compute a dense batch, while JAX traces the device program.
 
         Args:
-            data: the first operator's input, (rows, ...).
-            arguments: per operator, its arguments: constants as NumPy arrays with one entry, what varies as arrays of
-                the program with an entry per row.
-            bits: per operator, its random bits, or None.
+            data: Input of the first operator, (rows, ...).
+            arguments: Arguments of each operator: constants as NumPy arrays with one entry, others as arrays of the
+                program with one entry per row.
+            bits: Random bits of each operator, or None.
         """
 
     @abstractmethod
     def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> CanvasProgram:
-        """How the device program can do it, while the host describes it.
+        """Plan the execution in the device program, while the host describes each batch.
 
         Args:
-            arguments: per operator, its arguments with one entry; a typical one where they vary.
+            arguments: Arguments of each operator with one entry; a typical value of those that vary.
 
         Raises:
-            ValueError: it cannot.
+            ValueError: The device program cannot execute the group.
         """
 
 

@@ -73,7 +73,7 @@ def identity(extents: Rows) -> AxisMapping:
 
 @lru_cache(maxsize=16)
 def _defaults(rows: int) -> tuple[Rows, Rows, Rows]:
-    """Return zeros, False and INTERP_LINEAR for each row. They are shared, hence read-only."""
+    """Return zeros, False and INTERP_LINEAR for each row, in shared, read-only arrays."""
     result = np.zeros(rows, np.int32), np.zeros(rows, np.bool_), np.full(rows, int(INTERP_LINEAR), np.int32)
     for array in result:
         array.flags.writeable = False
@@ -125,6 +125,7 @@ def resample(
         filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * nearest
     first: Rows = numbers.begin + numbers.start
     nothing: Rows = np.zeros(len(size), np.int32)
+    # Filters do not read beyond the window, as if it had been cut out first: operators give the same result unfused.
     shrinks = (size < abs(high - low)) & antialias
     end = first + numbers.length
     return AxisMapping(

@@ -218,6 +218,7 @@ def custom_steps(
         dtype: Dtype of the results.
     """
     floats, read = np.dtype(np.float32), images.dtype
+    # Casts to the dtype that is already present add no pass.
     before: list[Step] = [] if read in (np.dtype(np.uint8), floats) else [CastStep(floats)]
     written = dtype if read == dtype == np.dtype(np.uint8) else floats
     return [*before, CustomStep(transform, sizes, terms, written), CastStep(dtype)]

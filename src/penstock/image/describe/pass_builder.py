@@ -91,6 +91,7 @@ class PassBuilder:
         axis = now.axes[step.axis]
         now.moved = True
         if step.may_exceed:
+            # The loops that compute values fill padding along H and W only. Along other axes the pass must only copy.
             beside = axis.letter not in "HW" and now.computes
             filled = any(isinstance(operation, FillStep) for operation in now.value_ops)
             # A window hides pixels: a larger one after it must show the fill value there, not the hidden pixels.
@@ -112,10 +113,12 @@ class PassBuilder:
     def _along(self, axis: int) -> Pass:
         """Return the pass that a window or mirroring along an axis is added to."""
         now = self._last
+        # A mixed channel needs all channels of the input, so none of them can be left out in the same pass.
         mixed = now.mixes and now.axes[axis].source == now.channel
         return self._flush() if mixed or now.apply else now
 
     def _resample(self, step: ResampleStep) -> None:
+        # A pass resamples first: what earlier steps did to values, order or padding must be in memory by then.
         now = self._last
         if (
             now.resampled
@@ -199,6 +202,7 @@ class PassBuilder:
     def _values(self) -> Pass:
         """Return the pass that an operation on values is added to."""
         now = self._last
+        # Same restriction as in `_cut`: padding of channels and frames is written before values are computed.
         beside = {axis.letter for axis in now.axes if axis.source in now.padded_axes} - {"H", "W"}
         # Values are rounded to float16 only when a pass writes them.
         halved = now.dtype == np.float16 and now.computes

@@ -63,7 +63,7 @@ class DenseImages:
     def groups(self) -> list[slice]:
         """Return groups whose intermediate results fit into the cache; one group if there are none."""
         rows = len(self._source.starts)
-        between = [int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self._passes[:-1]]
+        between = [int(pass_.shapes.prod(axis=1).max()) * pass_.dtype.itemsize for pass_ in self._passes[:-1]]
         step = max(1, min(rows, CACHE // max(*between, 1))) if between else rows
         return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
