@@ -71,7 +71,7 @@ class CanvasProgram(Protocol):
         """Compute a batch, while JAX traces the device program.
 
         Args:
-            data: Input of the first operator, (rows, ...). Samples of several sizes are in the first corner of canvases.
+            data: Input of the first operator, (rows, ...). Ragged samples are in the first corner of canvases.
             numbers: Result of `pack`.
         """
         ...

@@ -121,7 +121,7 @@ def scatter_rows(value: Value, register: int, frame: ExecutionFrame) -> Array:
 
 
 def full_column(value: Value, register: int, frame: ExecutionFrame) -> Column:
-    """Return a result for all rows of the whole frame, with zeros (dense) or None (ragged) in rows of other branches."""
+    """Return a result for all rows of the whole frame, with zeros or None in rows of other branches."""
     if value.node.guard is None or value.spec.dense:
         return scatter_rows(value, register, frame)
     home = frame.frame_of(value.node.guard)
