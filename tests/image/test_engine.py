@@ -20,8 +20,8 @@ from penstock.image.describe.steps import (
     ScaleStep,
     TransposeStep,
 )
-from penstock.image.execute import pass_executor as executor
-from penstock.image.execute.pass_executor import run_pass
+from penstock.image.execute import pass_executor
+from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.kernels.filter_taps import LENGTH, filter_taps
 from penstock.image.kernels.resample_rows import scratch
 from penstock.image.kernels.strided_images import StridedImages
@@ -46,7 +46,9 @@ def passes(images, layout, steps):
 def run(images, work):
     for each in work:
         out = np.empty((len(images), *each.shapes[0]), each.dtype)
-        run_pass(each, StridedImages.of_batch(images), StridedImages.of_batch(out))
+        executor = PassExecutor(each, StridedImages.of_batch(out))
+        executor.bind(StridedImages.of_batch(images), slice(0, len(images)))
+        executor.run(slice(0, len(images)))
         images = out
     return images
 
@@ -124,7 +126,7 @@ def test_the_compiled_loops_equal_their_twins(steps):
     work = passes(IMAGES, "HWC", steps)
     compiled = run(IMAGES, work)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(executor, "copy_windows", executor.copy_windows.python_function)
+        patch.setattr(pass_executor, "copy_windows", pass_executor.copy_windows.python_function)
         patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop.python_function, *given))
         plain = run(IMAGES, work)
     if compiled.dtype.kind == "f":

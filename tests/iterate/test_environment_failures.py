@@ -63,13 +63,13 @@ def by_batch(failing, monkeypatch, tmp_path):
 
 def by_image(failing, monkeypatch, tmp_path):
     del tmp_path
-    decode = DecodeImage.decode
+    decode_region = DecodeImage.decode_region
 
     def kernel(self, *arguments):
         failing()
-        return decode(self, *arguments)
+        return decode_region(self, *arguments)
 
-    monkeypatch.setattr(DecodeImage, "decode", kernel)
+    monkeypatch.setattr(DecodeImage, "decode_region", kernel)
     return fn.resize(fn.decoders.image(fn.readers.arrays(np.stack([png()] * 8), name="r")), size=(3, 3))
 
 

@@ -1,1 +1,1 @@
-"""The image engine."""
+"""Image engine: operators describe their work in numbers, and executors compute the pixels."""

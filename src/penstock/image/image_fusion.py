@@ -1,4 +1,4 @@
-"""A chain of image operators: described for some rows, then executed."""
+"""Fusion of image operators: described together for some rows, then executed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.columns import Column, RowSelection
-from penstock.graph.ir.fusion import FusedOperator, FusionGroup
+from penstock.core.columns import Array, Column, RowSelection
+from penstock.graph.ir.fusion import FusedOperator, FusionGroup, Passes
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.execute.canvas_packing import ImageCanvasProgram
-from penstock.image.execute.decode_executor import DecodeExecution
-from penstock.image.execute.row_executor import RowExecution
+from penstock.image.execute.decode_executor import EncodedImages, decode_rows, reduce_images
+from penstock.image.execute.row_executor import DenseImages, Images, RaggedImages, execute_rows
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ImageFusion(FusionGroup):
-    """Image operators, perhaps after a decoder."""
+    """Image operators, optionally after a decoder."""
 
     def __init__(self, links: Sequence[FusedOperator]) -> None:
         self._links = links
@@ -31,25 +31,27 @@ class ImageFusion(FusionGroup):
         self._decoder: ImageDecoder | None = operators.pop(0) if operators[0].starts_group else None
         self._operators: list[ImageOperator] = operators
         first = links[0].output_spec if self._decoder else links[0].input_spec
-        self._layout = first.layout or next((each.assumed_layout for each in operators if each.assumed_layout), "")
+        self._layout = first.layout or next((op.assumed_layout for op in operators if op.assumed_layout), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = ScratchMemory()
         self._varies = self._decoder is not None or not first.dense or any(link.varies_by_row for link in links)
         constant = (
             list(takewhile(lambda link: not link.varies_by_row, links)) if first.dense and not self._decoder else []
         )
-        self._constant = len(constant)  # how many operators, from the first on, do the same with every batch
-        self._last: tuple[int, list[Pass], dict[int, Sequence[Step]]] = -1, [], {}
+        # The first operators have the same steps for every batch with as many rows, so these are cached. So are the
+        # passes, if no operator varies.
+        self._constant = len(constant)
+        self._last: tuple[int, Passes | None, dict[int, Sequence[Step]]] = -1, None, {}
 
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
-    ) -> RowExecution:
-        """From the images' sizes, or the headers of files, to passes."""
-        rows, passes, steps = self._last
+    ) -> Passes:
+        """Describe the rows, from the shapes of images or the headers of files."""
+        rows, known, steps = self._last
         if rows != len(data):
-            passes, steps = [], {}
-        if passes:  # the same for every batch
-            return RowExecution(data, passes, self._scratch)
+            known, steps = None, {}
+        if known is not None:
+            return known
         headers: list[Any] = []
         if self._decoder is not None:
             headers = self._decoder.headers(data)
@@ -58,59 +60,78 @@ class ImageFusion(FusionGroup):
         elif isinstance(data, np.ndarray | RowSelection):
             sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), self._ndim))
         else:
-            sizes = np.array([each.shape for each in data], np.int64)
-        visit = PassBuilder(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
-        for number, (operator, given, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
-            images = ImageInfo(np, len(data), visit.sizes, visit.dtype)
-            described = steps.get(number) or operator.describe(images, random, **given)
+            sizes = np.array([image.shape for image in data], np.int64)
+        builder = PassBuilder(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
+        # Each operator sees the sizes and the dtype that the one before it leaves.
+        for number, (operator, values, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
+            images = ImageInfo(np, len(data), builder.sizes, builder.dtype)
+            described = steps.get(number) or operator.describe(images, random, **values)
             if number < self._constant:
                 steps[number] = described
-            visit.add(described)
-        passes = _needed(visit.passes)
-        # by one assignment, since several threads may do so
-        self._last = len(data), [] if self._varies else passes, steps
-        if self._decoder is None:
-            return RowExecution(data, passes, self._scratch)
-        return DecodeExecution(data, passes, self._scratch, self._decoder, headers)
+            builder.add(described)
+        needed = _without_identity(builder.passes)
+        reductions = [1] * len(headers)
+        if self._decoder is not None and self._decoder.reduced and needed[0].resampled:
+            reductions = reduce_images(needed[0], headers)
+        passes = Passes(needed, needed[-1].shapes, headers, reductions)
+        # One assignment, because several threads describe at the same time.
+        self._last = len(data), None if self._varies else passes, steps
+        return passes
+
+    def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
+        """Execute passes on images in memory or in files."""
+        images: Images
+        if self._decoder is not None:
+            if len(passes.passes) == 1 and passes.passes[0].is_identity:
+                return decode_rows(data, passes.headers, self._decoder, out)
+            images = EncodedImages(data, passes, self._decoder, self._scratch)
+        elif isinstance(data, list):
+            images = RaggedImages(data, self._scratch)
+        else:
+            images = DenseImages(data, passes.passes, self._scratch)
+        return execute_rows(passes, images, out)
 
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
-        """Described with NumPy where nothing varies from row to row, else with JAX; executed by XLA."""
-        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+        """Describe and execute while JAX traces the device program."""
+        import jax.numpy as jnp  # noqa: PLC0415  # needs JAX
 
-        from penstock.image.execute.xla_executor import trace_passes as execute_canvas  # noqa: PLC0415  # likewise
+        from penstock.image.execute.xla_executor import trace_passes  # noqa: PLC0415  # needs JAX
 
         sizes = np.array([self._links[0].input_spec.fixed_shape], np.int32)
-        visit = PassBuilder(sizes, self._layout, self._dtype, jnp)
-        for link, operator, given, random in zip(self._links, self._operators, arguments, bits, strict=True):
-            varies = random is not None or not all(isinstance(value, np.ndarray) for value in given.values())
+        builder = PassBuilder(sizes, self._layout, self._dtype, jnp)
+        for link, operator, values, random in zip(self._links, self._operators, arguments, bits, strict=True):
+            # Operators that do not vary are described with NumPy, so that their numbers become constants.
+            varies = random is not None or not all(isinstance(value, np.ndarray) for value in values.values())
             sizes = [np.array([size], np.int32) for size in link.input_spec.fixed_shape]
-            images = ImageInfo(jnp if varies else np, data.shape[0] if varies else 1, sizes, visit.dtype)
-            visit.add(operator.describe(images, random, **given))
-            visit.set_sizes(link.output_spec.fixed_shape)
-        return execute_canvas(visit.passes, data)
+            images = ImageInfo(jnp if varies else np, data.shape[0] if varies else 1, sizes, builder.dtype)
+            builder.add(operator.describe(images, random, **values))
+            # Specs know the sizes even if steps compute them from traced arguments.
+            builder.set_sizes(link.output_spec.fixed_shape)
+        return trace_passes(builder.passes, data)
 
     def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> ImageCanvasProgram:
-        """How the device program executes it with numbers from the host."""
+        """Plan the execution in the device program, with numbers from the host."""
         limits = self._links[0].input_spec.storage_shape
         if self._decoder is not None or limits is None:
-            raise ValueError("its input has no largest size")
-        visit = PassBuilder(np.array([limits], np.int64), self._layout, self._dtype)
-        for link, operator, given in zip(self._links, self._operators, arguments, strict=True):
+            raise ValueError("the largest size of its input is unknown")
+        builder = PassBuilder(np.array([limits], np.int64), self._layout, self._dtype)
+        for link, operator, values in zip(self._links, self._operators, arguments, strict=True):
             bits = np.zeros((1, operator.random_bits), np.uint32) if operator.random_bits else None
-            before = len(visit.passes)
-            visit.add(operator.describe(ImageInfo(np, 1, visit.sizes, visit.dtype), bits, **given))
-            made = link.output_spec.storage_shape
-            for each in visit.passes[before - 1 : -1]:
-                sizes = each.shapes[0].tolist()
+            before = len(builder.passes)
+            builder.add(operator.describe(ImageInfo(np, 1, builder.sizes, builder.dtype), bits, **values))
+            bounds = link.output_spec.storage_shape
+            # Results between two passes of one operator have no spec: they must be as large as its input or output.
+            for pass_ in builder.passes[before - 1 : -1]:
+                sizes = pass_.shapes[0].tolist()
                 if not limits or not all(
-                    size in known for size, *known in zip(sizes, limits, made or limits, strict=True)
+                    size in known for size, *known in zip(sizes, limits, bounds or limits, strict=True)
                 ):
-                    raise ValueError("what lies between its passes has no largest size")
-            limits = made
+                    raise ValueError("the largest size of an intermediate result is unknown")
+            limits = bounds
             if limits is not None:
-                visit.set_sizes(limits)
-        return ImageCanvasProgram(_needed(visit.passes), self._links[0].input_spec.storage_shape or ())
+                builder.set_sizes(limits)
+        return ImageCanvasProgram(_without_identity(builder.passes), self._links[0].input_spec.storage_shape or ())
 
 
-def _needed(passes: list[Pass]) -> list[Pass]:
+def _without_identity(passes: list[Pass]) -> list[Pass]:
     return passes if len(passes) == 1 or not passes[-1].is_identity else passes[:-1]

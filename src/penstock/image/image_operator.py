@@ -1,4 +1,4 @@
-"""What an image operator is: it describes its work, and an executor does it."""
+"""Contracts of image operators and image decoders."""
 
 from __future__ import annotations
 
@@ -9,115 +9,115 @@ from typing import Any, ClassVar
 
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.graph.ir.operator import Operator
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
 
 
 class ImageOperator(Operator, FusibleOperator):
-    """An operator on images, volumes, sequences of them, or any arrays of which it moves or changes elements.
+    """Operator on images, volumes, sequences of them, or other arrays whose elements it moves or changes.
 
-    A subclass is a frozen dataclass with a spec rule, a schema of its arguments, and `describe`. It is never asked for
-    pixels: the same description is executed on the host, for dense and for ragged images, alone and together with the
-    operators around it, and on the device.
+    A subclass is a frozen dataclass with a spec rule, a schema of its arguments, and `describe`. It never computes
+    pixels: executors use the same description on the host and on the device, for dense and ragged images, alone and
+    fused with other operators.
     """
 
     fusion_group = ImageFusion
     is_matrix_map: ClassVar[bool] = True
-    """Whether a matrix can say where it moves pixels: else masks can follow images through it, but not points."""
+    """True if a matrix maps its coordinates. Otherwise masks can follow images through it, but points cannot."""
 
     @property
     def assumed_layout(self) -> str:
-        """The layout that images are taken to have where they have none; "" where it does not matter."""
+        """Layout that is assumed for images without one; "" if the layout does not matter."""
         return ""
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
-        """Each frame as an image, where the operator draws no random numbers."""
+        """Return an operator that treats each frame as an image, unless this one draws random numbers."""
         if self.random_bits:
             return super().per_frame(kind, layouts, framed, varying)
         frames = ImageFrames if self.traceable else HostImageFrames
         return frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def of_sequences(self, frames: int) -> ImageOperator:
-        """The operator for frames with arguments of their own, `frames` to a sequence, which stay alike in size."""
+        """Return the operator for frames with separate arguments, `frames` per sequence, which must keep one size."""
         del frames
         return self
 
     @abstractmethod
     def describe(self, images: ImageInfo, bits: Any, *_: Any, **arguments: Any) -> Sequence[Step]:
-        """What becomes of the images, as steps.
+        """Describe the work as steps.
 
         Args:
-            images: what is known of them.
-            bits: uint32 (rows, n), where the operator declares `random_bits` n; else None.
-            arguments: those of its schema, arrays with an entry per row.
+            images: Sizes and dtype of the images.
+            bits: Random bits, uint32 (rows, n), if `random_bits` is n > 0; otherwise None.
+            arguments: Arguments of the schema, arrays with one entry per row.
 
         Raises:
-            ValueError: it cannot be done, such as a window that leaves an image; in the words of one image.
+            ValueError: An image cannot be processed, such as one that is smaller than a crop. The message is about one
+                image; the caller adds which one.
         """
 
 
 class ImageDecoder(Operator, FusibleOperator):
-    """An operator that makes images of encoded bytes: the head of a chain."""
+    """Operator that decodes files. It starts a fusion group."""
 
     fusion_group = ImageFusion
     starts_group = True
     reads_content = True
     reduced: bool
-    """Whether images may be decoded at a part of their size, where they are made smaller anyhow."""
+    """True if images may be decoded at a reduced size before they are resized to less than half."""
 
     @abstractmethod
     def read_header(self, data: Any) -> Any:
-        """What the header of a file says.
+        """Read the header of a file.
 
         Returns:
-            An object with `height`, `width`, `channels`, whether it is `reducible`, and `head`: how many bytes, from
-            the first on, say all this; 0 where that is not known.
+            Object with `height`, `width`, `channels`, `reducible`, and `head`: the length of the bytes at the start of
+            the file that determine the header, or 0 if it is unknown.
 
         Raises:
-            ValueError: the bytes are no image.
+            ValueError: The bytes are not an image.
         """
 
     def headers(self, files: Iterable[Any]) -> list[Any]:
-        """What `header` gives for each file. Small ones that one program has written often begin alike."""
-        found: list[Any] = []
+        """Read the headers of several files."""
+        # Small files that one program wrote often start with the same bytes: comparing these is cheaper than parsing.
+        headers: list[Any] = []
         head, header = b"", None
         for data in files:
             if not head or data[: len(head)].tobytes() != head:
                 header = self.read_header(data)
                 head = data[: header.head].tobytes()
-            found.append(header)
-        return found
+            headers.append(header)
+        return headers
 
     @abstractmethod
-    def decode_region(self, header: Any, region: tuple[int, int, int, int], reduce: int) -> tuple[int, int, int, int]:
-        """The part of an image that is decoded where a region of it will be read: at least that region.
+    def region_to_decode(self, header: Any, region: Region, reduce: int) -> Region:
+        """Return the region that is decoded when the pixels of `region` are read. It contains `region`.
 
         Args:
-            header: what `header` gave.
-            region: top, left, bottom, right: what will be read, in pixels of the reduced image.
-            reduce: 2, 4 or 8 for a half, a quarter or an eighth of the size; 1 for all of it.
-
-        Returns:
-            Its top, left, bottom and right.
+            header: Result of `read_header`.
+            region: Rows and columns that are read, in pixels of the reduced image.
+            reduce: 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
     @abstractmethod
-    def decode(self, data: Any, header: Any, part: tuple[int, int, int, int], memory: Any, reduce: int) -> Any:
-        """The pixels of a part of an image.
+    def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:
+        """Decode a region of an image.
 
         Args:
-            data: the bytes.
-            header: what `header` gave.
-            part: what `part` gave.
-            memory: uint8, where pixels may be put, with room for the part; or None.
-            reduce: as for `part`.
+            data: Bytes of the file, uint8 of shape (n,).
+            header: Result of `read_header`.
+            region: Result of `region_to_decode`; None for the whole image.
+            memory: Memory that the pixels may be written to, uint8, large enough for the region. None: allocate it.
+            reduce: Same value as for `region_to_decode`.
 
         Returns:
             Pixels of layout HWC.
 
         Raises:
-            ValueError: damaged bytes.
+            ValueError: The file is damaged.
         """

@@ -1,4 +1,4 @@
-"""Image operators on sequences whose frames have arguments of their own."""
+"""Image operators on sequences with one argument per frame."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ImageFrames(PerFrameOperator):
-    """Each frame of a sequence as a sequence of one, with its own arguments."""
+    """Image operator on each frame of a sequence, with the arguments of the frame."""
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
-        """As many frames as there were, each as the operator says."""
+        """Return the spec of the operator for one frame, with the number of frames in front."""
         (frames,) = inputs
         if self.layouts[0][:1] != "F":
             raise DefinitionError(
@@ -36,36 +36,38 @@ class ImageFrames(PerFrameOperator):
                 raise DefinitionError(
                     f"fn.{self.kind}: {name} has an entry per frame", given=count, expected=f"{frames.shape[0]} frames"
                 )
-        made = self.inner.infer(replace(frames, shape=(1, *frames.shape[1:]), bounds=()), **self.specs(arguments))
-        assert isinstance(made, Spec)  # an image operator has one output
-        return replace(made, shape=(frames.shape[0], *made.shape[1:]), bounds=())
+        result = self.inner.infer(replace(frames, shape=(1, *frames.shape[1:]), bounds=()), **self.specs(arguments))
+        assert isinstance(result, Spec)  # an image operator has one output
+        return replace(result, shape=(frames.shape[0], *result.shape[1:]), bounds=())
 
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
-        """One chain over the frames of all rows."""
+        """Describe and execute the frames of all rows as one batch."""
         (frames,) = inputs
         xp, (rows, count) = context.xp, frames.shape[:2]
         inner = cast("ImageOperator", self.inner).of_sequences(count)
         flat = frames.reshape(rows * count, 1, *frames.shape[2:])
-        given = self.entries(xp, rows, count, arguments)
+        values = self.entries(xp, rows, count, arguments)
         one = Spec(np.dtype(flat.dtype), tuple(flat.shape[1:]), self.layouts[0])
         known = {
             n: (Spec(v.dtype, v.shape[1:]) if n in self.framed | self.varying else arguments[n])
-            for n, v in given.items()
+            for n, v in values.items()
         }
-        made = inner.infer(one, **known)
-        assert isinstance(made, Spec)  # an image operator has one output
-        for whole in context.specs:  # known where an argument says the size of frames that are all alike
-            made = replace(made, shape=(1, *whole.shape[1:]))
-        chain = inner.fusion_group([FusedOperator(inner, one, made, varies_by_row=True)])
+        output = inner.infer(one, **known)
+        assert isinstance(output, Spec)  # an image operator has one output
+        # The spec of the sequence knows sizes that the inner operator cannot infer from arguments that vary by row.
+        for whole in context.specs:
+            output = replace(output, shape=(1, *whole.shape[1:]))
+        group = inner.fusion_group([FusedOperator(inner, one, output, varies_by_row=True)])
         if xp is not np:
-            result = chain.trace(flat, [given], [None])
+            result = group.trace(flat, [values], [None])
         else:
-            result = chain.describe(np.ascontiguousarray(flat), [given], [None]).compute(None)
-            if len({each.shape for each in result}) > 1:
-                raise ValueError("the frames of a sequence become images of different sizes")
+            flat = np.ascontiguousarray(flat)
+            result = group.execute(group.describe(flat, [values], [None]), flat, None)
+            if len({image.shape for image in result}) > 1:
+                raise ValueError("the frames of a sequence have results of different sizes")
             result = np.stack(list(result))
         return result.reshape(rows, count, *result.shape[2:])
 
 
 class HostImageFrames(ImageFrames, HostBatchKernel):
-    """The same, of an operator that describes its work with NumPy alone."""
+    """`ImageFrames` of an operator that can only be described with NumPy."""

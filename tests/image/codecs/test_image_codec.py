@@ -82,7 +82,7 @@ OTHERS = {
 @pytest.fixture(autouse=True)
 def regions_pay(monkeypatch):
     """Also in pictures as small as these."""
-    monkeypatch.setattr(image_codec, "_LEAST_SAVED", 0)
+    monkeypatch.setattr(image_codec, "_MIN_PIXELS_SAVED", 0)
 
 
 def whole(data, decoder=None, reduce=1):
@@ -93,7 +93,7 @@ def whole(data, decoder=None, reduce=1):
 def part(data, decoder, region, reduce=1, memory=None):
     """What lies in a region of the pixels that are decoded for it."""
     header = decoder.header(data)
-    top, bottom, left, right = made = decoder.part(header, region, reduce)
+    top, bottom, left, right = made = decoder.region_to_decode(header, region, reduce)
     pixels = decoder.decode(data, header, memory, made, reduce)
     assert pixels.shape == (bottom - top, right - left, header.channels)
     cut = pixels[region.top - top : region.bottom - top, region.left - left : region.right - left]
@@ -146,7 +146,7 @@ def test_regions_equal_the_whole_to_the_bit(name, backend, choice, output_type, 
     expected = whole(data, decoder)[region.top : region.bottom, region.left : region.right]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libjpeg_turbo, "_WORTH", 1)
-        patch.setattr(image_codec, "_LARGEST_PART", 1)
+        patch.setattr(image_codec, "_MAX_FRACTION", 1)
         assert np.array_equal(part(data, decoder, region, memory=memory), expected)
 
 
@@ -170,7 +170,7 @@ def test_narrow_regions_equal_the_whole(name, backend):
 def test_a_region_saves_work(backend):
     """Otherwise the tests above would compare the whole with the whole."""
     decoder, region = ImageCodec(backend=backend), Region(8, 30, 40, 100)
-    part = decoder.part(decoder.header(JPEGS["420"]), region)
+    part = decoder.region_to_decode(decoder.header(JPEGS["420"]), region)
     assert part == (Region(0, 32, 0, 131) if backend == "simplejpeg" else region)
 
 
@@ -179,7 +179,7 @@ def test_a_region_saves_work(backend):
 )
 def test_rows_below_are_decoded_only_where_colours_have_fewer(name, below):
     decoder = ImageCodec()
-    assert decoder.part(decoder.header(JPEGS[name]), Region(8, 30, 40, 100)).bottom == 30 + below
+    assert decoder.region_to_decode(decoder.header(JPEGS[name]), Region(8, 30, 40, 100)).bottom == 30 + below
 
 
 @pytest.mark.parametrize("name", JPEGS)

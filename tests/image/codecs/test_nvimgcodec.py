@@ -34,7 +34,7 @@ def test_threads_do_not_disturb_each_other(capfd):
     header = decoder.header(data)
 
     def decode(_):
-        return decoder.decode(data, header, part=region)
+        return decoder.decode(data, header, region=region)
 
     expected = decode(None)
     assert expected.shape == (81, 92, 3)

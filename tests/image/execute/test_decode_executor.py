@@ -52,12 +52,12 @@ def test_small_images_are_executed_together_wherever_they_lie(kinds):
 
 
 def test_pixels_that_are_not_what_was_announced_are_refused(monkeypatch):
-    decode = DecodeImage.decode
+    decode_region = DecodeImage.decode_region
 
     def too_low(self, *arguments):
-        return decode(self, *arguments)[:-1]
+        return decode_region(self, *arguments)[:-1]
 
-    monkeypatch.setattr(DecodeImage, "decode", too_low)
-    said = r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3, and the header announces 12 x 12 x 3"
+    monkeypatch.setattr(DecodeImage, "decode_region", too_low)
+    said = r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3, but the header announces 12 x 12 x 3"
     with pytest.raises(SampleError, match=said):
         pipeline(lambda images: fn.flip(images), KINDS[0]).run()

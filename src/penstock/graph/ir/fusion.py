@@ -1,4 +1,4 @@
-"""The contract of operators that are fused: described in numbers first, then computed in one visit to the data."""
+"""Contract of fused operators: described in numbers first, then executed in one visit to the data."""
 
 from __future__ import annotations
 
@@ -33,56 +33,57 @@ class FusedOperator:
     varies_by_row: bool
 
 
-class FusedWork(Protocol):
-    """What a chain is about to compute for some rows."""
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Description of the work of a fusion group for some rows: numbers, no data.
 
-    @property
-    def shapes(self) -> NDArray[np.int64]:
-        """The shape of each row's result, (rows, axes)."""
-        ...
+    Args:
+        passes: Visits to the data, in order, in the terms of the family.
+        shapes: Shapes of the results, int64 (rows, axes).
+        headers: If a decoder starts the group, the header of each row's file.
+        reductions: If a decoder starts the group, per row 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its
+            size, otherwise 1.
+    """
 
-    def compute(self, out: Array | None) -> Column:
-        """Do it.
-
-        Args:
-            out: where to write, (rows, ...), where all shapes are alike; None for a list of arrays.
-        """
-        ...
+    passes: Sequence[Any]
+    shapes: NDArray[np.int64]
+    headers: Sequence[Any] = ()
+    reductions: Sequence[int] = ()
 
 
 class CanvasProgram(Protocol):
-    """How the device program does a chain's work that is described on the host, row by row."""
+    """Execution in the device program of a fusion group that the host describes, row by row."""
 
     @property
     def size(self) -> int:
-        """How many numbers describe a row."""
+        """Number of numbers per row."""
         ...
 
-    def pack(self, work: Any) -> NDArray[np.float32]:
-        """The numbers of some rows, float32 (rows, size), from what the chain's `describe` gave.
+    def pack(self, passes: Passes) -> NDArray[np.float32]:
+        """Return the numbers of some rows as float32 (rows, size).
 
         Raises:
-            ValueError: a row needs more of them.
+            ValueError: A row needs more numbers.
         """
         ...
 
     def trace(self, data: Any, numbers: Any) -> Any:
-        """The result for a batch. Called while JAX traces the device program.
+        """Compute a batch, while JAX traces the device program.
 
         Args:
-            data: the first operator's input, (rows, ...); where its samples differ in size, each in the first corner.
-            numbers: what `pack` gave.
+            data: Input of the first operator, (rows, ...). Ragged samples are in the first corner of canvases.
+            numbers: Result of `pack`.
         """
         ...
 
 
 class FusionGroup(ABC):
-    """Operators of one family, each computing from the one before it, that are computed in one visit to the data.
+    """Operators of one family, each the input of the next, that are computed in one visit to the data.
 
-    They say first, in numbers, what they will do; then it is done.
+    `describe` states in numbers what they will do; `execute` does it.
 
     Args:
-        links: the operators, in order.
+        links: Operators, in order.
     """
 
     @abstractmethod
@@ -91,35 +92,48 @@ class FusionGroup(ABC):
     @abstractmethod
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
-    ) -> FusedWork:
-        """What is to be done for some rows. Touches no more of the data than their sizes and headers.
+    ) -> Passes:
+        """Describe the work for some rows. Reads nothing of the data but sizes and headers.
 
         Args:
-            data: the first operator's input.
-            arguments: per operator, its arguments; those of its schema with an entry per row.
-            bits: per operator, its random bits, or None.
+            data: Input of the first operator.
+            arguments: Arguments of each operator; those of its schema with an entry per row.
+            bits: Random bits of each operator, or None.
+        """
+
+    @abstractmethod
+    def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
+        """Compute the results.
+
+        Args:
+            passes: Result of `describe`.
+            data: Data that it described.
+            out: Memory for the results, (rows, ...), if all have one shape. None: allocate it.
+
+        Returns:
+            `out`, or one array per row.
         """
 
     @abstractmethod
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
-        """The result for a dense batch. Called while JAX traces the device program.
+        """Compute a dense batch, while JAX traces the device program.
 
         Args:
-            data: the first operator's input, (rows, ...).
-            arguments: per operator, its arguments: constants as NumPy arrays with one entry, what varies as arrays of
-                the program with an entry per row.
-            bits: per operator, its random bits, or None.
+            data: Input of the first operator, (rows, ...).
+            arguments: Arguments of each operator: constants as NumPy arrays with one entry, others as arrays of the
+                program with one entry per row.
+            bits: Random bits of each operator, or None.
         """
 
     @abstractmethod
     def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> CanvasProgram:
-        """How the device program can do it, while the host describes it.
+        """Plan the execution in the device program, while the host describes each batch.
 
         Args:
-            arguments: per operator, its arguments with one entry; a typical one where they vary.
+            arguments: Arguments of each operator with one entry; a typical value of those that vary.
 
         Raises:
-            ValueError: it cannot.
+            ValueError: The device program cannot execute the group.
         """
 
 

@@ -1,1 +1,1 @@
-"""One file per decoding library, one interface (`ImageCodec`)."""
+"""Image codecs: one module per decoding library behind one interface, `ImageCodec`."""

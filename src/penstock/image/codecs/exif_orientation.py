@@ -1,4 +1,4 @@
-"""EXIF orientations: where they are written, and what they do to pixels and regions."""
+"""EXIF orientations: reading them, and applying them to pixels and regions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from penstock.image.codecs.image_header import Region
 
 UPRIGHT = 1
 TAG = 0x0112
+# Precedes EXIF data in the APP1 segment of a JPEG; some writers put it into other formats, too.
 PREFIX = b"Exif\0\0"
-"""What stands before EXIF data in a JPEG, and sometimes elsewhere."""
 
+# Per EXIF orientation: mirror the columns, mirror the rows, exchange the two axes before that.
 _TURNS = {2: (1, 0, 0), 3: (1, 1, 0), 4: (0, 1, 0), 5: (0, 0, 1), 6: (1, 0, 1), 7: (1, 1, 1), 8: (0, 1, 1)}
-"""Per EXIF orientation: whether to mirror columns and rows, and whether to exchange the two axes before that."""
 
+# EXIF data are a TIFF file, whose first bytes state the byte order.
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 
 
 def read_orientation(exif: bytes) -> int:
-    """The orientation that EXIF data state; upright where they state none, or nobody can read them."""
+    """Return the orientation of EXIF data, or `UPRIGHT` if they have none or are damaged."""
     exif = exif.removeprefix(PREFIX)
     order = _BYTE_ORDERS.get(exif[:4])
     if order is None:
@@ -28,22 +29,25 @@ def read_orientation(exif: bytes) -> int:
     try:
         (directory,) = struct.unpack_from(order + "I", exif, 4)
         (count,) = struct.unpack_from(order + "H", exif, directory)
+        # An entry has 12 bytes: tag, type, count, and the value itself if it is as short as an orientation.
         for place in range(directory + 2, directory + 2 + 12 * count, 12):
             tag, _, _, value = entry.unpack_from(exif, place)
             if tag == TAG:
                 return value if value in _TURNS else UPRIGHT
-    except struct.error:  # the data end before the directory does
+    except struct.error:
+        # The data end before the directory does. Metadata never make an image undecodable.
         pass
     return UPRIGHT
 
 
 def swaps_axes(orientation: int) -> bool:
-    """Whether what is stored as rows is delivered as columns."""
-    return orientation >= 5  # the last four of eight
+    """Return True if stored rows are delivered as columns."""
+    # EXIF numbers the four orientations that exchange the axes 5 to 8.
+    return orientation >= 5
 
 
 def apply_orientation(pixels: Array, orientation: int) -> Array:
-    """A view of stored pixels as they are delivered."""
+    """Return a view of stored pixels in the orientation in which they are delivered."""
     if orientation == UPRIGHT:
         return pixels
     columns, rows, exchanged = _TURNS[orientation]
@@ -52,7 +56,7 @@ def apply_orientation(pixels: Array, orientation: int) -> Array:
 
 
 def stored_region(region: Region, height: int, width: int, orientation: int) -> Region:
-    """Where a region of a delivered image of `height` x `width` is stored."""
+    """Return the stored region of a region of the delivered image, which has `height` x `width` pixels."""
     if orientation == UPRIGHT:
         return region
     columns, rows, exchanged = _TURNS[orientation]
@@ -65,7 +69,7 @@ def stored_region(region: Region, height: int, width: int, orientation: int) -> 
 
 
 def delivered_region(region: Region, height: int, width: int, orientation: int) -> Region:
-    """Where a stored region lies in the delivered image of `height` x `width`."""
+    """Return the region of the delivered image, which has `height` x `width` pixels, of a stored region."""
     if orientation == UPRIGHT:
         return region
     columns, rows, exchanged = _TURNS[orientation]

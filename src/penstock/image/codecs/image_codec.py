@@ -1,4 +1,4 @@
-"""Decoding: one interface to all libraries that decode images."""
+"""One interface to all libraries that decode images."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Literal
 from penstock.core.columns import Array
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec, pillow
 from penstock.image.codecs.exif_orientation import (
-    UPRIGHT,
     apply_orientation,
     delivered_region,
     stored_region,
@@ -19,25 +18,25 @@ from penstock.types import RGB, DALIImageType
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
 
-_LARGEST_PART, _LEAST_SAVED = 0.5, 1 << 16
-"""The largest part of what simplejpeg would decode for which nvImageCodec costs less, and how many pixels fewer it must
-be: nvImageCodec needs 0.1 ms more for an image, and saves 0.02 ms with 10,000 pixels. Most of a decoder's work goes
-into reading the codes, and those of all pixels before the last one must be read."""
+# nvImageCodec decodes a region if it is at most this fraction of the pixels that simplejpeg would decode, and at least
+# this many pixels fewer. It needs 0.1 ms more per image and saves 0.02 ms per 10,000 pixels: most of the work is the
+# entropy decoding, which covers all pixels before the last one of the region in both libraries.
+_MAX_FRACTION, _MIN_PIXELS_SAVED = 0.5, 1 << 16
 
 
 @dataclass(frozen=True)
 class ImageCodec:
-    """The options of a decoder, and decoding with them. Threads may share one.
+    """Decoder options, and decoding with them. Threads may share a codec.
 
     Args:
-        output_type: which channels.
-        adjust_orientation: whether to turn images as their EXIF data say.
-        fast_idct: whether to use libjpeg's faster, less accurate transform.
-        backend: what decodes regions of JPEGs. "simplejpeg" spares the rows below a region, "nvimgcodec" all that is
-            around it; the pixels are the same.
+        output_type: Channels of the result.
+        adjust_orientation: Apply the EXIF orientation.
+        fast_idct: Use libjpeg's faster, less accurate inverse DCT.
+        backend: Library that decodes regions of JPEGs. "simplejpeg" skips the rows below a region, "nvimgcodec"
+            everything around it. The pixels are the same.
 
     Raises:
-        MissingExtraError: the package of the backend is not installed.
+        MissingExtraError: The package of the backend is not installed.
     """
 
     output_type: DALIImageType = RGB
@@ -50,26 +49,26 @@ class ImageCodec:
             nvimgcodec.check_installed()
 
     def header(self, data: Array) -> ImageHeader:
-        """What the decoded image will be. No pixel is decoded for it.
+        """Read the header of a file, without decoding pixels.
 
         Args:
-            data: the bytes of the file, uint8 of shape (n,).
+            data: Bytes of the file, uint8 of shape (n,).
 
         Raises:
-            ValueError: the bytes are no image that can be decoded, or one of more than `MAX_PIXELS`.
+            ValueError: The bytes are not an image that can be decoded, or it has more than `MAX_PIXELS` pixels.
         """
         if not data.size:
             raise ValueError("the file is empty")
         header = libjpeg_turbo.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
-    def part(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
-        """The part that is decoded where a region is needed: at least the region, and what costs nothing to leave out.
+    def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
+        """Return the smallest region that contains `region` and is cheap to decode.
 
         Args:
-            header: what `header` says of the file.
-            region: rows and columns, not empty, counted in the delivered (and reduced) image.
-            reduce: as for `decode`.
+            header: Header of the file.
+            region: Rows and columns that are needed, not empty, in pixels of the delivered (and reduced) image.
+            reduce: Same value as for `decode`.
         """
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         if not header.frame or region == (0, height, 0, width):
@@ -86,66 +85,66 @@ class ImageCodec:
         data: Array,
         header: ImageHeader,
         memory: Array | None = None,
-        part: Region | None = None,
+        region: Region | None = None,
         reduce: int = 1,
     ) -> Array:
-        """The pixels of an image, or of a part of it.
+        """Decode an image or a region of it.
 
         Args:
-            data: the bytes of the file, uint8 of shape (n,).
-            header: what `header` says of them.
-            memory: where the pixels may be written: C-contiguous uint8, large enough for them. The result may lie
-                there, or elsewhere.
-            part: what `part` gave. Its pixels are the same, bit by bit, as those of the whole image. A part that it
-                would not give is cut out of the whole image.
-            reduce: 2, 4 or 8 for a half, a quarter or an eighth of height and width, rounded up; only where the header
-                is reducible.
+            data: Bytes of the file, uint8 of shape (n,).
+            header: Header of the file.
+            memory: Memory that the pixels may be written to: uint8, C-contiguous, large enough. The result may be in
+                it or not.
+            region: Result of `region_to_decode`; None for the whole image. Its pixels are bit-for-bit the same as in
+                the whole image. Any other region is cut out of the whole image.
+            reduce: 2, 4 or 8 to decode at 1/2, 1/4 or 1/8 of height and width, rounded up. Requires a reducible header.
 
         Returns:
             Pixels of layout HWC, with any strides.
 
         Raises:
-            ValueError: the data are damaged.
+            ValueError: The data are damaged.
         """
-        turn = header.orientation
-        if part is None and reduce == 1:
-            pixels = self._stored(data, header, memory, None, 1)
-            return pixels if turn == UPRIGHT else apply_orientation(pixels, turn)
+        orientation = header.orientation
         height, width = -(-header.height // reduce), -(-header.width // reduce)
-        if part is None or part == (0, height, 0, width):
-            return apply_orientation(self._stored(data, header, memory, None, reduce), turn)
-        stored = stored_region(part, height, width, turn)
+        if region is None or region == (0, height, 0, width):
+            return apply_orientation(self._stored(data, header, memory, None, reduce), orientation)
+        stored = stored_region(region, height, width, orientation)
         top, bottom, left, right = stored
-        if not top and right - left == (height if swaps_axes(turn) else width):
+        if not top and right - left == (height if swaps_axes(orientation) else width):
             pixels = self._stored(data, header, memory, bottom, reduce)[:bottom]
         else:
+            # nvImageCodec returns None for damaged data: the libraries below say what is wrong with them.
             pixels = None
             if self._decodes_regions(header, reduce):
                 pixels = nvimgcodec.decode(data, header, self.output_type, self.fast_idct, stored, memory)
             if pixels is None:
                 pixels = self._stored(data, header, None, None, reduce)[top:bottom, left:right]
-        return apply_orientation(pixels, turn)
+        return apply_orientation(pixels, orientation)
 
     def _decodes_regions(self, header: ImageHeader, reduce: int) -> bool:
         """Return True if the backend decodes regions of such an image without what surrounds them."""
         return self.backend == "nvimgcodec" and header.frame > 0 and reduce == 1
 
     def _stored(self, data: Array, header: ImageHeader, memory: Array | None, bottom: int | None, reduce: int) -> Array:
-        """The pixels before they are turned, all or at least those above a row."""
+        """Decode the stored pixels: all, or at least those above row `bottom`."""
         if not header.frame:
             if reduce > 1:
-                raise ValueError(f"only plain JPEGs are decoded at 1/{reduce} of their size")
+                raise ValueError(f"only JPEGs that libjpeg-turbo decodes can be reduced to 1/{reduce} of their size")
             return pillow.decode(data, header, self.output_type)
         try:
             return libjpeg_turbo.decode(data, header, self.output_type, self.fast_idct, memory, bottom, reduce)
-        except ValueError:  # a mere warning, perhaps, of bytes too many: Pillow knows which are worse
+        except ValueError:
+            # simplejpeg turns every warning of libjpeg into an error, such as one surplus byte. Pillow decodes what is
+            # readable and raises an error for what is not.
             pixels = pillow.decode(data, header, self.output_type)
         if reduce == 1:
             return pixels
+        # Pillow accepted the data, so warnings can be ignored now. Its own pixels have the full size.
         return libjpeg_turbo.decode(data, header, self.output_type, self.fast_idct, memory, None, reduce, strict=False)
 
 
 def _is_small(region: Region, width: int) -> bool:
-    """Whether a region is a small part of the stored pixels above its last row, which simplejpeg would decode."""
+    """Return True if a region is a small part of the stored pixels above its last row, which simplejpeg decodes."""
     area, decoded = (region.bottom - region.top) * (region.right - region.left), region.bottom * width
-    return area < _LARGEST_PART * decoded and decoded - area >= _LEAST_SAVED
+    return area < _MAX_FRACTION * decoded and decoded - area >= _MIN_PIXELS_SAVED

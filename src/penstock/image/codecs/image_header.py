@@ -1,4 +1,4 @@
-"""What is known of an image before it is decoded, and which part of it is wanted."""
+"""Headers of images, and regions of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Region(NamedTuple):
-    """Rows from `top` up to `bottom` and columns from `left` up to `right`, the last ones excluded."""
+    """Rows `top` to `bottom` and columns `left` to `right` of an image; `bottom` and `right` are exclusive."""
 
     top: int
     bottom: int
@@ -17,18 +17,19 @@ class Region(NamedTuple):
 
 
 class ImageHeader(NamedTuple):
-    """An image as its decoder will deliver it, and what the decoder needs to know again.
+    """Properties of the decoded image, and what the codec needs to decode it.
 
     Args:
-        height: rows, after the image is turned.
-        width: columns, after the image is turned.
-        channels: as the output type asks for.
-        dtype: uint8, or uint16 where the file has 16 bits of grey.
-        orientation: how the stored pixels are to be turned, as EXIF counts it.
-        frame: where the frame header of a JPEG begins; 0 if Pillow decodes the image.
-        below: how many more stored rows are decoded than are needed: the smooth upsampling of colours looks at them.
-        head: how many bytes, from the first on, say all this; 0 where that is not known. Files with the same ones have
-            the same header.
+        height: Rows after the orientation is applied.
+        width: Columns after the orientation is applied.
+        channels: Channels of the output type.
+        dtype: uint8, or uint16 if the file has 16-bit gray pixels.
+        orientation: EXIF orientation that is applied to the stored pixels.
+        frame: Offset of the frame header of a JPEG; 0 if Pillow decodes the image.
+        below: Stored rows that are decoded below the last one that is needed, because the smooth upsampling of chroma
+            reads them.
+        head: Length of the bytes at the start of the file that determine this header; 0 if unknown. Files that start
+            with the same bytes have the same header.
     """
 
     height: int
@@ -42,19 +43,19 @@ class ImageHeader(NamedTuple):
 
     @property
     def reducible(self) -> bool:
-        """Whether the image can be decoded at a half, a quarter or an eighth of its size."""
+        """True if the image can be decoded at 1/2, 1/4 or 1/8 of its size."""
         return self.frame > 0
 
 
 def check_size(height: int, width: int) -> None:
-    """Refuse an image of too many pixels before any memory is taken for it.
+    """Check the size of an image before memory is allocated for it.
 
     Raises:
-        ValueError: it has more than `MAX_PIXELS`.
+        ValueError: It has more than `MAX_PIXELS` pixels.
     """
     if height * width > MAX_PIXELS:
         raise ValueError(f"the header announces {height} x {width} pixels, more than the {MAX_PIXELS} that are decoded")
 
 
+# 134 million pixels. A damaged or malicious header could otherwise make a decoder allocate any amount of memory.
 MAX_PIXELS = 1 << 27
-"""No image may become larger than this: 134 million pixels."""

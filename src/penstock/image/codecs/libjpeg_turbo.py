@@ -1,6 +1,7 @@
-"""JPEGs by libjpeg-turbo, through simplejpeg: their headers, and their pixels down to a given row.
+"""JPEG headers, and JPEG decoding with libjpeg-turbo through simplejpeg, down to a given row.
 
-libjpeg stops after as many rows as the frame header states. Stating fewer saves the work below a region.
+libjpeg stops after the number of rows in the frame header. A copy of the file with a smaller number saves the work
+below a region.
 """
 
 from __future__ import annotations
@@ -19,32 +20,35 @@ from penstock.types import ANY_DATA, BGR, GRAY, DALIImageType, YCbCr
 
 _START, _END = b"\xff\xd8\xff", b"\xff\xd9"
 _FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
+# Markers of frame headers, one per coding process. The other three of this range are two tables and an extension.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""The markers of frame headers, one per way of coding."""
 
+# A segment starts with 0xFF, its marker, and its length, which does not include these two bytes.
 _segment = struct.Struct(">BBH")
-"""A segment begins with 0xFF, its marker, and its length without these two bytes."""
 
+# Height, width and number of components, from the sixth byte of a frame header; then the sampling factors of three
+# components, whose low four bits are vertical. For a single component the last two read what follows the frame header.
 _size = struct.Struct(">HHB xB xxB xxB")
-"""Height, width and number of components, from the sixth byte of a frame header on; of three components the sampling
-factors, of which the low four bits count rows. Behind a single component lies what follows the frame header."""
 
 _UINT8 = np.dtype(np.uint8)
 
+# Rows below a pixel that the smooth upsampling of vertically subsampled chroma reads.
 _ROWS_BELOW = 2
-"""How far the smooth upsampling of colours looks down, where they are stored with fewer rows."""
 
+# Pixels that must be saved to be worth a copy of the file.
 _WORTH = 1 << 12
-"""How many pixels must be saved to be worth a copy of the file."""
 
 _copies = ScratchMemory()
 
 
 def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader | None:
-    """The header of a JPEG with one or three components; None if the bytes are anything else.
+    """Read the header of a JPEG with one or three components.
+
+    Returns:
+        None if the bytes are anything else.
 
     Raises:
-        ValueError: it announces too many pixels.
+        ValueError: The header announces too many pixels.
     """
     view = data.data
     if view[:3].tobytes() != _START:
@@ -55,7 +59,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
             prefix, marker, length = _segment.unpack_from(view, place)
             if prefix != _FILL:
                 return None
-            if marker == _FILL:  # any number of these may precede a marker
+            if marker == _FILL:  # any number of fill bytes may precede a marker
                 place += 1
                 continue
             if marker == _SCAN:
@@ -67,7 +71,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
                 orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
             place += 2 + length
         height, width, components, luma, blue, red = _size.unpack_from(view, frame + 5)
-    except struct.error:  # the data end before the pixels begin
+    except struct.error:  # the data end before the scan starts
         return None
     if not frame or not height or not width or components not in (1, 3):
         return None
@@ -90,31 +94,32 @@ def decode(
     reduce: int = 1,
     strict: bool = True,
 ) -> Array:
-    """The pixels as they are stored, with the channels of the output type.
+    """Decode the stored pixels, with the channels of the output type.
 
     Args:
-        data: the bytes of the file.
-        header: its header.
-        output_type: the output type.
-        fast_idct: whether to use libjpeg's faster, less accurate transform.
-        memory: where the pixels, or those above `bottom`, may be written.
-        bottom: the row, counted in the reduced image, at which to stop: one that `rows` gave. There may be more.
-        reduce: 2, 4 or 8 for a half, a quarter or an eighth of the height and width, rounded up.
-        strict: whether to refuse what libjpeg only warns of.
+        data: Bytes of the file.
+        header: Header of the file.
+        output_type: Output type.
+        fast_idct: Use libjpeg's faster, less accurate inverse DCT.
+        memory: Memory that the pixels, or those above `bottom`, may be written to.
+        bottom: Row of the reduced image at which decoding stops, from `rows`. The result may have more rows.
+        reduce: 2, 4 or 8 for 1/2, 1/4 or 1/8 of the height and width, rounded up.
+        strict: Treat warnings of libjpeg as errors.
 
     Raises:
-        ValueError: the data are damaged, which can mean as little as a superfluous byte.
+        ValueError: The data are damaged; if strict, one surplus byte is enough.
     """
     space = "GRAY" if header.channels == 1 else "BGR" if output_type is BGR else "RGB"
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
         height, width = width, height
     if bottom is not None and bottom * reduce < height:
+        # Warnings are ignored from here, so the file must be complete: a truncated one would pass unnoticed.
         if data[-2:].tobytes() == _END:
-            height, strict = bottom * reduce, False  # what is left over would be a reason to complain
+            height, strict = bottom * reduce, False  # libjpeg warns of the rows that it does not read
             data = _with_height(data, header.frame, height)
         else:
-            memory = None  # has room for the rows alone
+            memory = None  # all rows are decoded, and the memory has room for those above `bottom` only
     try:
         if reduce == 1:
             pixels = simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict)
@@ -123,29 +128,29 @@ def decode(
             pixels = simplejpeg.decode_jpeg(
                 data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
             )
-    except KeyError as error:  # simplejpeg knows no name for the subsampling
+    except KeyError as error:  # simplejpeg looks up the name of the subsampling in a table of the usual ones
         raise ValueError(f"unusual subsampling: {error}") from error
     if pixels.shape != (height, width, header.channels):
-        raise ValueError(f"damaged: the header announces {(height, width)} pixels, and there are {pixels.shape[:2]}")
+        raise ValueError(f"damaged: the header announces {(height, width)} pixels, but there are {pixels.shape[:2]}")
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
 def rows(bottom: int, height: int, width: int, reduce: int, below: int) -> int:
-    """How many rows are decoded where those above `bottom` are needed, counted in the reduced image.
+    """Return the number of rows that are decoded when those above `bottom` are needed, in the reduced image.
 
     Args:
-        bottom: the row below the last one that is needed.
-        height: of the reduced image.
-        width: of the reduced image.
+        bottom: Row below the last one that is needed.
+        height: Height of the reduced image.
+        width: Width of the reduced image.
         reduce: 1, 2, 4 or 8.
-        below: as the header has it.
+        below: `below` of the header.
     """
     fewer = bottom + below
     return fewer if (height - fewer) * width * reduce * reduce >= _WORTH else height
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:
-    """A copy of a JPEG whose frame header states another height, valid until the next one."""
+    """Return a copy of a JPEG with another height in its frame header. The next call overwrites it."""
     copy = _copies.take(0, data.size)[: data.size]
     copy[:] = data
     copy[frame + 5], copy[frame + 6] = height >> 8, height & 0xFF

@@ -1,4 +1,4 @@
-"""Parts of JPEGs by nvImageCodec, on the CPU: it computes no pixels outside of a region."""
+"""JPEG regions with nvImageCodec on the CPU, which computes no pixels outside of a region."""
 
 from __future__ import annotations
 
@@ -21,52 +21,56 @@ from penstock.types import BGR, DALIImageType, YCbCr
 _PACKAGE = "nvidia.nvimgcodec"
 _NEEDED_FOR = 'a decoder with backend="nvimgcodec"'
 
-_LEAST_COLUMNS = 16
-"""Narrower regions are widened: nvImageCodec 0.9 gives one column of an image with 4:2:0 other colours."""
+# Narrower regions are widened: nvImageCodec 0.9 decodes a single column of a 4:2:0 image to other colors than it has in
+# the whole image.
+_MIN_COLUMNS = 16
 
+# One decoder per thread: concurrent calls of one decoder break it.
 _PER_THREAD = threading.local()
-"""Decoders. One serves one thread; several at once break it."""
 
 
 def installed() -> bool:
-    """Whether the package is there."""
+    """Return True if the package is installed."""
     try:
         return importlib.util.find_spec(_PACKAGE) is not None
-    except ModuleNotFoundError:  # not even the package around it
+    except ModuleNotFoundError:  # raised if the parent package is missing
         return False
 
 
 def check_installed() -> None:
-    """Refuse the backend where its package is missing.
+    """Check that the package of the backend is installed.
 
     Raises:
-        MissingExtraError: it is.
+        MissingExtraError: It is not.
     """
     if not installed():
         raise MissingExtraError(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
 def region_to_decode(region: Region, width: int) -> Region:
-    """What is decoded where a region of a stored image of this width is needed."""
+    """Return the region to decode for a region of a stored image of this width."""
     top, bottom, left, right = region
-    if right - left < _LEAST_COLUMNS:
-        right = min(left + _LEAST_COLUMNS, width)
-        left = max(right - _LEAST_COLUMNS, 0)
+    if right - left < _MIN_COLUMNS:
+        right = min(left + _MIN_COLUMNS, width)
+        left = max(right - _MIN_COLUMNS, 0)
     return Region(top, bottom, left, right)
 
 
 def decode(
     data: Array, header: ImageHeader, output_type: DALIImageType, fast_idct: bool, region: Region, memory: Array | None
 ) -> Array | None:
-    """The stored pixels of a region; None if the data are damaged.
+    """Decode a region of the stored pixels.
 
     Args:
-        data: the bytes of a JPEG.
-        header: its header.
-        output_type: the output type.
-        fast_idct: whether to use libjpeg's faster, less accurate transform.
-        region: where the pixels are stored, as `part` gave it.
-        memory: where the pixels may be written: uint8, C-contiguous, large enough.
+        data: Bytes of a JPEG.
+        header: Header of the file.
+        output_type: Output type.
+        fast_idct: Use libjpeg's faster, less accurate inverse DCT.
+        region: Region of the stored image, from `region_to_decode`.
+        memory: Memory that the pixels may be written to: uint8, C-contiguous, large enough.
+
+    Returns:
+        None if the data are damaged.
     """
     library = _library()
     top, bottom, left, right = region
@@ -74,7 +78,7 @@ def decode(
     out = np.empty(shape, np.uint8) if memory is None else memory.reshape(-1)[: math.prod(shape)].reshape(shape)
     try:
         stream = library.CodeStream(data).get_sub_code_stream(region=library.Region(top, left, bottom, right))
-        into = library.as_image(out)  # an image of nvImageCodec's own would have to be copied
+        into = library.as_image(out)  # memory that nvImageCodec allocates would have to be copied
         image = _decoder(fast_idct).decode(stream, params=_parameters(header.channels == 1), image=into)
     except (RuntimeError, ValueError):
         return None
@@ -87,21 +91,22 @@ def decode(
 
 @cache
 def _library() -> Any:
-    """The library, silent about damaged files: they are reported by other means."""
+    """Import the library."""
+    # It would print messages about damaged files, which become errors that name the sample.
     os.environ.setdefault("PYNVIMGCODEC_VERBOSITY", "0")
     return optional_import.import_extra(_PACKAGE, "nvimgcodec", _NEEDED_FOR)
 
 
 @cache
-def _parameters(grey: bool) -> Any:
+def _parameters(gray: bool) -> Any:
     library = _library()
     return library.DecodeParams(
-        apply_exif_orientation=False, color_spec=library.ColorSpec.GRAY if grey else library.ColorSpec.SRGB
+        apply_exif_orientation=False, color_spec=library.ColorSpec.GRAY if gray else library.ColorSpec.SRGB
     )
 
 
 def _decoder(fast_idct: bool) -> Any:
-    """This thread's decoder, which computes on this thread, as simplejpeg does."""
+    """Return the decoder of this thread. It decodes on the calling thread, as simplejpeg does."""
     name = "fast" if fast_idct else "exact"
     decoder = getattr(_PER_THREAD, name, None)
     if decoder is None:

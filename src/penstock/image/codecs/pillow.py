@@ -1,4 +1,4 @@
-"""All that is no plain JPEG, by Pillow: the formats that DALI reads, and no other that Pillow knows."""
+"""Decoding with Pillow: the formats that DALI reads, except the JPEGs that libjpeg-turbo decodes."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_si
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
 from penstock.types import GRAY, DALIImageType
 
+# Pillow knows more formats. Some of them start other programs, so that decoding untrusted files would be a risk.
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
-"""The formats that are read. Pillow would read more, some of them by starting other programs."""
 
+# Per mode of Pillow, the mode with the stored number of 8-bit channels. All other modes are converted to RGB.
 _MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "CMYK": "RGBA"}
-"""Per mode of Pillow's the one that has as many channels of 8 bits as are stored, if it is not RGB."""
 
+# Prefix of the modes with more than 8 bits per pixel.
 _WIDE = "I"
-"""How the modes with more than 8 bits begin."""
 
-_UNDONE = {6: 8, 8: 6}
-"""Per EXIF orientation the one that turns an image back; the others do that themselves."""
+# The inverse of each EXIF orientation that is not its own inverse.
+_INVERSE = {6: 8, 8: 6}
 
 
 def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader:
-    """The header of an image of any format.
+    """Read the header of an image of any format.
 
     Raises:
-        ValueError: the bytes are no image that can be decoded, or one of too many pixels.
+        ValueError: The bytes are not an image that can be decoded, or it has too many pixels.
     """
     image = _open(data)
     width, height = image.size
     check_size(height, width)
     if image.mode == "F":
-        raise ValueError("pixels that are floats are not decoded: nothing says which of them is white")
+        raise ValueError("images with float pixels cannot be decoded: their white level is unknown")
     wide = image.mode.startswith(_WIDE)
     channels = CHANNELS[output_type] or (1 if wide else len(_plain_mode(image)))
     orientation = _orientation(image, data, adjust)
@@ -48,30 +48,31 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
 
 
 def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Array:
-    """The pixels as they are stored, with the channels of the output type.
+    """Decode the stored pixels, with the channels of the output type.
 
     Raises:
-        ValueError: the data are damaged.
+        ValueError: The data are damaged.
     """
     image = _open(data)
     try:
         if output_type is GRAY:
-            image.draft("L", image.size)  # of a JPEG the luma channel that is stored
+            image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
         image.load()
         if image.mode.startswith(_WIDE):
             pixels: Array = np.asarray(image).clip(0, 65535).astype(np.uint16)
         else:
             mode = _plain_mode(image)
-            image.info.pop("transparency", None)  # alpha is what is stored as alpha
+            # A PNG may declare one color transparent, and convert() would turn that into an alpha channel.
+            image.info.pop("transparency", None)
             pixels = np.asarray(image if image.mode == mode else image.convert(mode))
-    except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
+    except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
     pixels = as_output_type(np.atleast_3d(pixels), output_type)
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
         height, width = width, height
     if pixels.shape != (height, width, header.channels) or pixels.dtype != header.dtype:
-        raise ValueError("damaged: the pixels are not what the header announces")
+        raise ValueError("damaged: the pixels differ in shape or dtype from what the header announces")
     return pixels
 
 
@@ -81,8 +82,8 @@ def _open(data: Array) -> Image.Image:
     except Image.DecompressionBombError as error:
         raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
-        raise ValueError(f"the bytes are no image of a known format ({', '.join(FORMATS)})") from error
-    except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
+        raise ValueError(f"the bytes are not an image of a known format ({', '.join(FORMATS)})") from error
+    except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
 
 
@@ -91,10 +92,11 @@ def _plain_mode(image: Image.Image) -> str:
 
 
 def _orientation(image: Image.Image, data: Array, adjust: bool) -> int:
-    """How what Pillow decodes must still be turned: it turns TIFFs by itself."""
+    """Return the orientation to apply to the pixels that Pillow decodes."""
+    # Pillow applies the orientation of TIFFs itself, so that it has to be undone if it is not wanted.
     if image.format == "TIFF":
         stated = _tiff_orientation(image)
-        return UPRIGHT if adjust else _UNDONE.get(stated, stated)
+        return UPRIGHT if adjust else _INVERSE.get(stated, stated)
     if not adjust:
         return UPRIGHT
     exif: object = image.info.get("exif")
@@ -106,13 +108,13 @@ def _orientation(image: Image.Image, data: Array, adjust: bool) -> int:
 def _tiff_orientation(image: Image.Image) -> int:
     try:
         stated = int(cast(Any, image).tag_v2.get(TAG, UPRIGHT))
-    except Exception:  # noqa: BLE001  # what nobody can read turns nothing
+    except Exception:  # noqa: BLE001  # a tag that cannot be read has no effect
         return UPRIGHT
     return stated if UPRIGHT <= stated <= 8 else UPRIGHT
 
 
 def _late_exif(data: Array) -> bytes | None:
-    """The EXIF data of a PNG that come after its pixels, where Pillow finds them only when it decodes."""
+    """Return EXIF data that come after the pixels of a PNG, which Pillow only reads when it decodes."""
     view, place = data.data, 8
     try:
         while True:
@@ -120,5 +122,5 @@ def _late_exif(data: Array) -> bytes | None:
             if kind == b"eXIf":
                 return bytes(view[place + 8 : place + 8 + length])
             place += 12 + length
-    except struct.error:  # the end
+    except struct.error:  # end of the file
         return None

@@ -1,1 +1,1 @@
-"""Numbers, no pixels."""
+"""Descriptions of the work on images: numbers, no pixels."""

@@ -1,4 +1,4 @@
-"""Crop windows: DALI's arguments for their size and place, and the steps that they become."""
+"""Crop windows: DALI's arguments for their size and position, and the steps that describe them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ POLICIES: Mapping[PolicyName, Policy] = {
 }
 
 
+# DALI calls frames and depth both "z" and "d".
 POSITION_ARGUMENTS = {"F": "crop_pos_z", "D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
 SIZE_ARGUMENTS = {"F": "crop_d", "D": "crop_d", "H": "crop_h", "W": "crop_w"}
 
@@ -38,14 +39,14 @@ WINDOW_SCHEMA = {
 
 @dataclass(frozen=True)
 class CropWindow:
-    """A window along axes of a layout. Its size and place are arguments of the operator that cuts it.
+    """Window along some axes of a layout. Its size and position are arguments of the operator that crops.
 
     Args:
-        layout: of the values it is cut from.
-        axes: along which it is cut, in the order of the layout; none where no size is given.
-        truncate: whether a fractional first pixel is cut off rather than rounded.
-        policy: what happens where it is larger than the image.
-        fill: the value of pixels outside the image, one or one per channel.
+        layout: Layout of the images.
+        axes: Axes that are cropped, in the order of the layout; empty if no size was passed.
+        truncate: Truncate a fractional position; otherwise it is rounded.
+        policy: Behavior if the window leaves the image.
+        fill: Value of pixels outside of the image: one, or one per channel.
     """
 
     layout: str
@@ -55,10 +56,10 @@ class CropWindow:
     fill: tuple[float, ...]
 
     def check_per_frame(self, kind: str) -> None:
-        """Refuse arguments per frame where the window is cut along frames.
+        """Check that arguments may have one entry per frame.
 
         Raises:
-            DefinitionError: it is.
+            DefinitionError: The window is cut along the frames.
         """
         if "F" in self.axes:
             raise DefinitionError(
@@ -68,33 +69,33 @@ class CropWindow:
             )
 
     def shape(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int | None, ...]:
-        """The shape of what is cut out.
+        """Return the shape of the window.
 
         Raises:
-            DefinitionError: it is known to be larger than the image, and policy is "error".
+            DefinitionError: The window is known to be larger than the image, and policy is "error".
         """
         result = list(images.shape)
         for axis in self.axes:
             at, wanted = self.layout.index(axis), arguments[SIZE_ARGUMENTS[axis]]
-            given = result[at]
+            extent = result[at]
             if isinstance(wanted, Spec):
                 result[at] = None
             elif not _whole(wanted):
-                continue
+                continue  # the axis keeps its extent
             elif self.policy == "trim_to_shape":
-                result[at] = None if given is None else min(given, int(wanted))
+                result[at] = None if extent is None else min(extent, int(wanted))
             else:
-                if given is not None and self.policy == "error" and int(wanted) > given:
+                if extent is not None and self.policy == "error" and int(wanted) > extent:
                     raise DefinitionError(
                         f"the crop is larger than the image along {axis}",
-                        given=f"{int(wanted)} of {given} pixels",
+                        given=f"{int(wanted)} of {extent} pixels",
                         fix='resize first, or out_of_bounds_policy="pad"',
                     )
                 result[at] = int(wanted)
         return tuple(result)
 
     def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-        """The largest extents of what is cut out; empty where they are not known."""
+        """Return upper bounds of the extents of the window; empty if they are unknown."""
         result = list(images.max_shape)
         for axis in self.axes:
             at, wanted = self.layout.index(axis), arguments[SIZE_ARGUMENTS[axis]]
@@ -106,13 +107,13 @@ class CropWindow:
         return bounds_or_none(result)
 
     def steps(self, images: ImageInfo, arguments: Mapping[str, Any]) -> list[CropStep]:
-        """The window as steps.
+        """Describe the window as steps.
 
         Raises:
-            ValueError: it does not lie inside, and policy is "error". On the device, where nothing can be raised, it
-                is moved inside.
+            ValueError: The window leaves the image, and policy is "error". The device program, which cannot raise
+                errors, moves the window inside instead.
         """
-        xp, found = images.xp, list[CropStep]()
+        xp, steps = images.xp, list[CropStep]()
         for axis in self.axes:
             at = self.layout.index(axis)
             extent, wanted = images.sizes[at], arguments[SIZE_ARGUMENTS[axis]].astype(np.int32)
@@ -127,20 +128,19 @@ class CropWindow:
                     raise ValueError(
                         f"the crop of {size[row]} pixels along {axis} leaves the image, which has {extent[row]}"
                     )
-            found.append(CropStep(at, first, size, may_exceed=self.policy == "pad"))
-        return found
+            steps.append(CropStep(at, first, size, may_exceed=self.policy == "pad"))
+        return steps
 
     def fill_step(self, dtype: np.dtype[Any]) -> list[FillStep]:
-        """What gives the pixels outside of the image their value, in the dtype that they have now."""
+        """Return the step that fills the pixels outside of the image, whose present dtype is `dtype`."""
         if self.policy != "pad":
             return []
         return [FillStep(fill_value_as(self.fill, dtype))]
 
     def _anchor(self, xp: Any, place: Any, room: Any) -> Any:
-        """``place * room``, rounded: exactly, in integers, so that NumPy and XLA agree on the last pixel.
-
-        `place` counts in multiples of 2**-30, and is multiplied in two halves of 15 bits.
-        """
+        """Return ``place * room``, rounded or truncated to pixels."""
+        # In integers, so that NumPy and XLA agree on the last pixel: `place` as a multiple of 2**-30, multiplied in two
+        # halves of 15 bits, whose products with an extent below 2**17 fit into 32 bits.
         parts = (place.astype(np.float32) * np.float32(1 << 30)).astype(np.uint32)
         size, low = xp.abs(room).astype(np.uint32), np.uint32((1 << 15) - 1)
         product = (parts >> np.uint32(15)) * size + ((parts & low) * size >> np.uint32(15))
@@ -150,11 +150,11 @@ class CropWindow:
 
 
 def _whole(size: Any) -> bool:
-    """Whether a size was given at all; DALI counts 0 as none."""
+    """Return True if a size was passed; 0 means none, as in DALI."""
     return int(size) > 0
 
 
 def fill_value_as(fill: Sequence[float], dtype: np.dtype[Any]) -> Any:
-    """The value of what lies outside of an image, in its dtype: fractions of integers are cut off, as in DALI."""
+    """Return fill values in the dtype of an image; integers are truncated, as in DALI."""
     values = np.asarray([fill], np.float32)
     return cast_saturating(np, np.trunc(values) if dtype.kind in "iu" else values, dtype)

@@ -1,7 +1,6 @@
-"""Transforms: what becomes of whole images where no step says it, such as a warp or a blur.
+"""Custom passes: operations on whole images that no other step can express, such as a warp or a blur.
 
-A transform is computed by a compiled loop of its own on the host, for many images in one call, and by XLA on the
-device.
+On the host a compiled loop computes many images in one call; on the device XLA computes the batch.
 """
 
 from __future__ import annotations
@@ -22,38 +21,38 @@ if TYPE_CHECKING:
 
 
 class CustomPass(ABC):
-    """What becomes of whole images. Subclasses are frozen dataclasses, equal where they do the same."""
+    """Operation on whole images. Subclasses are frozen dataclasses that compare equal if they do the same."""
 
     def source_map(self, terms: Sequence[Any]) -> Any:
-        """Where pixels come from, for what follows images (`penstock.operators.follow`).
+        """Return the coordinate map, for boxes and points that follow images (`penstock.operators.follow`).
 
         Args:
-            terms: the numbers that the step has.
+            terms: Terms of the step.
 
         Returns:
-            The matrix from a place of the result to a place of the image, (rows or 1, 6 or 9), where the corner of the
-            first pixel has the coordinates (0, 0); None where each pixel stays in its place.
+            Matrices (rows or 1, 6 or 9) from coordinates of the result to coordinates of the image, whose origin is the
+            corner of the first pixel. None if pixels do not move.
 
         Raises:
-            ValueError: no matrix says it, which is so unless a subclass knows better.
+            ValueError: The map is not a matrix. This is the default.
         """
-        raise ValueError("no matrix says where its pixels come from, so nothing can follow them")
+        raise ValueError("no matrix maps its result to the image, so nothing can follow it")
 
     def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]] | None:
-        """The same for masks that follow images: each pixel is the nearest one, or a value where that lies outside.
+        """Return the same operation with nearest-neighbor interpolation, for masks that follow images.
 
         Args:
-            layout: of the masks.
-            terms: the numbers that the step has.
-            fill: the value of what lies outside.
+            layout: Layout of the masks.
+            terms: Terms of the step.
+            fill: Value of pixels outside of the mask.
 
         Returns:
-            A transform of masks, and its numbers; None where each pixel stays in its place.
+            Operation on masks, and its terms. None if pixels do not move.
 
         Raises:
-            ValueError: there is none, which is so unless a subclass knows better.
+            ValueError: There is no such operation. This is the default.
         """
-        raise ValueError("nothing says which pixels it takes, so no masks can follow them")
+        raise ValueError("it has no nearest-neighbor variant, so masks cannot follow it")
 
     @abstractmethod
     def run_host(
@@ -67,11 +66,11 @@ class CustomPass(ABC):
         """Compute on the host.
 
         Args:
-            source: the images.
-            shapes: their extents, (rows, axes).
-            terms: the numbers that the step has, each (rows, n) or (1, n).
-            target: where the results go.
-            out_shapes: their extents.
+            source: Images.
+            shapes: Shapes of the images, (rows, axes).
+            terms: Terms of the step, each (rows, n) or (1, n).
+            target: Memory for the results.
+            out_shapes: Shapes of the results.
         """
 
     @abstractmethod
@@ -79,46 +78,47 @@ class CustomPass(ABC):
         """Compute in the device program, while JAX traces it.
 
         Args:
-            images: a dense batch; where images differ in size, each in the first corner.
-            shapes: the extents of the images, int32 (rows, axes) or (1, axes).
-            terms: the numbers that the step has, each (rows, n) or (1, n).
-            out_shapes: the extents of the results.
-            shape: the largest result.
+            images: Dense batch. Images of several sizes are in the first corner of their canvases.
+            shapes: Shapes of the images, int32 (rows, axes) or (1, axes).
+            terms: Terms of the step, each (rows, n) or (1, n).
+            out_shapes: Shapes of the results.
+            shape: Shape of the canvas of the results.
 
         Returns:
-            (rows, *shape); what lies beyond a row's result does not matter.
+            Results (rows, *shape); pixels beyond the shape of a row's result may have any value.
         """
 
 
 class InPlacePass(CustomPass):
-    """A transform that leaves each pixel in its place, as a blur does."""
+    """Operation that does not move pixels, such as a blur."""
 
     def source_map(self, terms: Sequence[Any]) -> None:
-        """The same place."""
+        """Return None: pixels do not move."""
         del terms
 
     def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> None:
-        """Masks stay as they are."""
+        """Return None: masks do not change."""
         del layout, terms, fill
 
 
-_FEW = 16
-"""So few numbers are compared between rows: where they are the same, work may be shared."""
+# Terms of at most this many numbers are compared between rows: loops share work, such as a table, if all are equal. For
+# larger terms the comparison costs more than it saves.
+_MAX_COMPARED = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """Images as compiled loops take them: planes of rows, columns and channels in flat memory.
+    """Images in the form that compiled loops take: planes of rows, columns and channels in flat memory.
 
-    An image has one plane; a sequence one per frame, a volume one per slice.
+    An image has one plane, a sequence one per frame, a volume one per slice.
 
     Args:
-        row: int64 (planes,): which row of the batch each belongs to.
-        read: int64 (planes, 4): its first element, and the distances to the next row, column and channel, in elements.
-        write: the same for the results.
-        sizes_in: int64 (planes, 3): height, width and channels as they are read.
-        sizes_out: the same for the results.
-        rounding: what compiled loops add before they write: a half where they write whole numbers, else 0.
+        row: Row of the batch of each plane, int64 (planes,).
+        read: Offset of the first element, and strides of rows, columns and channels, in elements, int64 (planes, 4).
+        write: The same for the results.
+        sizes_in: Height, width and channels of the input, int64 (planes, 3).
+        sizes_out: The same for the results.
+        rounding: Number that loops add before they write: 0.5 for integers, otherwise 0.
     """
 
     row: NDArray[np.int64]
@@ -136,14 +136,14 @@ class Planes:
         target: StridedImages,
         out_shapes: NDArray[np.int64],
     ) -> Planes:
-        """The planes of some rows.
+        """Return the planes of some rows.
 
         Args:
-            layout: of the images, with H and W.
-            source: the images.
-            shapes: their extents, (rows, axes).
-            target: where the results go.
-            out_shapes: their extents; along other axes than H, W and C they are the images'.
+            layout: Layout of the images, with H and W.
+            source: Images.
+            shapes: Shapes of the images, (rows, axes).
+            target: Memory for the results.
+            out_shapes: Shapes of the results. Axes other than H, W and C have the extents of the images.
         """
         rows = len(shapes)
         row = np.arange(rows)
@@ -158,6 +158,7 @@ class Planes:
                 if letter in layout:
                     place[:, 1 + at] = memory.strides[:, layout.index(letter)]
                     size[:, at] = extents[:, layout.index(letter)]
+        # Other axes, such as frames, repeat the planes.
         for at, letter in enumerate(layout):
             if letter in "HWC" or (shapes[row, at] == 1).all():
                 continue
@@ -171,20 +172,20 @@ class Planes:
         return Planes(row, read, write, sizes[0][row], sizes[1][row], rounding)
 
     def term(self, values: Any, dtype: Any = np.float32) -> Array:
-        """A term of the step with an entry per plane, or one where all have the same few numbers; contiguous."""
+        """Return a contiguous term with one entry per plane, or a single one if all rows have the same few numbers."""
         term = np.asarray(values, dtype)
-        if len(term) > 1 and term[0].size <= _FEW and (term == term[:1]).all():
+        if len(term) > 1 and term[0].size <= _MAX_COMPARED and (term == term[:1]).all():
             term = term[:1]
         return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
 
 
 def as_planes(images: Any, layout: str, within: str = "HWC") -> Any:
-    """A dense batch of the device program as (rows, planes, height, width, channels).
+    """Reshape a batch of the device program to (rows, planes, height, width, channels).
 
     Args:
-        images: the batch.
-        layout: of a sample.
-        within: the axes that lie within a plane; "DHWC" for volumes instead.
+        images: Dense batch.
+        layout: Layout of a sample.
+        within: Axes of a plane; "DHWC" for volumes.
     """
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
@@ -195,7 +196,7 @@ def as_planes(images: Any, layout: str, within: str = "HWC") -> Any:
 
 
 def from_planes(planes: Any, layout: str, shape: tuple[int, ...], within: str = "HWC") -> Any:
-    """The inverse of `as_planes`, for a sample of the given shape."""
+    """Reverse `as_planes`, for samples of a shape."""
     import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
     order = _outermost(layout, within)
@@ -204,7 +205,7 @@ def from_planes(planes: Any, layout: str, shape: tuple[int, ...], within: str = 
 
 
 def _outermost(layout: str, within: str) -> list[int]:
-    """The axes of a layout, those outside of planes first."""
+    """Return the axes of a layout, those outside of planes first."""
     others = [at for at, letter in enumerate(layout) if letter not in within]
     return [*others, *(layout.index(letter) for letter in within if letter in layout)]
 
@@ -212,19 +213,19 @@ def _outermost(layout: str, within: str) -> list[int]:
 def custom_steps(
     transform: CustomPass, images: ImageInfo, sizes: Sequence[Any], terms: Sequence[Any], dtype: np.dtype[Any]
 ) -> list[Step]:
-    """The steps of an operator that is a transform of bytes or floats.
+    """Return the steps of a custom pass, with casts before and after it.
 
-    Its loops read uint8 or float32, and write float32, or uint8 where that is read; other dtypes are converted before
-    and after.
+    Its loops read uint8 or float32, and write float32, or uint8 if they read it.
 
     Args:
-        transform: what to do.
-        images: to what.
-        sizes: per axis the extents of the results.
-        terms: the numbers that it needs.
-        dtype: of the results.
+        transform: Custom pass.
+        images: Images that it reads.
+        sizes: Extents of the results per axis.
+        terms: Terms of the step.
+        dtype: Dtype of the results.
     """
     floats, read = np.dtype(np.float32), images.dtype
+    # Casts to the dtype that is already present add no pass.
     before: list[Step] = [] if read in (np.dtype(np.uint8), floats) else [CastStep(floats)]
     written = dtype if read == dtype == np.dtype(np.uint8) else floats
     return [*before, CustomStep(transform, sizes, terms, written), CastStep(dtype)]

@@ -1,13 +1,13 @@
-"""From the steps of a chain of operators to passes over pixels: as few as give the same result, bit by bit.
+"""Combination of the steps of several operators into passes: the fewest that give bit-for-bit the same result.
 
-A pass reads memory once and writes memory once: windows and mirroring, or one resampling; then operations on values, in
-float32; then the axes in their order. A step that does not fit into the present pass begins another:
+A pass reads and writes memory once: windows and mirroring, or one resampling; then operations on values, in float32;
+then a transposition. A step starts another pass if it does not fit into the present one:
 
-* a resampling, when pixels are computed, changed, mirrored or filled in already;
-* a window that leaves an image that is cut along the same axis, resampled, or filled in beyond its edge, already;
-* an operation on values that float32 does not hold: such a conversion is the last of its pass;
-* a window of channels that are mixed already, or channels exchanged;
-* a transform, which is a pass of its own.
+* a resampling, if pixels are already resampled, changed, mirrored or padded;
+* a window that may leave the image, if the same axis is already cut, or pixels are already resampled or filled;
+* an operation on values that float32 does not represent exactly: such a cast is the last operation of its pass;
+* a window or mirroring of channels that are already mixed;
+* a custom step, which needs a separate pass.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from penstock.types import INTERP_GAUSSIAN, INTERP_NN
 
 
 class PassBuilder:
-    """The passes that a chain of operators needs for some rows, while their steps are added.
+    """Builder of the passes of a fusion group, from the steps of its operators.
 
     Args:
-        sizes: the extents of the images, integers (rows, axes).
-        layout: a letter per axis, or "".
-        dtype: of the images.
-        xp: the array namespace in which numbers are computed.
+        sizes: Shapes of the images, integers (rows, axes).
+        layout: One letter per axis, or "".
+        dtype: Dtype of the images.
+        xp: Array namespace of the numbers.
     """
 
     def __init__(self, sizes: NDArray[np.integer[Any]], layout: str, dtype: np.dtype[Any], xp: Any = np) -> None:
@@ -55,21 +55,21 @@ class PassBuilder:
 
     @property
     def sizes(self) -> tuple[Rows, ...]:
-        """The present extents, integers, one entry per row for each axis."""
+        """Present extents per axis, integers with one entry per row."""
         return tuple(axis.numbers.length for axis in self._last.axes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The present dtype."""
+        """Present dtype."""
         return self._last.dtype
 
     def add(self, steps: Sequence[Step]) -> None:
-        """Go on with the steps of the next operator."""
+        """Add the steps of the next operator."""
         for step in steps:
             self._ADDERS[type(step)](self, step)
 
     def set_sizes(self, sizes: Sequence[int]) -> None:
-        """Say that all rows have these extents now, where that is known beforehand."""
+        """Replace the present extents by constants, which are known from a spec."""
         for axis, size in zip(self._last.axes, sizes, strict=True):
             axis.numbers = axis.numbers._replace(length=np.array([size], np.int32))
 
@@ -78,7 +78,7 @@ class PassBuilder:
         return self.passes[-1]
 
     def _flush(self) -> Pass:
-        """Begin another pass, which reads what the present one writes."""
+        """Start another pass, unless the present one does nothing."""
         last = self._last
         if last.is_identity:
             return last
@@ -91,9 +91,11 @@ class PassBuilder:
         axis = now.axes[step.axis]
         now.moved = True
         if step.may_exceed:
+            # The loops that compute values fill padding along H and W only. Along other axes the pass must only copy.
             beside = axis.letter not in "HW" and now.computes
-            filled = any(isinstance(colour, FillStep) for colour in now.value_ops)
-            hidden = axis.cut and axis.source not in now.padded_axes  # what a window left out does not come back
+            filled = any(isinstance(operation, FillStep) for operation in now.value_ops)
+            # A window hides pixels: a larger one after it must show the fill value there, not the hidden pixels.
+            hidden = axis.cut and axis.source not in now.padded_axes
             if now.resampled or filled or beside or now.casts_inexactly or hidden:
                 now = self._flush()
                 axis = now.axes[step.axis]
@@ -109,12 +111,14 @@ class PassBuilder:
         axis.moved = now.moved = now.mirrored = True
 
     def _along(self, axis: int) -> Pass:
-        """The pass in which a window along an axis, or mirroring, can go on."""
+        """Return the pass that a window or mirroring along an axis is added to."""
         now = self._last
+        # A mixed channel needs all channels of the input, so none of them can be left out in the same pass.
         mixed = now.mixes and now.axes[axis].source == now.channel
         return self._flush() if mixed or now.apply else now
 
     def _resample(self, step: ResampleStep) -> None:
+        # A pass resamples first: what earlier steps did to values, order or padding must be in memory by then.
         now = self._last
         if (
             now.resampled
@@ -128,7 +132,8 @@ class PassBuilder:
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
         self._resample_along(now, parts, step)
         parts = {at: part for at, part in step.parts.items() if at not in parts}
-        if parts:  # depth last, with floats in between
+        # Loops resample two axes per pass. Depth comes last and reads floats, so that values are rounded once.
+        if parts:
             self._resample_along(self._flush(), parts, step)
 
     def _resample_along(self, now: Pass, parts: dict[int, ResampleAxis], step: ResampleStep) -> None:
@@ -149,11 +154,12 @@ class PassBuilder:
         now.resampled, now.dtype = True, np.dtype(np.float32)
 
     def _origins(self, now: Pass, parts: dict[int, ResampleAxis], antialias: bool) -> dict[str, Rows]:
-        """Where pixels begin to be counted along the height and the width, if both are resampled and it matters."""
+        """Return the origins of the coordinates along height and width, if both are resampled and filters need them."""
         along = {now.axes[at].letter: (now.axes[at].numbers.length, part) for at, part in parts.items()}
         if along.keys() != {"H", "W"}:
             return {}
         terms = [[length, part.low, part.high, part.size, part.filters] for length, part in (along["H"], along["W"])]
+        # Traced filters may be any, so their origins are always computed.
         known = all(isinstance(term, np.ndarray) for axis in terms for term in axis)
         if known and not all(np.isin(axis[-1], (INTERP_NN, INTERP_GAUSSIAN)).any() for axis in terms):
             return {}
@@ -172,6 +178,7 @@ class PassBuilder:
         if now.dtype == step.dtype:
             return
         now = self._values()
+        # Executors compute values in float32, so a cast from or to wider dtypes must read the values from memory.
         if not fits_float32(now.dtype, step.dtype) and (now.computes or now.padded_axes):
             now = self._flush()
         now.value_ops.append(step)
@@ -193,10 +200,12 @@ class PassBuilder:
         now.apply, now.dtype = step, step.dtype
 
     def _values(self) -> Pass:
-        """The pass in which an operation on values can go on."""
+        """Return the pass that an operation on values is added to."""
         now = self._last
+        # Same restriction as in `_cut`: padding of channels and frames is written before values are computed.
         beside = {axis.letter for axis in now.axes if axis.source in now.padded_axes} - {"H", "W"}
-        halved = now.dtype == np.float16 and now.computes  # rounded to that only when it is written
+        # Values are rounded to float16 only when a pass writes them.
+        halved = now.dtype == np.float16 and now.computes
         return self._flush() if beside or halved or now.casts_inexactly or now.apply else now
 
     _ADDERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
@@ -213,5 +222,5 @@ class PassBuilder:
 
 
 def _channel(layout: str) -> int | None:
-    """The axis whose entries have terms of their own: channels, else the last."""
+    """Return the axis along which terms may differ: the channels, or the last axis if there is no C."""
     return layout.index("C") if "C" in layout else len(layout) - 1 if layout else None

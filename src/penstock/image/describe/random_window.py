@@ -1,8 +1,8 @@
-"""Windows of random area and aspect ratio, as every training on ImageNet cuts them.
+"""Windows of random area and aspect ratio, as in RandomResizedCrop.
 
-The rules are DALI's, close to torchvision's: area and the logarithm of the aspect ratio (width to height) are drawn
-uniformly until a window fits into the image and still has an allowed ratio after rounding; when no attempt does, the
-window is as large as ratio and area allow.
+The algorithm is DALI's, close to torchvision's: area and the logarithm of the aspect ratio (width to height) are drawn
+uniformly until a window fits into the image and has an allowed ratio after rounding. If no attempt succeeds, the window
+is as large as ratio and area allow.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RandomWindowArguments(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RandomWindow:
-    """The distribution of a window."""
+    """Distribution of a random window."""
 
     area: tuple[float, float]
     ratio: tuple[float, float]
@@ -53,16 +53,16 @@ class RandomWindow:
 
     @property
     def random_bits(self) -> int:
-        """Random bits per window, in units of 32: two per attempt, two for the place."""
+        """Random words of 32 bits per window: two per attempt and two for the position."""
         return 2 * self.attempts + 2
 
     def __call__(self, heights: Rows, widths: Rows, bits: NDArray[np.uint32]) -> tuple[Rows, Rows, Rows, Rows]:
-        """A window in each image.
+        """Draw one window per image.
 
         Args:
-            heights: of the images, integers (rows,).
-            widths: of the images.
-            bits: random, (rows, `random_bits`).
+            heights: Heights of the images, integers (rows,).
+            widths: Widths of the images, integers (rows,).
+            bits: Random bits (rows, `random_bits`).
 
         Returns:
             First rows, first columns, heights and widths, int64.
@@ -76,13 +76,13 @@ class RandomWindow:
 @precompile("i8[2] u4[2] f8[1] i8[2]")
 @Compiled
 def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> None:
-    """Windows from random bits.
+    """Draw windows from random bits.
 
     Args:
-        sizes: int64 (rows, 2), heights and widths.
-        bits: uint32 (rows, 2 * attempts + 2).
-        limits: least and largest area, narrowest and widest ratio.
-        windows: int64 (rows, 4), receives first rows, first columns, heights and widths.
+        sizes: Heights and widths, int64 (rows, 2).
+        bits: Random bits, uint32 (rows, 2 * attempts + 2).
+        limits: Minimum and maximum area, minimum and maximum ratio.
+        windows: Receives first rows, first columns, heights and widths, int64 (rows, 4).
     """
     least, most, narrow, wide = limits[0], limits[1], limits[2], limits[3]
     low, high = math.log(narrow), math.log(wide)
@@ -92,6 +92,7 @@ def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> No
         image = height * width
         widest, highest = int(height * wide), int(width / narrow)
         rows, columns = min(height, highest), min(width, widest)
+        # An image so narrow or flat that no window has the required area: draws would be wasted.
         if height * widest < least * image:
             rows, columns = height, widest
         elif width * highest < least * image:
@@ -104,6 +105,7 @@ def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> No
                 wanted_columns = max(1, math.floor(math.sqrt(area * ratio) + 0.5))
                 wanted_rows = max(1, math.floor(math.sqrt(area / ratio) + 0.5))
                 fits = wanted_columns <= width and wanted_rows <= height
+                # Rounding may push the ratio of a small window out of its limits.
                 fits = fits and narrow <= wanted_columns / wanted_rows <= wide
                 if fits:
                     rows, columns = wanted_rows, wanted_columns
@@ -111,29 +113,34 @@ def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> No
             if not fits:
                 shrink = math.sqrt(min(1.0, most * image / (rows * columns)))
                 rows, columns = max(1, int(rows * shrink)), max(1, int(columns * shrink))
+        # Multiply and shift maps 32 random bits to 0 .. room without a division.
         windows[n, 0] = (np.uint64(bits[n, 2 * attempts]) * np.uint64(height - rows + 1)) >> np.uint64(32)
         windows[n, 1] = (np.uint64(bits[n, 2 * attempts + 1]) * np.uint64(width - columns + 1)) >> np.uint64(32)
         windows[n, 2], windows[n, 3] = rows, columns
 
 
 def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
-    """The distribution that a user's arguments describe.
+    """Return the distribution for a user's arguments.
 
     Raises:
-        DefinitionError: limits that are none.
+        DefinitionError: A range is invalid.
     """
     area = _limits(arguments.get("random_area", (0.08, 1.0)))
     ratio = _limits(arguments.get("random_aspect_ratio", (0.75, 4 / 3)))
     attempts = max(int(arguments.get("num_attempts", 10)), 0)
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
         raise DefinitionError(
-            f"fn.{kind}: random_area is two parts of the area", given=area, expected="0 <= a <= b, 0 < b"
+            f"fn.{kind}: random_area must be a range of fractions of the area",
+            given=area,
+            expected="0 <= a <= b, 0 < b",
         )
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
-        raise DefinitionError(f"fn.{kind}: random_aspect_ratio is two ratios", given=ratio, expected="0 < a <= b")
+        raise DefinitionError(
+            f"fn.{kind}: random_aspect_ratio must be a range of ratios", given=ratio, expected="0 < a <= b"
+        )
     return RandomWindow((area[0], area[1]), (ratio[0], ratio[1]), attempts)
 
 
-def _limits(given: Sequence[float]) -> Sequence[float]:
-    """The least and the largest; one number is both."""
-    return [float(limit) for limit in given] * (2 if len(given) == 1 else 1)
+def _limits(values: Sequence[float]) -> Sequence[float]:
+    """Return both limits of a range; one number is both."""
+    return [float(limit) for limit in values] * (2 if len(values) == 1 else 1)

@@ -1,9 +1,9 @@
-"""The vocabulary in which an image operator describes its work. An executor does the work.
+"""Steps, in which image operators describe their work. Executors compute the pixels.
 
-A step holds numbers, with one entry per row of the batch, and touches no pixel. Axes are numbers of axes of a sample,
-in the layout that the images have when the step is reached. Whatever operators compose of these steps is executed in
-one visit to the pixels where that gives the same result, bit by bit, as one after the other. What they do not say, such
-as a warp, is a `CustomPass`, which has a visit of its own.
+A step holds numbers, with one entry per row of the batch, and no pixels. Axes are numbered as in a sample, in the
+layout that the images have before the step. Steps of several operators are combined into one visit to the pixels if the
+result is bit-for-bit the same. An operation that no other step can express, such as a warp, is a `CustomStep` with a
+`CustomPass`, which needs a separate visit.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ImageInfo:
-    """What is known of the images of some rows before there are pixels.
+    """Sizes and dtype of the images of some rows, which are known before the pixels.
 
     Args:
-        xp: the array namespace to describe with: `numpy`, or `jax.numpy` where an argument exists on devices only.
-        rows: how many there are.
-        sizes: per axis of a sample its extents, integers with an entry per row.
-        dtype: of the pixels.
+        xp: Array namespace to describe with: `numpy`, or `jax.numpy` if an argument is only known on the device.
+        rows: Number of rows.
+        sizes: Extents per axis of a sample, integers with one entry per row.
+        dtype: Dtype of the pixels.
     """
 
     xp: Any
@@ -39,13 +39,13 @@ class ImageInfo:
 
 @dataclass(frozen=True, slots=True)
 class CropStep:
-    """A window: `length` pixels from `first` on.
+    """Window of `length` pixels along one axis, starting at `first`.
 
     Args:
-        axis: along which.
-        first: integers, one per row.
-        length: integers, one per row, at least 0.
-        may_exceed: whether it may leave the image; what lies outside has no value until `FillStep` gives it one.
+        axis: Axis that is cut.
+        first: Integers, one per row.
+        length: Integers, one per row, at least 0.
+        may_exceed: True if the window may leave the image. Pixels outside have no value until a `FillStep` sets it.
     """
 
     axis: int
@@ -56,7 +56,7 @@ class CropStep:
 
 @dataclass(frozen=True, slots=True)
 class MirrorStep:
-    """Pixels exchanged end for end along an axis, where a row's flag is set."""
+    """Reversal of an axis, for rows whose flag is set."""
 
     axis: int
     flags: Rows
@@ -64,13 +64,13 @@ class MirrorStep:
 
 @dataclass(frozen=True, slots=True)
 class ResampleAxis:
-    """What is resampled along one axis: from `low` to `high` (backwards mirrors), in pixels, to `size` pixels.
+    """Resampling of one axis.
 
     Args:
-        low: where the part begins, one number per row.
-        high: where it ends.
-        size: integers, at least 1.
-        filters: the interpolation, a number of `penstock.types`.
+        low: Start of the ROI in pixels, one number per row.
+        high: End of the ROI. Less than `low` to mirror it.
+        size: Number of pixels of the result, integers, at least 1.
+        filters: Interpolation, a value of `penstock.types`.
     """
 
     low: Rows
@@ -81,12 +81,12 @@ class ResampleAxis:
 
 @dataclass(frozen=True, slots=True)
 class ResampleStep:
-    """Separable resampling; values become float32, and `CastStep` rounds them.
+    """Separable resampling to float32; a `CastStep` rounds the result.
 
     Args:
-        parts: per axis.
-        antialias: whether filters are stretched where an axis shrinks.
-        reach: how far the filters reach to each side at most, in pixels, before they are stretched.
+        parts: Resampling per axis.
+        antialias: Stretch filters when an axis shrinks.
+        reach: Largest radius of the filters, in pixels, before they are stretched.
     """
 
     parts: Mapping[int, ResampleAxis]
@@ -105,10 +105,10 @@ class ScaleStep:
 
 @dataclass(frozen=True, slots=True)
 class ColorMatrixStep:
-    """Three channels made of three, in float32: each is the sum of all, times factors.
+    """Linear map of three channels to three, in float32.
 
     Args:
-        factors: (rows, 3, 3) or (1, 3, 3): per channel of the result its factor for each present channel.
+        factors: Matrices (rows, 3, 3) or (1, 3, 3), from present channels (last axis) to new ones.
     """
 
     factors: Any
@@ -116,11 +116,11 @@ class ColorMatrixStep:
 
 @dataclass(frozen=True, slots=True)
 class CastStep:
-    """Another dtype, as `penstock.numerics.casting` converts: to the nearest value.
+    """Saturating cast to the nearest value, see `penstock.numerics.casting`.
 
     Args:
-        dtype: the new one.
-        halves_up: round halves up, not away from zero, as the resize family does with bytes.
+        dtype: New dtype.
+        halves_up: Round halves up instead of away from zero, as DALI's resize operators do for uint8.
     """
 
     dtype: np.dtype[Any]
@@ -129,17 +129,17 @@ class CastStep:
 
 @dataclass(frozen=True, slots=True)
 class FillStep:
-    """The value of what lies outside of the image: (rows, channels) or (rows, 1), in the present dtype."""
+    """Value of pixels outside of the image: (rows, channels) or (rows, 1), in the present dtype."""
 
     values: Any
 
 
 @dataclass(frozen=True, slots=True)
 class TransposeStep:
-    """The axes in another order.
+    """Transposition.
 
     Args:
-        order: per axis of the result the number of the present axis.
+        order: Number of the present axis for each axis of the result.
     """
 
     order: tuple[int, ...]
@@ -147,13 +147,13 @@ class TransposeStep:
 
 @dataclass(frozen=True, slots=True)
 class CustomStep:
-    """A transform that no other step says, in a pass of its own.
+    """Operation that no other step can express, in a separate pass.
 
     Args:
-        transform: what to do, the same for all rows.
-        sizes: per axis the extents of the results, integers with an entry per row.
-        terms: its numbers, each (rows, n) or (1, n), that float32 holds.
-        dtype: of the results.
+        transform: Operation, the same for all rows.
+        sizes: Extents of the results per axis, integers with one entry per row.
+        terms: Numbers of the operation, each (rows, n) or (1, n), exact in float32.
+        dtype: Dtype of the results.
     """
 
     transform: CustomPass

@@ -1,1 +1,1 @@
-"""Runs passes."""
+"""Executors of passes: on the host, behind a decoder, and in the device program."""

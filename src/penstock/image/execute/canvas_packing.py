@@ -1,8 +1,8 @@
-"""The numbers of a chain as one vector per row: the host describes and packs, the device program executes.
+"""Packing of descriptions: the host describes a fusion group, and the device program executes it.
 
-The composition of a chain into passes is the same for all rows; only numbers differ. So a vector has a fixed layout:
-pass by pass, per axis the taps of its filter or the window, then the terms of the operations on values. Integers are
-exact in float32 up to 2**24.
+The passes of a group are the same for all rows; only their numbers differ. So each row is described by a float32 vector
+of fixed layout: pass by pass, per axis the taps of the filter or the window, then the terms of the operations on
+values. Integers up to 2**24 are exact in float32.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InternalError
+from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.axis_mapping import most_taps
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, fits_float32, offsets, range_inside
 from penstock.image.describe.steps import ColorMatrixStep, FillStep, ScaleStep
@@ -24,14 +25,14 @@ from penstock.image.kernels.filter_taps import taps_of_rows
 
 @dataclass(frozen=True, slots=True)
 class AxisPacking:
-    """How an axis of a pass lies in the vector.
+    """Layout of the numbers of one axis.
 
     Args:
-        source: which axis of the memory that is read it is.
-        length: how many pixels of the result there are at most.
-        most: how many pixels make one, where it is resampled; 0 where pixels are picked: then the vector has the first
-            one, the direction, and from where to where they lie in the image.
-        moved: whether the vector has anything; else the axis stays as it is.
+        source: Number of the axis in the input.
+        length: Largest number of pixels of the result.
+        most: Largest number of taps if the axis is resampled. 0 if pixels are copied: then the vector has the first
+            pixel, the direction, and the range of the result that is inside of the image.
+        moved: False if the axis does not change and has no numbers.
     """
 
     source: int
@@ -41,18 +42,18 @@ class AxisPacking:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of numbers per row."""
         return self.length * (1 + self.most) if self.most else 4 if self.moved else 0
 
 
 @dataclass(frozen=True, slots=True)
 class PassPacking:
-    """How a pass lies in the vector.
+    """Layout of the numbers of one pass.
 
     Args:
-        outline: the pass, described for one row, whose numbers do not count.
-        axes: in the order of the memory that is read.
-        terms: per operation on values the widths of its terms.
+        outline: Pass, described for one row whose numbers are not used.
+        axes: Layouts of the axes, in the order of the input.
+        terms: Widths of the terms, per operation on values.
     """
 
     outline: Pass
@@ -61,74 +62,74 @@ class PassPacking:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of numbers per row."""
         return sum(axis.size for axis in self.axes) + sum(map(sum, self.terms)) + sum(self.applied)
 
     @property
     def applied(self) -> tuple[int, ...]:
-        """The widths of what a transform needs: the extents of what it reads and makes, and its terms."""
+        """Widths of the numbers of a custom pass: input shape, result shape, and terms."""
         apply, axes = self.outline.apply, len(self.axes)
         return (axes, axes, *(term.shape[1] for term in apply.terms)) if apply else ()
 
 
 class ImageCanvasProgram:
-    """A chain whose work is described on the host and done in the device program.
+    """Fusion group that is described on the host and executed in the device program.
 
     Args:
-        outline: its passes, described for one row with images of the largest size.
-        limits: the extents of the largest image.
+        outline: Passes, described for one row with the largest image.
+        limits: Shape of the largest image.
 
     Raises:
-        ValueError: its values are none that float32 holds.
+        ValueError: Float32 cannot represent the values.
     """
 
     def __init__(self, outline: Sequence[Pass], limits: Sequence[int]) -> None:
         self._plans: list[PassPacking] = []
-        for each in outline:
-            if not fits_float32(each.input_dtype, each.dtype):
-                inexact = each.dtype if fits_float32(each.input_dtype) else each.input_dtype
+        for pass_ in outline:
+            # The device program keeps values between passes in float32 or a narrower dtype.
+            if not fits_float32(pass_.input_dtype, pass_.dtype):
+                inexact = pass_.dtype if fits_float32(pass_.input_dtype) else pass_.input_dtype
                 raise ValueError(f"{inexact} values are not exact in float32")
-            axes = [_axis_plan(axis, limits[axis.source]) for axis in _by_source(each)]
-            terms = [tuple(term.shape[1] for term in terms_of(colour)) for colour in each.value_ops]
-            self._plans.append(PassPacking(each, tuple(axes), tuple(terms)))
-            limits = [axes[axis.source].length for axis in each.axes]
+            axes = [_axis_plan(axis, limits[axis.source]) for axis in _by_source(pass_)]
+            terms = [tuple(term.shape[1] for term in terms_of(step)) for step in pass_.value_ops]
+            self._plans.append(PassPacking(pass_, tuple(axes), tuple(terms)))
+            limits = [axes[axis.source].length for axis in pass_.axes]
         self._size = sum(plan.size for plan in self._plans)
 
     @property
     def size(self) -> int:
-        """How many numbers describe a row."""
+        """Number of numbers per row."""
         return self._size
 
-    def pack(self, work: Any) -> NDArray[np.float32]:
-        """The numbers of some rows."""
-        passes: Sequence[Pass] = work.passes
-        if len(passes) != len(self._plans):
-            raise InternalError("a chain is composed in another way than it was planned")
+    def pack(self, passes: Passes) -> NDArray[np.float32]:
+        """Return the numbers of some rows, float32 (rows, size)."""
+        if len(passes.passes) != len(self._plans):
+            raise InternalError("the passes of a fusion group differ from its plan")
         parts: list[NDArray[Any]] = []
-        for plan, each in zip(self._plans, passes, strict=True):
-            for planned, axis in zip(plan.axes, _by_source(each), strict=True):
+        for plan, pass_ in zip(self._plans, passes.passes, strict=True):
+            for planned, axis in zip(plan.axes, _by_source(pass_), strict=True):
                 parts += _taps(planned, axis) if planned.most else _window(axis) if planned.moved else []
-            if each.apply:
-                numbers = (each.input_shapes, each.shapes, *each.apply.terms)
-                parts += [np.broadcast_to(t, (each.rows, w)) for t, w in zip(numbers, plan.applied, strict=True)]
-            for widths, colour in zip(plan.terms, each.value_ops, strict=True):
+            if pass_.apply:
+                numbers = (pass_.input_shapes, pass_.shapes, *pass_.apply.terms)
+                parts += [np.broadcast_to(t, (pass_.rows, w)) for t, w in zip(numbers, plan.applied, strict=True)]
+            for widths, step in zip(plan.terms, pass_.value_ops, strict=True):
                 parts += [
-                    np.broadcast_to(t, (each.rows, width)) for t, width in zip(terms_of(colour), widths, strict=True)
+                    np.broadcast_to(t, (pass_.rows, width)) for t, width in zip(terms_of(step), widths, strict=True)
                 ]
-        rows = passes[0].rows
+        rows = len(passes.shapes)
         packed = np.empty((rows, self.size), np.float32)
         return np.concatenate(parts, axis=1, out=packed, casting="same_kind") if parts else packed
 
     def trace(self, data: Any, numbers: Any) -> Any:
-        """The result for a batch, computed by XLA."""
-        from penstock.image.execute.xla_executor import trace_packed_passes  # noqa: PLC0415  # for the device program alone
+        """Compute a batch while JAX traces the device program."""
+        from penstock.image.execute.xla_executor import trace_packed_passes  # noqa: PLC0415  # needs JAX
 
         return trace_packed_passes(self._plans, data, numbers)
 
 
-def terms_of(colour: Any) -> tuple[Any, ...]:
-    """The terms of an operation on values that may differ from row to row."""
-    match colour:
+def terms_of(step: Any) -> tuple[Any, ...]:
+    """Return the terms of an operation on values that may vary by row."""
+    match step:
         case ScaleStep(mean, factor):
             return np.asarray(mean), np.asarray(factor)
         case ColorMatrixStep(factors):
@@ -139,21 +140,23 @@ def terms_of(colour: Any) -> tuple[Any, ...]:
             return ()
 
 
-def _by_source(work: Pass) -> list[PassAxis]:
-    return sorted(work.axes, key=lambda axis: axis.source)
+def _by_source(pass_: Pass) -> list[PassAxis]:
+    return sorted(pass_.axes, key=lambda axis: axis.source)
 
 
 def _axis_plan(axis: PassAxis, extent: int) -> AxisPacking:
     length = int(axis.numbers.length[0])
+    # `reach` says if an operator resamples, whatever the numbers of a row are: the layout must not depend on them.
     if not axis.reach:
         return AxisPacking(axis.source, length, 0, axis.moved)
+    # An upper bound for all rows: a typical result from the largest image. `_taps` refuses rows that exceed it.
     stretch = max(1.0, extent / int(axis.numbers.size[0])) if axis.antialias and axis.reach >= 1 else 1.0
     most = min(math.ceil(2 * axis.reach * stretch) + (stretch > 1), extent)
     return AxisPacking(axis.source, length, most, moved=True)
 
 
 def _taps(planned: AxisPacking, axis: PassAxis) -> list[NDArray[Any]]:
-    """Per pixel of the result the first pixel that makes it, and the weights."""
+    """Return the first tap of each pixel of the result, and the weights of all taps."""
     rows = len(axis.numbers.begin)
     first, counts = (np.empty((rows, planned.length), np.int64) for _ in range(2))
     weights = np.empty((rows, planned.length, max(most_taps(axis.numbers), planned.most)), np.float32)
@@ -161,8 +164,8 @@ def _taps(planned: AxisPacking, axis: PassAxis) -> list[NDArray[Any]]:
     needed = int(counts.max(initial=0))
     if needed > planned.most:
         raise ValueError(
-            f"{needed} pixels make one, and the device program was planned for {planned.most}: "
-            'use placement="host" for such a part or size'
+            f"a resampled pixel needs {needed} taps, but the device program was planned for {planned.most}: "
+            'use placement="host" for such an ROI or size'
         )
     return [first.astype(np.float32), weights[:, :, : planned.most].reshape(rows, -1)]
 

@@ -1,17 +1,19 @@
-"""What a chain of image operators does with encoded images: it decodes what will be read, and goes on from there."""
+"""Execution of passes on encoded images: the pixels that passes read are decoded into scratch memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, RowSelection
+from penstock.graph.ir.fusion import Passes
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range
 from penstock.image.describe.pixel_pass import Pass, PassAxis
-from penstock.image.execute.row_executor import RowExecution, cache_groups
+from penstock.image.execute.row_executor import cache_groups, pack_groups
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
 
@@ -19,125 +21,122 @@ if TYPE_CHECKING:
     from penstock.image.image_operator import ImageDecoder
 
 
-class DecodeExecution(RowExecution):
-    """What becomes of encoded images: decoded one by one into scratch memory, and executed from there.
+class EncodedImages:
+    """Images in files, decoded one by one into scratch memory.
 
     Args:
-        data: the files.
-        passes: what to do.
-        scratch: memory that is used again.
-        decoder: from bytes to pixels.
-        headers: what the files' headers say.
+        files: Bytes of the files, uint8 (n,) per row.
+        passes: Passes that read the pixels, with the headers of the files.
+        decoder: Decoder of the files.
+        scratch: Scratch memory.
     """
 
     def __init__(
-        self,
-        data: Column | RowSelection,
-        passes: Sequence[Pass],
-        scratch: ScratchMemory,
-        decoder: ImageDecoder,
-        headers: Sequence[Any],
+        self, files: Column | RowSelection, passes: Passes, decoder: ImageDecoder, scratch: ScratchMemory
     ) -> None:
-        super().__init__(data, passes, scratch)
-        self._decoder, self._headers = decoder, headers
-        self._reductions = [1] * len(headers)
-
-    def compute(self, out: Array | None) -> Column:
-        """Decode and execute; where nothing is left to do, decode straight into the batch."""
-        if len(self.passes) == 1 and self.passes[0].is_identity:
-            return self._decode_only(out)
-        return super().compute(out)
-
-    def _decode_only(self, out: Array | None) -> Column:
-        made: list[Array] = []
-        batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
-        places = [None] * len(self._headers) if batch is None else list(batch.reshape(len(batch), -1))
-        for row, (data, header, memory) in enumerate(zip(self._data, self._headers, places, strict=True)):
-            whole = (0, 0, header.height, header.width)
-            pixels = self._decoder.decode(data, header, whole, memory, 1)
-            if out is None:
-                made.append(pixels)
-            elif memory is None or not _fills(pixels, memory):
-                out[row] = pixels
-        return made if out is None else out
-
-    def _compute(self, target: StridedImages) -> None:
-        if self._decoder.reduced and self.passes[0].resampled:
-            self._reduce()
-        parts = self._parts()
-        extents = parts[:, 2:] - parts[:, :2]
-        shapes = np.column_stack([extents, [header.channels for header in self._headers]])
+        self.scratch = scratch
+        self._files, self._passes, self._decoder = files, passes, decoder
+        self._dtype = passes.passes[0].input_dtype
+        regions = self._choose_regions()
+        extents = regions[:, 1::2] - regions[:, ::2]
+        shapes = np.column_stack([extents, [header.channels for header in passes.headers]])
         sizes = shapes.prod(axis=1).tolist()
-        dtype = self.passes[0].input_dtype
-        groups = list(cache_groups([size * dtype.itemsize for size in sizes]))
-        source = self._shared(2, dtype, shapes, groups)
-        arena, begins = source.values, source.starts.tolist()
-        source.starts = source.starts - (parts[:, :2] * source.strides[:, :2]).sum(axis=1)
-        passes = self._bound(source, target, groups)
-        memory = [arena[begin : begin + size] for begin, size in zip(begins, sizes, strict=True)]
-        regions, pixels = _tuples(parts), _tuples(shapes)
-        for group in groups:
-            self._decode(group, regions, pixels, memory)
-            for each in passes:
-                each(group)
+        self._groups = cache_groups([size * self._dtype.itemsize for size in sizes])
+        source = pack_groups(scratch, 2, self._dtype, shapes, self._groups)
+        self._memory = [
+            source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
+        ]
+        # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
+        source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
+        self._source = source
+        self._shapes = [tuple(shape) for shape in shapes.tolist()]
 
-    def _axis(self, letter: str) -> PassAxis:
-        return next(axis for axis in self.passes[0].axes if axis.letter == letter)
+    def groups(self) -> list[slice]:
+        """Return groups whose decoded pixels fit into the cache."""
+        return self._groups
 
-    def _reduce(self) -> None:
-        """Choose at which part of its size each image is decoded: one that is not smaller than what is made of it."""
-        axes = [self._axis(letter) for letter in "HW"]
-        shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
-        possible = np.array([header.reducible for header in self._headers])
-        reductions = np.where(possible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
-        for axis in axes:
-            axis.numbers = downscaled(axis.numbers, reductions)
-        self._reductions = reductions.tolist()
+    def load(self, group: slice) -> StridedImages:
+        """Decode the files of a group.
 
-    def _parts(self) -> NDArray[np.int64]:
-        """Per row what is decoded, that is at least what will be read: top, left, bottom, right."""
-        (tops, bottoms), (lefts, rights) = (read_range(self._axis(letter).numbers) for letter in "HW")
-        parts = np.stack([tops, lefts, bottoms, rights], axis=1)
-        # the image's own size: an axis that is resampled ends where its window does
-        sizes = np.array([(header.height, header.width) for header in self._headers])
-        sizes = -(-sizes // np.array(self._reductions)[:, None])
-        smaller = (tops > 0) | (lefts > 0) | (parts[:, 2:] < sizes).any(axis=1)
-        for row in np.flatnonzero(smaller).tolist():
-            top, left, bottom, right = parts[row].tolist()
-            parts[row] = self._decoder.decode_region(
-                self._headers[row], (top, left, bottom, right), self._reductions[row]
-            )
-        return parts
-
-    def _decode(self, group: slice, parts: Sequence[Any], shapes: Sequence[Any], memory: Sequence[Array]) -> None:
-        """Decode the images of a group, each into its memory.
-
-        Args:
-            group: which rows these are.
-            parts: per row which part is decoded.
-            shapes: per row the shape of its pixels.
-            memory: per row where they go.
+        Raises:
+            ValueError: A file is damaged.
         """
-        given = zip(self._data[group], self._headers[group], self._reductions[group], strict=True)
-        made = zip(parts[group], shapes[group], memory[group], strict=True)
-        decode, bytes_alone = self._decoder.decode, self.passes[0].input_dtype == np.uint8
-        for (data, header, reduction), (part, shape, place) in zip(given, made, strict=True):
-            pixels = decode(data, header, part, place if bytes_alone else None, reduction)
-            if pixels.shape != shape:  # what is beyond would be another image's
-                found, expected = (" x ".join(map(str, each)) for each in (pixels.shape, shape))
-                raise ValueError(f"damaged: the pixels are {found}, and the header announces {expected}")
-            if not _fills(pixels, place):
-                place.reshape(shape)[:] = pixels
+        passes, decode = self._passes, self._decoder.decode_region
+        files = zip(self._files[group], passes.headers[group], passes.reductions[group], strict=True)
+        places = zip(self._regions[group], self._shapes[group], self._memory[group], strict=True)
+        # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
+        decodes_bytes = self._dtype == np.uint8
+        for (data, header, reduction), (region, shape, memory) in zip(files, places, strict=True):
+            pixels = decode(data, header, region, memory if decodes_bytes else None, reduction)
+            if pixels.shape != shape:
+                # Loops check no bounds: other shapes would make them read the pixels of another image.
+                actual, expected = (" x ".join(map(str, extents)) for extents in (pixels.shape, shape))
+                raise ValueError(f"damaged: the pixels are {actual}, but the header announces {expected}")
+            if not _fills(pixels, memory):
+                memory.reshape(shape)[:] = pixels
+        return self._source
+
+    def _choose_regions(self) -> NDArray[np.int64]:
+        """Choose the region of each image that is decoded, (rows, 4) in the order of `Region`."""
+        first, headers, reductions = self._passes.passes[0], self._passes.headers, self._passes.reductions
+        (tops, bottoms), (lefts, rights) = (read_range(_axis(first, letter).numbers) for letter in "HW")
+        regions = np.stack([tops, bottoms, lefts, rights], axis=1)
+        # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
+        extents = np.array([(header.height, header.width) for header in headers])
+        extents = -(-extents // np.array(reductions)[:, None])
+        partial = (tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1)
+        self._regions: list[Region | None] = [None] * len(headers)
+        # Most images are read completely; asking the decoder about these would cost a Python call each.
+        for row in np.flatnonzero(partial).tolist():
+            region = self._decoder.region_to_decode(headers[row], Region._make(regions[row].tolist()), reductions[row])
+            regions[row] = self._regions[row] = region
+        return regions
 
 
-def _tuples(numbers: NDArray[np.int64]) -> list[tuple[int, ...]]:
-    rows: list[list[int]] = numbers.tolist()
-    return [tuple(row) for row in rows]
+def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDecoder, out: Array | None) -> Column:
+    """Decode whole images, straight into the batch if possible.
+
+    Args:
+        files: Bytes of the files.
+        headers: Headers of the files.
+        decoder: Decoder of the files.
+        out: Memory for the pixels, (rows, ...), if all images have one shape. None: allocate it.
+    """
+    column: list[Array] = []
+    # Codecs write uint8 into contiguous memory; other pixels are copied or converted into the batch.
+    batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
+    places = [None] * len(headers) if batch is None else list(batch.reshape(len(batch), -1))
+    for row, (data, header, memory) in enumerate(zip(files, headers, places, strict=True)):
+        pixels = decoder.decode_region(data, header, None, memory, 1)
+        if out is None:
+            column.append(pixels)
+        elif memory is None or not _fills(pixels, memory):
+            out[row] = pixels
+    return column if out is None else out
+
+
+def reduce_images(pass_: Pass, headers: Sequence[Any]) -> list[int]:
+    """Choose the scale at which each image is decoded, and adapt the pass that resamples it.
+
+    Returns:
+        Per row 1, 2, 4 or 8: the largest for which the decoded image is not smaller than the resampled one.
+    """
+    axes = [_axis(pass_, letter) for letter in "HW"]
+    shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
+    reducible = np.array([header.reducible for header in headers])
+    reductions = np.where(reducible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
+    for axis in axes:
+        axis.numbers = downscaled(axis.numbers, reductions)
+    return reductions.tolist()
+
+
+def _axis(pass_: Pass, letter: str) -> PassAxis:
+    return next(axis for axis in pass_.axes if axis.letter == letter)
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
-    """Whether an image lies in the memory that its decoder was given, all of it, in order.
+    """Return True if a decoder wrote the image into the memory it was given, completely and in order.
 
-    A turned image does not: it is a view with other strides. May be false where it does lie there.
+    A rotated or mirrored image is a view with other strides. May be False for an image that is in the memory.
     """
     return pixels.base is memory.base and pixels.size == memory.size and pixels.flags.c_contiguous

@@ -1,8 +1,8 @@
-"""The rows executor: passes over images in memory, many rows in one call of a compiled loop."""
+"""Execution of one pass on the host, many rows per call of a compiled loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,41 +16,79 @@ from penstock.image.kernels.strided_images import StridedImages
 from penstock.numerics.casting import cast_saturating
 
 
-def run_pass(work: Pass, source: StridedImages, target: StridedImages) -> None:
-    """Do a pass.
+class PassExecutor:
+    """Runs one pass, for some rows at a time.
 
     Args:
-        work: what to do.
-        source: the images, of dtype `work.reads`.
-        target: where the results go, of dtype `work.dtype`.
+        pass_: The pass.
+        target: Memory for the results of all rows of the pass, of dtype `pass_.dtype`.
     """
-    if work.apply:
-        return work.apply.transform.run_host(source, work.input_shapes, work.apply.terms, target, work.shapes)
-    if not work.computes:
-        return _copy(work, source, target)
-    channels = channels_of(work)
-    if (channels != channels[:1]).any():  # one call has one number of channels
+
+    def __init__(self, pass_: Pass, target: StridedImages) -> None:
+        self._pass, self._target = pass_, target
+        self._values = ValuePass(pass_, target) if computes_values(pass_) else None
+
+    def bind(self, source: StridedImages, rows: slice) -> None:
+        """Set the images that `run` reads.
+
+        Args:
+            source: Images of `rows`, of dtype `pass_.input_dtype`. Only their places matter before `run`.
+            rows: Rows of the pass.
+        """
+        self._source, self._first = source, rows.start
+        # Other dtypes are converted to float32 first, which has to wait until the memory holds the images.
+        bindable = self._values and source.values.dtype in (BYTE, FLOAT)
+        self._loop = self._values.bind(source, rows) if self._values and bindable else None
+
+    def run(self, rows: slice) -> None:
+        """Write the results of some of the bound rows."""
+        first, last = rows.start - self._first, rows.stop - self._first
+        if self._loop:
+            return self._loop(first, last)
+        source = self._source.of(slice(first, last))
+        if self._values:
+            return self._values.bind(source, rows)(0, last - first)
+        return _run_unbound(self._pass.take(rows), source, self._target.of(rows))
+
+
+def _run_all(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    executor, rows = PassExecutor(pass_, target), slice(0, pass_.rows)
+    executor.bind(source, rows)
+    executor.run(rows)
+
+
+def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    """Run a pass that is not a single call of the loops for values."""
+    if pass_.apply:
+        return pass_.apply.transform.run_host(source, pass_.input_shapes, pass_.apply.terms, target, pass_.shapes)
+    if not pass_.computes:
+        return _copy(pass_, source, target)
+    channels = channels_of(pass_)
+    if (channels != channels[:1]).any():
+        # The compiled loops are called with one number of channels.
         for count in np.unique(channels):
-            some = np.flatnonzero(channels == count)
-            run_pass(work.take(some), source.of(some), target.of(some))
+            rows = np.flatnonzero(channels == count)
+            _run_all(pass_.take(rows), source.of(rows), target.of(rows))
         return None
-    if not work.casts_inexactly and work.dtype in (BYTE, FLOAT):
-        return ValuePass(work, target).bind(source)(slice(0, work.rows))
-    shapes = work.shapes
-    values: Array = np.empty(int(shapes.prod(axis=1).sum()), work.input_dtype if work.casts_inexactly else FLOAT)
+    if computes_values(pass_):  # these rows have one number of channels, although the batch does not
+        return _run_all(pass_, source, target)
+    shapes = pass_.shapes
+    values: Array = np.empty(int(shapes.prod(axis=1).sum()), pass_.input_dtype if pass_.casts_inexactly else FLOAT)
     between = StridedImages.packed(values, shapes)
-    if work.casts_inexactly:
-        _copy(Pass(work.axes, work.input_dtype, work.input_dtype, work.channel), source, between)
+    if pass_.casts_inexactly:
+        _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
-        ValuePass(work, between).bind(source)(slice(0, work.rows))
-    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(work.axes)]
-    converted = StridedImages(cast_saturating(np, values, work.dtype), between.starts, between.strides)
-    return _copy(Pass(as_is, work.dtype, work.dtype, work.channel), converted, target)
+        ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
+    # Casts of dtypes that the loops do not have use NumPy on packed values, which are then copied to the target.
+    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(pass_.axes)]
+    converted = StridedImages(cast_saturating(np, values, pass_.dtype), between.starts, between.strides)
+    return _copy(Pass(as_is, pass_.dtype, pass_.dtype, pass_.channel), converted, target)
 
 
-def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
-    """Move elements as they are."""
-    axes, rows = work.axes, work.rows
+def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
+    """Run a pass that copies elements without changing them."""
+    axes, rows = pass_.axes, pass_.rows
+    # The compiled loop takes at least five axes; those in front have one element.
     lead = max(0, 5 - len(axes))
     places = [np.zeros((rows, 1 + lead + len(axes)), np.int64) for _ in range(2)]
     spans = np.zeros((rows, lead + len(axes), 2), np.int64)
@@ -65,11 +103,12 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
         shape[:, at] = axis.numbers.length
         low, high = range_inside(axis)
         spans[:, at, 0], spans[:, at, 1] = low, high
-    fill = next((colour.values for colour in work.value_ops if isinstance(colour, FillStep)), np.zeros((1, 1)))
-    channel = next((at for at, axis in enumerate(axes) if axis.source == work.channel), len(axes) - 1)
+    fill = next((step.values for step in pass_.value_ops if isinstance(step, FillStep)), np.zeros((1, 1)))
+    channel = next((at for at, axis in enumerate(axes) if axis.source == pass_.channel), len(axes) - 1)
     values, out = (_as_unsigned(memory.values) for memory in (source, target))
-    fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(work.dtype)))
+    fill = _as_unsigned(np.ascontiguousarray(np.asarray(fill).astype(pass_.dtype)))
     channel, last = channel + lead, shape.shape[1] - 1
+    # Pixels that are contiguous with all their channels are copied as one longer line.
     if channel == last and _has_fills(fill, shape[:, last]) and _is_one_line(places, spans, shape):
         for place in places:
             place[:, last] = place[:, last + 1]
@@ -77,7 +116,7 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
         shape[:, last - 1] *= shape[:, last]
         shape[:, last], spans[:, last], channel = 1, (0, 1), last - 1
     if not _is_triples(places, shape) and shape[:, last].max(initial=0) < shape[:, last - 1].max(initial=0):
-        # the inner loop takes the longer of the two
+        # The inner loop runs along the longer one of the last two axes.
         order = [*range(last - 1), last, last - 1]
         places = [place.take([0, *(1 + axis for axis in order)], axis=1) for place in places]
         spans, shape, channel = spans.take(order, axis=1), shape.take(order, axis=1), order.index(channel)
@@ -85,12 +124,12 @@ def _copy(work: Pass, source: StridedImages, target: StridedImages) -> None:
 
 
 def _has_fills(fill: Array, channels: Array) -> bool:
-    """Whether there is one value for all channels, or one for each."""
+    """Return True if there is one fill value for all channels, or one for each."""
     return fill.shape[1] == 1 or bool((channels == fill.shape[1]).all())
 
 
 def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
-    """Whether the pixels along the axis before the last follow each other in memory, with all of their channels."""
+    """Return True if pixels along the axis before the last are contiguous, with all of their channels."""
     last = shape.shape[1] - 1
     return bool(
         all((place[:, last] == place[:, last + 1] * shape[:, last]).all() for place in places)
@@ -100,31 +139,10 @@ def _is_one_line(places: Sequence[Array], spans: Array, shape: Array) -> bool:
 
 
 def _is_triples(places: Sequence[Array], shape: Array) -> bool:
-    """Whether pixels have three channels side by side in memory, for which `copy` has a loop."""
+    """Return True if pixels have three contiguous channels, for which `copy_windows` has a loop."""
     return bool((shape[:, -1] == 3).all() and all((place[:, -1] == 1).all() for place in places))
 
 
 def _as_unsigned(values: Array) -> Array:
-    """The memory as unsigned integers of the same width, so that copying knows four types only."""
+    """View values as unsigned integers of the same width, so that the loop is compiled for four dtypes only."""
     return values.view(f"u{values.dtype.itemsize}") if values.dtype.itemsize <= 8 else values
-
-
-def bind_target(work: Pass, target: StridedImages) -> Callable[[slice, StridedImages], None]:
-    """A function that does a pass for some rows: given which, and the images of these rows alone.
-
-    What does not depend on where the images lie is computed once for all rows, if they are of one kind.
-    """
-    if not computes_values(work):
-        return lambda some, source: run_pass(work.take(some), source, target.of(some))
-    blended = ValuePass(work, target)
-    return lambda some, source: blended.bind(source, some)(slice(0, len(source.starts)))
-
-
-def bind_pass(work: Pass, source: StridedImages, target: StridedImages) -> Callable[[slice], None]:
-    """A function that does a pass for some rows: given which.
-
-    As much as possible is computed once for all rows, where it is known beforehand where all images lie.
-    """
-    if computes_values(work) and source.values.dtype in (BYTE, FLOAT):
-        return ValuePass(work, target).bind(source)
-    return lambda some: run_pass(work.take(some), source.of(some), target.of(some))

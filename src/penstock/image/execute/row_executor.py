@@ -1,81 +1,103 @@
-"""What a chain of image operators does with images in memory: passes, over as many rows as stay in the cache."""
+"""Execution of passes on the host, over groups of rows that fit into the cache of a core."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, RowSelection
+from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.pixel_pass import Pass
-from penstock.image.execute.pass_executor import bind_pass, bind_target, run_pass
+from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
 
+# Bytes per group of rows. Several small images go through all passes together, a large image alone.
 CACHE = 1 << 18
-"""Bytes that stay in a core's cache: several small images go through all passes together, a large one alone."""
 
 
-class RowExecution:
-    """What becomes of images in memory.
+class Images(Protocol):
+    """Images that `execute_rows` reads."""
+
+    scratch: ScratchMemory
+
+    def groups(self) -> list[slice]:
+        """Return runs of rows that go through all passes together: all rows, in order, without gaps."""
+        ...
+
+    def load(self, group: slice) -> StridedImages:
+        """Load the images of a group.
+
+        Returns:
+            The images of the group. If the places of all images are known beforehand: the images of all rows, the same
+            object for every group, so that passes are bound to it once.
+        """
+        ...
+
+
+class DenseImages:
+    """Images of one array, read in place.
 
     Args:
-        data: the images, a dense batch or a list.
-        passes: what to do.
-        scratch: memory that is used again.
+        images: Batch (rows, ...), or rows of one.
+        passes: Passes that read them.
+        scratch: Scratch memory for intermediate results.
     """
 
-    def __init__(self, data: Column | RowSelection, passes: Sequence[Pass], scratch: ScratchMemory) -> None:
-        self._data, self.passes, self._scratch = data, passes, scratch
+    def __init__(self, images: Array | RowSelection, passes: Sequence[Pass], scratch: ScratchMemory) -> None:
+        self.scratch, self._passes = scratch, passes
+        if isinstance(images, RowSelection) and images.array.dtype in (BYTE, FLOAT) and is_contiguous(images.array):
+            self._source = StridedImages.of_batch(images.array, images.indices)
+            return
+        if isinstance(images, RowSelection):
+            # The loops convert other dtypes first, and they convert the whole memory: it should be no data set.
+            images = images.gather()
+        self._source = StridedImages.of_batch(images if is_contiguous(images) else np.ascontiguousarray(images))
 
-    @property
-    def shapes(self) -> NDArray[np.int64]:
-        """The shape of each row's result."""
-        return self.passes[-1].shapes
+    def groups(self) -> list[slice]:
+        """Return groups whose intermediate results fit into the cache; one group if there are none."""
+        rows = len(self._source.starts)
+        between = [int(pass_.shapes.prod(axis=1).max()) * pass_.dtype.itemsize for pass_ in self._passes[:-1]]
+        step = max(1, min(rows, CACHE // max(*between, 1))) if between else rows
+        return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
-    def compute(self, out: Array | None) -> Column:
-        """Do all passes, over as many rows at once as stay in the cache."""
-        if out is not None:
-            self._compute(StridedImages.of_batch(out))
-            return out
-        shapes = self.shapes
-        made = np.empty(int(shapes.prod(axis=1).sum()), self.passes[-1].dtype)
-        target = StridedImages.packed(made, shapes)
-        self._compute(target)
-        ends = np.append(target.starts[1:], made.size).tolist()
-        pairs = zip(target.starts.tolist(), ends, shapes.tolist(), strict=True)
-        return [made[start:end].reshape(shape) for start, end, shape in pairs]
+    def load(self, group: slice) -> StridedImages:
+        """Return the images of all rows."""
+        del group
+        return self._source
 
-    def _compute(self, target: StridedImages) -> None:
-        data = self._data
-        if isinstance(data, RowSelection) and not (data.array.dtype in (BYTE, FLOAT) and is_contiguous(data.array)):
-            data = data.gather()  # what is converted first is converted whole
-        if not isinstance(data, list):
-            source, rows = _memory_of(data), len(data)
-            step = rows if len(self.passes) == 1 else self._together(rows)
-            groups = [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
-            passes = self._bound(source, target, groups)
-            for some in groups:
-                for each in passes:
-                    each(some)
-        else:
-            visit = self._visiting(target)
-            for some in cache_groups([image.nbytes for image in data]):
-                visit(some, self._gather(data[some]))
 
-    def _gather(self, images: Sequence[Array]) -> StridedImages:
-        """Small images, one after the other in scratch memory; a large one where it is."""
+class RaggedImages:
+    """Images in arrays of their own.
+
+    Args:
+        images: One array per row.
+        scratch: Scratch memory that small images are gathered in.
+    """
+
+    def __init__(self, images: Sequence[Array], scratch: ScratchMemory) -> None:
+        self.scratch, self._images = scratch, images
+
+    def groups(self) -> list[slice]:
+        """Return groups whose images fit into the cache."""
+        return cache_groups([image.nbytes for image in self._images])
+
+    def load(self, group: slice) -> StridedImages:
+        """Gather small images in scratch memory; read a large one in place."""
+        images = self._images[group]
         shapes = np.array([image.shape for image in images], np.int64)
         if len(images) == 1:
             return StridedImages.packed(np.ascontiguousarray(images[0]).reshape(-1), shapes)
         dtype = images[0].dtype
-        values = self._scratch.take(2, int(shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
-        if (shapes[:, 1:] == shapes[0, 1:]).all():  # as they are, which is faster
+        values = self.scratch.take(2, int(shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
+        if (shapes[:, 1:] == shapes[0, 1:]).all():
+            # One concatenation without flattening each image, which is faster.
             entries = int(shapes[:, 0].sum())
             values = values[: entries * int(shapes[0, 1:].prod())]
             np.concatenate(images, out=values.reshape(entries, *shapes[0, 1:]))
@@ -83,81 +105,80 @@ class RowExecution:
         flat = [image.reshape(-1) for image in images]
         return StridedImages.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
 
-    def _together(self, rows: int) -> int:
-        """How many rows go through several passes together."""
-        between = max(int(each.shapes.prod(axis=1).max()) * each.dtype.itemsize for each in self.passes[:-1])
-        return max(1, min(rows, CACHE // max(between, 1)))
 
-    def _bound(
-        self, source: StridedImages, target: StridedImages, groups: Sequence[slice]
-    ) -> list[Callable[[slice], None]]:
-        """All passes, as functions that do them for the rows of a group.
+def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
+    """Run passes, one group of rows after another.
 
-        Args:
-            source: where the images of all rows are, or will be when their group comes.
-            target: where results go, for all rows.
-            groups: runs of rows that go through all passes together, in scratch memory that the next group uses again.
-        """
-        *first, last = self.passes
-        made: list[Callable[[slice], None]] = []
-        for number, each in enumerate(first):
-            between = self._shared(number % 2, each.dtype, each.shapes, groups)
-            made.append(bind_pass(each, source, between))
-            source = between
-        return [*made, bind_pass(last, source, target)]
+    Args:
+        passes: Passes over all rows.
+        images: Images that the first pass reads.
+        out: Memory for the results, (rows, ...), if all have one shape. None: allocate it.
 
-    def _shared(
-        self, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]
-    ) -> StridedImages:
-        """Scratch memory in which the images of each group lie one after the other.
-
-        Args:
-            number: of the scratch memory.
-            dtype: of the images.
-            shapes: of all rows.
-            groups: runs of rows, all of them.
-        """
-        ends = shapes.prod(axis=1).cumsum()
-        before = np.array([ends[group.start - 1] if group.start else 0 for group in groups], np.int64)
-        starts = np.append(0, ends[:-1]) - np.repeat(before, [group.stop - group.start for group in groups])
-        most = int(np.diff(before, append=ends[-1:]).max(initial=0))
-        values = self._scratch.take(number, most * dtype.itemsize).view(dtype)
-        return StridedImages.packed(values, shapes, starts)
-
-    def _visiting(self, target: StridedImages) -> Callable[[slice, StridedImages], None]:
-        """A function that does all passes over some rows: given which, and the images of these rows alone.
-
-        Args:
-            target: where results go, for all rows.
-        """
-        *first, last = self.passes
-        finish = bind_target(last, target)
-
-        def visit(some: slice, given: StridedImages) -> None:
-            for number, each in enumerate(first):
-                work = each.take(some)
-                shapes = work.shapes
-                size = int(shapes.prod(axis=1).sum()) * work.dtype.itemsize
-                made = StridedImages.packed(self._scratch.take(number % 2, size).view(work.dtype), shapes)
-                run_pass(work, given, made)
-                given = made
-            finish(some, given)
-
-        return visit
+    Returns:
+        `out`, or one array per row.
+    """
+    column, target = _allocate_results(passes) if out is None else (out, StridedImages.of_batch(out))
+    groups = images.groups()
+    # Two pieces of scratch memory are enough: a pass reads from one and writes to the other.
+    between = [
+        pack_groups(images.scratch, number % 2, pass_.dtype, pass_.shapes, groups)
+        for number, pass_ in enumerate(passes.passes[:-1])
+    ]
+    targets = [*between, target]
+    executors = [PassExecutor(pass_, memory) for pass_, memory in zip(passes.passes, targets, strict=True)]
+    for executor, memory in zip(executors[1:], between, strict=True):
+        executor.bind(memory, slice(0, groups[-1].stop))
+    # Binding allocates tables and converts addresses for C, which takes longer than the pixels of a few small images.
+    source = None
+    for group in groups:
+        loaded = images.load(group)
+        if loaded is not source:
+            source = loaded
+            executors[0].bind(source, slice(group.start, group.start + len(source.starts)))
+        for executor in executors:
+            executor.run(group)
+    return column
 
 
-def _memory_of(images: Array | RowSelection) -> StridedImages:
-    """A dense batch where it is."""
-    if isinstance(images, RowSelection):
-        return StridedImages.of_batch(images.array, images.indices)
-    return StridedImages.of_batch(images if is_contiguous(images) else np.ascontiguousarray(images))
+def _allocate_results(passes: Passes) -> tuple[list[Array], StridedImages]:
+    values = np.empty(int(passes.shapes.prod(axis=1).sum()), passes.passes[-1].dtype)
+    target = StridedImages.packed(values, passes.shapes)
+    ends = np.append(target.starts[1:], values.size).tolist()
+    places = zip(target.starts.tolist(), ends, passes.shapes.tolist(), strict=True)
+    return [values[start:end].reshape(shape) for start, end, shape in places], target
 
 
-def cache_groups(sizes: Sequence[int]) -> Iterator[slice]:
-    """Runs of rows that stay in the cache together, given the bytes of each row; at least one row each."""
+def pack_groups(
+    scratch: ScratchMemory, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]
+) -> StridedImages:
+    """Return images in scratch memory that every group uses again: those of a group are packed without gaps.
+
+    Args:
+        scratch: Scratch memory.
+        number: Which piece of it.
+        dtype: Dtype of the images.
+        shapes: Shapes of the images, int64 (rows, axes).
+        groups: Runs of rows: all rows, in order.
+    """
+    ends = shapes.prod(axis=1).cumsum()
+    before = np.array([ends[group.start - 1] if group.start else 0 for group in groups], np.int64)
+    starts = np.append(0, ends[:-1]) - np.repeat(before, [group.stop - group.start for group in groups])
+    most = int(np.diff(before, append=ends[-1:]).max(initial=0))
+    values = scratch.take(number, most * dtype.itemsize).view(dtype)
+    return StridedImages.packed(values, shapes, starts)
+
+
+def cache_groups(sizes: Sequence[int]) -> list[slice]:
+    """Return runs of rows that fit into the cache together, at least one row each.
+
+    Args:
+        sizes: Bytes of each row.
+    """
     ends = list(accumulate(sizes))
+    groups: list[slice] = []
     start, before = 0, 0
     while start < len(ends):
         end = max(start + 1, bisect_right(ends, before + CACHE))
-        yield slice(start, end)
+        groups.append(slice(start, end))
         start, before = end, ends[end - 1]
+    return groups

@@ -1,4 +1,4 @@
-"""The rows executor's passes that compute values: what the compiled loops are given for them."""
+"""Passes that compute values: their form for the compiled loops."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
-def computes_values(work: Pass) -> bool:
-    """Whether a pass computes the values of rows of one kind, and writes bytes or floats."""
-    if work.apply or work.casts_inexactly or not work.computes or work.dtype not in (BYTE, FLOAT):
+def computes_values(pass_: Pass) -> bool:
+    """Return True if the loops for values can run a pass: all rows have one number of channels, uint8 or float32."""
+    if pass_.apply or pass_.casts_inexactly or not pass_.computes or pass_.dtype not in (BYTE, FLOAT):
         return False
-    channels = channels_of(work)
+    channels = channels_of(pass_)
     return bool((channels == channels[:1]).all())
 
 
 class _Step(NamedTuple):
-    """How an axis is walked: which one it is of the images, as what; per row from where on, and in which direction."""
+    """Walk along an axis of the input: its number, its role in the loops, and per row first index and direction."""
 
     source: int
     role: int | None
@@ -38,161 +38,167 @@ class _Step(NamedTuple):
 
 
 class ValuePass:
-    """A pass that computes values, and writes bytes or floats.
+    """Pass that computes values and writes uint8 or float32.
 
     Args:
-        work: what to do.
-        target: where the results of all rows go.
+        pass_: Pass, for which `computes_values` is True.
+        target: Memory for the results of all rows.
     """
 
-    def __init__(self, work: Pass, target: StridedImages) -> None:
-        roles = _roles(work)
-        self._write = np.zeros((work.rows, 4), np.int64)
+    def __init__(self, pass_: Pass, target: StridedImages) -> None:
+        roles = _roles(pass_)
+        self._write = np.zeros((pass_.rows, 4), np.int64)
         self._write[:, 0] = target.starts
-        numbers: list[AxisMapping] = [identity(np.ones(work.rows, np.int32))] * 2
+        numbers: list[AxisMapping] = [identity(np.ones(pass_.rows, np.int32))] * 2
         self._steps: list[_Step] = []
         self._planes: list[tuple[_Step, NDArray[np.int64], NDArray[np.int64]]] = []
-        for at, axis in enumerate(work.axes):
+        for at, axis in enumerate(pass_.axes):
             role = roles.get(at)
             if role in (_ROWS, _COLUMNS):
                 numbers[role] = axis.numbers
                 self._steps.append(_Step(axis.source, role))
             elif role == _CHANNELS and not axis.moved:
                 self._steps.append(_Step(axis.source, role))
-            else:  # windows and mirroring are steps in memory
+            else:
+                # Windows and mirroring of channels and frames cost nothing: another offset, another stride.
                 self._steps.append(_Step(axis.source, role, offsets(axis), directions(axis)))
             if role is not None:
                 self._write[:, 1 + role] = target.strides[:, at]
             elif (axis.numbers.length != 1).any():
                 self._planes.append((self._steps[-1], axis.numbers.length.astype(np.int64), target.strides[:, at]))
-        self._codes, self._terms = _program(work, int(channels_of(work)[0]))
-        self._rows, self._columns = [each.matrix() for each in numbers]
-        self._made = target.values
-        self._looks_up = work.input_dtype == BYTE and not work.resampled and not work.mixes
-        self._computed, self._taps = np.zeros(work.rows, np.bool_), np.ones(work.rows, np.int64)
-        if work.resampled:
+        self._codes, self._terms = _program(pass_, int(channels_of(pass_)[0]))
+        self._rows, self._columns = [mapping.matrix() for mapping in numbers]
+        self._results = target.values
+        # A byte has 256 values: a table is faster than arithmetic, unless channels are mixed or pixels computed.
+        self._looks_up = pass_.input_dtype == BYTE and not pass_.resampled and not pass_.mixes
+        self._computed, self._taps = np.zeros(pass_.rows, np.bool_), np.ones(pass_.rows, np.int64)
+        if pass_.resampled:
             self._computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
             self._taps = np.maximum(*map(taps_per_row, numbers))
-        planar = self._terms.shape[3] == 3 and self._made.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
-        self._needs = {
-            "to_bytes": self._made.dtype == BYTE,
+        planar = (
+            self._terms.shape[3] == 3 and self._results.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
+        )
+        # Constants of the variant of `blend` that does no more than these rows need.
+        self._variant = {
+            "to_bytes": self._results.dtype == BYTE,
             "resamples": bool(self._computed.any()),
             "picks": not self._computed.all(),
             "finishes": bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
             "linear": all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
         }
 
-    def bind(self, source: StridedImages, some: slice = slice(None)) -> Callable[[slice], None]:
-        """A function that does it for the rows whose images are the source, or for a run of these.
+    def bind(self, source: StridedImages, rows: slice) -> Callable[[int, int], None]:
+        """Return a function of (start, stop) that computes a range of the images of the source.
 
         Args:
-            source: where the images are.
-            some: which rows of the pass these are.
+            source: Images of `rows`.
+            rows: Rows of the pass.
         """
         read = np.zeros((len(source.starts), 4), np.int64)
         read[:, 0] = source.starts
         for step in self._steps:
             strides = source.strides[:, step.source]
             if step.first is not None:
-                read[:, 0] += step.first[some] * strides
-                strides = strides * step.direction[some]
+                read[:, 0] += step.first[rows] * strides
+                strides = strides * step.direction[rows]
             if step.role is not None:
                 read[:, 1 + step.role] = strides
-        terms = self._terms if len(self._terms) == 1 else self._terms[some]
-        write, *numbers = self._write[some], self._rows[some], self._columns[some], self._computed[some]
+        terms = self._terms if len(self._terms) == 1 else self._terms[rows]
+        write, *numbers = self._write[rows], self._rows[rows], self._columns[rows], self._computed[rows]
         image = np.arange(len(read))
-        for step, lengths, distances in self._planes:  # each plane is an image of its own
-            counts = lengths[some][image]
-            row = np.repeat(np.arange(len(image)), counts)
-            plane, image = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts), image[row]
-            read, write, *numbers = [each[row] for each in (read, write, *numbers)]
-            read[:, 0] += plane * (source.strides[:, step.source] * step.direction[some])[image]
-            write[:, 0] += plane * distances[some][image]
-            terms = terms if len(terms) == 1 else terms[row]
-        given, made = source.values, self._made
-        written = made if made.dtype == BYTE else _NO_BYTES, made if made.dtype == FLOAT else _NO_FLOATS
-        rows, columns, computed = numbers
+        # Loops know rows, columns and channels. Along other axes, such as frames, each plane becomes an image.
+        for step, lengths, distances in self._planes:
+            counts = lengths[rows][image]
+            parent = np.repeat(np.arange(len(image)), counts)
+            plane, image = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts), image[parent]
+            read, write, *numbers = [array[parent] for array in (read, write, *numbers)]
+            read[:, 0] += plane * (source.strides[:, step.source] * step.direction[rows])[image]
+            write[:, 0] += plane * distances[rows][image]
+            terms = terms if len(terms) == 1 else terms[parent]
+        values, results = source.values, self._results
+        # Each loop has an argument per dtype; the one that is not used is empty.
+        out = results if results.dtype == BYTE else _NO_BYTES, results if results.dtype == FLOAT else _NO_FLOATS
+        heights, widths, computed = numbers
         channels = terms.shape[3]
         if self._looks_up:
             tables = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
             call = look_up.bind(
-                given, read, rows, columns, self._codes, terms, *tables, *written, made.dtype == BYTE, write
+                values, read, heights, widths, self._codes, terms, *tables, *out, results.dtype == BYTE, write
             )
         else:
-            if given.dtype not in (BYTE, FLOAT):
-                given = given.astype(FLOAT)
-            images = given if given.dtype == BYTE else _NO_BYTES, given if given.dtype == FLOAT else _NO_FLOATS
-            memory = scratch(rows, columns, int(self._taps[some].max(initial=1)), channels)
-            places = read, rows, columns, computed, self._codes, terms
-            loop = blend.variant(**blending(from_bytes=given.dtype == BYTE, **self._needs))
-            call = loop.bind(*images, *places, *written, write, *memory)
+            if values.dtype not in (BYTE, FLOAT):
+                values = values.astype(FLOAT)
+            images = values if values.dtype == BYTE else _NO_BYTES, values if values.dtype == FLOAT else _NO_FLOATS
+            memory = scratch(heights, widths, int(self._taps[rows].max(initial=1)), channels)
+            numbers = read, heights, widths, computed, self._codes, terms
+            loop = blend.variant(**blending(from_bytes=values.dtype == BYTE, **self._variant))
+            call = loop.bind(*images, *numbers, *out, write, *memory)
         if not self._planes:
-            return lambda rows: call(rows.start, rows.stop)
+            return call
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()
-        return lambda rows: call(ends[rows.start], ends[rows.stop])
+        return lambda start, stop: call(ends[start], ends[stop])
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)
 
 
-def _roles(work: Pass) -> dict[int, int]:
-    """Which axes of the result are rows, columns and channels of images; all others count planes.
-
-    Where depth is resampled, it takes the place of the height.
-    """
-    letters = {axis.letter: at for at, axis in enumerate(work.axes)}
+def _roles(pass_: Pass) -> dict[int, int]:
+    """Return the axes of the result that are rows, columns and channels in the loops. All others count planes."""
+    # Loops resample two axes. Depth is resampled in a separate pass, in which it takes the role of the height.
+    letters = {axis.letter: at for at, axis in enumerate(pass_.axes)}
     if "W" not in letters:
-        last = len(work.axes) - 1
+        last = len(pass_.axes) - 1
         return {at: role for at, role in ((last, _COLUMNS), (last - 1, _ROWS)) if at >= 0}
-    deep = "D" in letters and work.resampled and bool(is_resampled(work.axes[letters["D"]].numbers).any())
+    deep = "D" in letters and pass_.resampled and bool(is_resampled(pass_.axes[letters["D"]].numbers).any())
     roles = {"D" if deep else "H": _ROWS, "W": _COLUMNS, "C": _CHANNELS}
     return {letters[letter]: role for letter, role in roles.items() if letter in letters}
 
 
-def channels_of(work: Pass) -> NDArray[np.int64]:
-    """How many channels each row's image has."""
-    channels = next((at for at, role in _roles(work).items() if role == _CHANNELS), None)
+def channels_of(pass_: Pass) -> NDArray[np.int64]:
+    """Return the number of channels of each row."""
+    channels = next((at for at, role in _roles(pass_).items() if role == _CHANNELS), None)
     if channels is None:
-        return np.ones(max(work.rows, 1), np.int64)
-    return work.axes[channels].numbers.length.astype(np.int64)
+        return np.ones(max(pass_.rows, 1), np.int64)
+    return pass_.axes[channels].numbers.length.astype(np.int64)
 
 
-def _program(work: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The operations on values, as `lines.colour` takes them."""
-    found: list[tuple[int, tuple[Any, Any, Any]]] = []
-    dtype = FLOAT if work.resampled else work.input_dtype
-    for operation in work.value_ops:
+def _program(pass_: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the operations on values as codes and terms, the form that `row_arithmetic.colour` takes."""
+    program: list[tuple[int, tuple[Any, Any, Any]]] = []
+    dtype = FLOAT if pass_.resampled else pass_.input_dtype
+    for operation in pass_.value_ops:
         match operation:
             case ScaleStep(mean, factor, shift):
-                if found and _is_product(*found[-1]) and not shift and (np.asarray(factor) == 1).all():
-                    found[-1] = SCALE, (*found[-1][1][:2], 0 - mean)  # and a sum: the same numbers at once
+                if program and _is_product(*program[-1]) and not shift and (np.asarray(factor) == 1).all():
+                    # (x - a) * b followed by x - c is one multiplication and one addition with the same roundings.
+                    program[-1] = SCALE, (*program[-1][1][:2], 0 - mean)
                 else:
-                    found.append((SCALE, (mean, factor, [[shift]])))
+                    program.append((SCALE, (mean, factor, [[shift]])))
                 dtype = FLOAT
             case ColorMatrixStep(factors):
-                found.append((MIX, (factors[:, :, 0], factors[:, :, 1], factors[:, :, 2])))
+                program.append((MIX, (factors[:, :, 0], factors[:, :, 1], factors[:, :, 2])))
                 dtype = FLOAT
             case FillStep(values):
-                found.append((FILL, (values, [[0]], [[0]])))
+                program.append((FILL, (values, [[0]], [[0]])))
             case CastStep(wanted, halves_up):
                 if wanted.kind in "iu" and not np.can_cast(dtype, wanted):
                     limits = np.iinfo(wanted)
                     code = HALVES_UP if halves_up else HALVES_AWAY
-                    found.append((code, ([[limits.min]], [[limits.max]], [[0]])))
+                    program.append((code, ([[limits.min]], [[limits.max]], [[0]])))
                 dtype = wanted
-    values = [[_once(term) for term in terms] for _, terms in found]
+    values = [[_shared(term) for term in terms] for _, terms in program]
     rows = max((len(term) for terms in values for term in terms), default=1)
-    result = np.zeros((rows, len(found), 3, channels), np.float32)
+    result = np.zeros((rows, len(program), 3, channels), np.float32)
     for number, terms in enumerate(values):
         for place, term in enumerate(terms):
             result[:, number, place] = term
-    return np.array([code for code, _ in found], np.int64), result
+    return np.array([code for code, _ in program], np.int64), result
 
 
 def _is_product(code: int, terms: Sequence[Any]) -> bool:
     return code == SCALE and not np.any(terms[2])
 
 
-def _once(term: Any) -> Any:
-    """A term with a single entry, where all rows have the same one: tables are then made once, not per image."""
+def _shared(term: Any) -> Any:
+    """Return a term with one entry if all rows have the same one: tables are then computed once, not per image."""
     return term[:1] if len(term) > 1 and (term == term[:1]).all() else term

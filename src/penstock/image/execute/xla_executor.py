@@ -1,11 +1,11 @@
-"""The canvas executor: passes over a dense batch of images inside the device program.
+"""Execution of passes in the device program, on dense batches of images.
 
-Numbers that are the same for all rows are known while the program is traced, and become constants; the others are
-arrays of the program. Sums go over the taps of a filter one after the other, as on the host, and not through a matrix
-product, whose order of summation may depend on how many rows a device has.
+Numbers that all rows share are known while the program is traced and become constants; the others are arrays of the
+program. The taps of a filter are summed one after another, as on the host. A matrix product would be shorter, but its
+order of summation may depend on the number of rows on a device.
 """
 # pyright: basic
-# JAX is typed in part only
+# JAX is only partly typed.
 
 from __future__ import annotations
 
@@ -27,32 +27,32 @@ from penstock.numerics.ordered_sums import no_fma
 if TYPE_CHECKING:
     from penstock.image.execute.canvas_packing import AxisPacking, PassPacking
 
+# Filters with at most this many taps are unrolled; others use a loop, which keeps programs small and compiles faster.
 _UNROLLED = 16
-"""Filters with at most this many taps are written out; the others loop."""
 
 
 def trace_passes(passes: Sequence[Pass], images: Any) -> Any:
-    """Do passes.
+    """Execute passes.
 
     Args:
-        passes: what to do; lengths of axes are the same for all rows.
-        images: the batch, (rows, ...).
+        passes: Passes. The results of all rows have one shape.
+        images: Batch (rows, ...).
     """
-    for each in passes:
-        images = _execute(each, images)
+    for pass_ in passes:
+        images = _execute(pass_, images)
     return images
 
 
-def _execute(work: Pass, images: Any) -> Any:
-    if work.apply:
-        numbers = [axis.numbers for axis in work.axes]
-        given = jnp.stack([jnp.asarray(each.end).astype(np.int32) for each in numbers], axis=1)
-        made = jnp.stack([jnp.asarray(each.length).astype(np.int32) for each in numbers], axis=1)
-        shape = tuple(int(each.length[0]) for each in numbers)
-        return _applied(work, images, given, work.apply.terms, made, shape)
+def _execute(pass_: Pass, images: Any) -> Any:
+    if pass_.apply:
+        numbers = [axis.numbers for axis in pass_.axes]
+        input_shapes = jnp.stack([jnp.asarray(axis.end).astype(np.int32) for axis in numbers], axis=1)
+        shapes = jnp.stack([jnp.asarray(axis.length).astype(np.int32) for axis in numbers], axis=1)
+        canvas = tuple(int(axis.length[0]) for axis in numbers)
+        return _applied(pass_, images, input_shapes, pass_.apply.terms, shapes, canvas)
     outside = None
-    by_source = sorted(work.axes, key=lambda axis: axis.source)
-    if work.resampled:
+    by_source = sorted(pass_.axes, key=lambda axis: axis.source)
+    if pass_.resampled:
         values = images.astype(np.float32)
         for axis in by_source:
             resampled = isinstance(axis.numbers.low, np.ndarray) and bool(is_resampled(axis.numbers).any())
@@ -61,22 +61,22 @@ def _execute(work: Pass, images: Any) -> Any:
         values = images
         for axis in by_source:
             values, beyond = _picked(values, axis)
-            if axis.source in work.padded_axes and beyond is not None:
+            if axis.source in pass_.padded_axes and beyond is not None:
                 outside = beyond if outside is None else outside | beyond
-    dtype = np.dtype(np.float32) if work.resampled else work.input_dtype
-    for operation in work.value_ops:
-        values, dtype = _coloured(operation, values, dtype, outside, work)
-    values = values.astype(work.dtype)
-    return jnp.transpose(values, (0, *(axis.source + 1 for axis in work.axes)))
+    dtype = np.dtype(np.float32) if pass_.resampled else pass_.input_dtype
+    for operation in pass_.value_ops:
+        values, dtype = _apply_value_step(operation, values, dtype, outside, pass_)
+    values = values.astype(pass_.dtype)
+    return jnp.transpose(values, (0, *(axis.source + 1 for axis in pass_.axes)))
 
 
 def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any) -> Any:
-    """Do passes whose numbers the host has packed (`penstock.image.execute.canvas_packing`).
+    """Execute passes whose numbers the host has packed (`penstock.image.execute.canvas_packing`).
 
     Args:
-        plans: how they lie in the vectors.
-        images: the batch, (rows, ...).
-        numbers: a vector per row.
+        plans: Layouts of the numbers.
+        images: Batch (rows, ...).
+        numbers: Float32 (rows, n).
     """
     at = 0
 
@@ -86,13 +86,13 @@ def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any)
         return numbers[:, at - count : at]
 
     for plan in plans:
-        work, outside = plan.outline, None
-        if work.apply:
-            given, made, *terms = map(take, plan.applied)
-            shape = tuple(axis.length for axis in plan.axes)
-            images = _applied(work, images, given.astype(np.int32), terms, made.astype(np.int32), shape)
+        pass_, outside = plan.outline, None
+        if pass_.apply:
+            input_shapes, shapes, *terms = map(take, plan.applied)
+            input_shapes, shapes = input_shapes.astype(np.int32), shapes.astype(np.int32)
+            images = _applied(pass_, images, input_shapes, terms, shapes, tuple(axis.length for axis in plan.axes))
             continue
-        values = images.astype(np.float32) if work.resampled else images
+        values = images.astype(np.float32) if pass_.resampled else images
         for axis in plan.axes:
             if axis.most:
                 first = take(axis.length).astype(np.int32)
@@ -100,40 +100,44 @@ def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any)
                 values = _weighed(values, axis.source, first, weights)
             elif axis.moved:
                 values, beyond = _walked(values, axis, *(take(1).astype(np.int32) for _ in range(4)))
-                if axis.source in work.padded_axes:
+                if axis.source in pass_.padded_axes:
                     outside = beyond if outside is None else outside | beyond
-        dtype = np.dtype(np.float32) if work.resampled else work.input_dtype
-        for operation, widths in zip(work.value_ops, plan.terms, strict=True):
+        dtype = np.dtype(np.float32) if pass_.resampled else pass_.input_dtype
+        for operation, widths in zip(pass_.value_ops, plan.terms, strict=True):
             match operation:
                 case ScaleStep():
                     mean, factor = map(take, widths)
-                    given = replace(operation, mean=mean, factor=factor)
+                    step = replace(operation, mean=mean, factor=factor)
                 case ColorMatrixStep():
-                    given = ColorMatrixStep(take(widths[0]).reshape(-1, 3, 3))
+                    step = ColorMatrixStep(take(widths[0]).reshape(-1, 3, 3))
                 case FillStep():
-                    given = FillStep(take(widths[0]))
+                    step = FillStep(take(widths[0]))
                 case _:
-                    given = operation
-            values, dtype = _coloured(given, values, dtype, outside, work)
-        images = jnp.transpose(values.astype(work.dtype), (0, *(axis.source + 1 for axis in work.axes)))
+                    step = operation
+            values, dtype = _apply_value_step(step, values, dtype, outside, pass_)
+        images = jnp.transpose(values.astype(pass_.dtype), (0, *(axis.source + 1 for axis in pass_.axes)))
     return images
 
 
-def _applied(work: Pass, images: Any, given: Any, terms: Sequence[Any], made: Any, shape: tuple[int, ...]) -> Any:
-    """The result of a pass that is a transform, in its dtype."""
-    assert work.apply is not None
-    return cast_saturating(jnp, work.apply.transform.trace_xla(images, given, terms, made, shape), work.dtype)
+def _applied(
+    pass_: Pass, images: Any, input_shapes: Any, terms: Sequence[Any], shapes: Any, canvas: tuple[int, ...]
+) -> Any:
+    """Return the result of a custom pass, in its dtype."""
+    assert pass_.apply is not None
+    result = pass_.apply.transform.trace_xla(images, input_shapes, terms, shapes, canvas)
+    return cast_saturating(jnp, result, pass_.dtype)
 
 
 def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
-    """One axis resampled, with first pixels (rows, length) and weights (rows, length, taps)."""
+    """Resample one axis, with first taps (rows, length) and weights (rows, length, taps)."""
     last, most = values.shape[at + 1] - 1, weights.shape[2]
 
     def term(k: Any) -> Any:
         index = _along(jnp.minimum(first + k, last), at, values.ndim)
         weight = _along(jax.lax.dynamic_index_in_dim(weights, k, 2, keepdims=False), at, values.ndim)
         picked = jnp.take_along_axis(values, index, axis=at + 1, mode="promise_in_bounds")
-        return jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))  # what has no weight may be no number
+        # Pixels beyond an image on a canvas have weight 0, but may be NaN.
+        return jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
 
     if most <= _UNROLLED:
         total = term(0)
@@ -144,7 +148,7 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
 
 
 def _walked(values: Any, axis: AxisPacking, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
-    """The pixels of one axis from the first on, in a direction, and which of them lie outside of the image."""
+    """Return the pixels of one axis from the first one in a direction, and a mask of those outside of the image."""
     count = jnp.arange(axis.length, dtype=np.int32)[None, :]
     index = jnp.clip(first + direction * count, 0, values.shape[axis.source + 1] - 1)
     index = _along(index, axis.source, values.ndim)
@@ -153,13 +157,13 @@ def _walked(values: Any, axis: AxisPacking, first: Any, direction: Any, low: Any
 
 
 def _along(values: Any, axis: int, ndim: int) -> Any:
-    """(rows, n) or (n,) shaped to broadcast along an axis of a batch."""
+    """Reshape (rows, n) or (n,) to broadcast along an axis of a batch."""
     rows = values.shape[:-1] or (1,)
     return values.reshape(*rows, *(values.shape[-1] if at == axis else 1 for at in range(ndim - 1)))
 
 
 def _picked(values: Any, axis: PassAxis) -> tuple[Any, Any]:
-    """The wanted pixels of one axis, and which of them lie outside of the image, if that can be."""
+    """Return the window of one axis, and a mask of the pixels outside of the image; None if there are none."""
     numbers, at = axis.numbers, axis.source
     extent, length = values.shape[at + 1], int(numbers.length[0])
     if _static(numbers):
@@ -179,14 +183,15 @@ def _picked(values: Any, axis: PassAxis) -> tuple[Any, Any]:
 
 
 def _resampled(values: Any, axis: PassAxis) -> Any:
-    """One axis resampled. The numbers of that are the same for all rows; those of a window of the result may differ."""
+    """Resample one axis. Rows share the numbers, except those of a window of the result."""
     numbers, at = axis.numbers, axis.source
     if not _static(numbers):
+        # The whole axis is resampled with constant weights, then each row takes its window.
         size = np.asarray(numbers.size)
-        none = np.zeros(len(size), np.int32)
-        all_of_it = numbers._replace(start=none, length=size, mirrored=none != 0)
+        zeros = np.zeros(len(size), np.int32)
+        whole = numbers._replace(start=zeros, length=size, mirrored=zeros != 0)
         window = identity(size)._replace(start=numbers.start, length=numbers.length, mirrored=numbers.mirrored)
-        resampled = _resampled(values, replace(axis, numbers=all_of_it))
+        resampled = _resampled(values, replace(axis, numbers=whole))
         return _picked(resampled, replace(axis, numbers=window))[0]
     length, most = int(numbers.length[0]), most_taps(numbers)
     first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
@@ -208,12 +213,12 @@ def _resampled(values: Any, axis: PassAxis) -> Any:
     return jax.lax.fori_loop(1, most, lambda k, total: total + term(k), term(0))
 
 
-def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass) -> tuple[Any, Any]:
-    def terms(given: Any) -> Any:
-        """Per row, or for all; per channel, or for all."""
-        array = jnp.asarray(given)
+def _apply_value_step(operation: Any, values: Any, dtype: Any, outside: Any, pass_: Pass) -> tuple[Any, Any]:
+    def terms(values_of_term: Any) -> Any:
+        """Reshape a term, (rows or 1, channels or 1), to broadcast along the batch."""
+        array = jnp.asarray(values_of_term)
         return (
-            _along(array, work.channel or 0, values.ndim)
+            _along(array, pass_.channel or 0, values.ndim)
             if array.shape[1] > 1
             else array.reshape(-1, *(1,) * (values.ndim - 1))
         )
@@ -224,11 +229,14 @@ def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass)
             scaled = (floats - terms(mean).astype(np.float32)) * terms(factor).astype(np.float32)
             return (no_fma(jnp, scaled) + np.float32(shift) if shift else scaled), np.dtype(np.float32)
         case ColorMatrixStep(factors):
-            channel = work.channel or 0
+            # The host sums three products without FMA in this order; other orders differ in the last bit.
+            channel = pass_.channel or 0
             floats = values.astype(np.float32)
-            each = [jax.lax.slice_in_dim(floats, at, at + 1, axis=channel + 1) for at in range(3)]
-            by = [_along(jnp.asarray(factors).astype(np.float32)[:, :, at], channel, values.ndim) for at in range(3)]
-            red, green, blue = (no_fma(jnp, one * factor) for one, factor in zip(each, by, strict=True))
+            channels = [jax.lax.slice_in_dim(floats, at, at + 1, axis=channel + 1) for at in range(3)]
+            columns = [
+                _along(jnp.asarray(factors).astype(np.float32)[:, :, at], channel, values.ndim) for at in range(3)
+            ]
+            red, green, blue = (no_fma(jnp, one * factor) for one, factor in zip(channels, columns, strict=True))
             return red + green + blue, np.dtype(np.float32)
         case FillStep(filling):
             if outside is None:
@@ -240,11 +248,11 @@ def _coloured(operation: Any, values: Any, dtype: Any, outside: Any, work: Pass)
                 nearest = jnp.clip(values + np.float32(0.5), np.float32(limits.min), np.float32(limits.max))
                 return nearest.astype(np.int32).astype(wanted), wanted
             return cast_saturating(jnp, values, wanted), wanted
-    raise TypeError(f"no operation on values: {operation!r}")
+    raise TypeError(f"not an operation on values: {operation!r}")
 
 
 def _static(numbers: AxisMapping) -> bool:
-    """Whether the numbers are known while the program is traced, and the same for all rows."""
+    """Return True if all rows share the numbers, which are known while the program is traced."""
     return all(isinstance(field, np.ndarray) and len(field) == 1 for field in numbers)
 
 

@@ -96,22 +96,14 @@ class DecodeImage(ImageDecoder):
             )
         return header
 
-    def decode_region(
-        self, header: ImageHeader, region: tuple[int, int, int, int], reduce: int
-    ) -> tuple[int, int, int, int]:
-        """A part of the image that covers the region, and is decoded at less cost than the whole."""
-        top, left, bottom, right = region
-        top, bottom, left, right = self.decoding.part(header, Region(top, bottom, left, right), reduce)
-        return top, left, bottom, right
+    def region_to_decode(self, header: ImageHeader, region: Region, reduce: int) -> Region:
+        """Return the region that the codec decodes to deliver `region`."""
+        return self.decoding.region_to_decode(header, region, reduce)
 
-    def decode(
-        self, data: Array, header: ImageHeader, part: tuple[int, int, int, int], memory: Array | None, reduce: int
+    def decode_region(
+        self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int
     ) -> Array:
-        """That part."""
-        region = None
-        if reduce > 1 or part != (0, 0, header.height, header.width):
-            top, left, bottom, right = part
-            region = Region(top, bottom, left, right)
+        """Decode a region and convert it to the dtype of the output."""
         pixels = self.decoding.decode(data, header, memory, region, reduce)
         if pixels.dtype == self.dtype:
             return pixels

@@ -1,7 +1,7 @@
-"""Branches of conditions on the host: a frame of their own for the rows that take them.
+"""Conditional branches on the host: each branch has a separate frame with the rows that take it.
 
-A branch's values have entries for its own rows only. A stage of the branch computes them in the branch's frame, whose
-columns of values from outside of it hold the same rows; where branches meet, the rows are put together again.
+Values of a branch have entries for these rows only. Stages of the branch run on its frame, for which columns from
+outside are gathered. Where branches meet, `SelectStage` merges their rows.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ from penstock.plan.stage_grouping import Stage, StageKind
 
 
 class BranchStage:
-    """A stage for the rows that take a branch. Where there are none, nothing is done.
+    """Stage that runs on the rows of a branch, if there are any.
 
     Args:
-        stage: computes what is done in the branch.
-        planned: the same as the plan has it.
-        registers: where columns are.
+        stage: Compiled stage.
+        planned: The same stage in the plan.
+        registers: Registers of the columns.
     """
 
     def __init__(self, stage: HostStage, planned: Stage, registers: Registers) -> None:
         guard = planned.guard
-        assert guard is not None  # it is a stage of a branch
+        assert guard is not None  # only stages of branches are wrapped
         self.label, self.row_independent, self.outputs = stage.label, stage.row_independent, stage.outputs
         self._stage, self._guard, self._taken = stage, guard, registers[guard]
-        nodes = () if planned.way is StageKind.SELECT else planned.nodes  # it finds the rows that it needs itself
+        # A SelectStage gathers its rows itself: its inputs are from several branches.
+        nodes = () if planned.way is StageKind.SELECT else planned.nodes
         operands = dict.fromkeys(value for node in nodes for value in node.operands if value.node not in nodes)
         self._operands = [(value, registers[value]) for value in operands]
 
     def run(self, frame: ExecutionFrame) -> None:
-        """Fill the registers of the branch's frame."""
+        """Run the stage on the branch's frame, which the first stage of the branch creates."""
         branch = frame.branches.get(self._guard)
         if branch is None:
             branch = frame.branches[self._guard] = self._begin(frame)
@@ -54,11 +55,11 @@ class BranchStage:
 
 
 class SelectStage:
-    """The rows of several branches, put together.
+    """Merge of the rows of several branches.
 
     Args:
-        node: the node, whose operator is a `BranchSelect`.
-        registers: where columns are.
+        node: Node of a `BranchSelect`.
+        registers: Registers of the columns.
     """
 
     row_independent = True
@@ -73,7 +74,7 @@ class SelectStage:
         self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
 
     def run(self, frame: ExecutionFrame) -> None:
-        """Take each row from the first branch that it takes."""
+        """Copy each row from the first branch that it takes."""
         remain = np.ones(frame.rows, np.bool_)
         parts: list[Indices] = []
         for guard, register in self._guards:
@@ -98,7 +99,7 @@ class SelectStage:
 
 
 def gather_rows(value: Value, register: int, frame: ExecutionFrame, rows: Indices) -> Column:
-    """The entries of a value for some rows of a frame, which all have one."""
+    """Return the entries of a value for rows of a frame that all have one."""
     home = frame.frame_of(value.node.guard)
     column: Column = home.columns[register]
     if home.rows == len(rows):
@@ -108,7 +109,7 @@ def gather_rows(value: Value, register: int, frame: ExecutionFrame, rows: Indice
 
 
 def scatter_rows(value: Value, register: int, frame: ExecutionFrame) -> Array:
-    """A dense value for the rows of the whole frame; zeros where it has none."""
+    """Return a dense value for all rows of the whole frame, with zeros in rows of other branches."""
     home = frame.frame_of(value.node.guard)
     if home is frame.whole:
         return home.columns[register]
@@ -119,7 +120,7 @@ def scatter_rows(value: Value, register: int, frame: ExecutionFrame) -> Array:
 
 
 def full_column(value: Value, register: int, frame: ExecutionFrame) -> Column:
-    """The column of a result, with an entry for each row of the whole frame: zeros, or None, where it has none."""
+    """Return a result for all rows of the whole frame, with zeros or None in rows of other branches."""
     if value.node.guard is None or value.spec.dense:
         return scatter_rows(value, register, frame)
     home = frame.frame_of(value.node.guard)
