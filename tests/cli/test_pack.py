@@ -375,10 +375,10 @@ def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monke
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
         (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values are distinct"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
-        (["PROGRAM:everything", "out", "--quality", "50"], 1, "no image that can be decoded"),
+        (["PROGRAM:everything", "out", "--quality", "50"], 1, "not a decodable image"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
-        (["PHOTOS", "PACKED", "--seed", "2"], 2, "holds a pack of something else"),
-        (["PROGRAM:everything", "PACKED"], 2, "holds a pack of something else"),
+        (["PHOTOS", "PACKED", "--seed", "2"], 2, "contains another pack"),
+        (["PROGRAM:everything", "PACKED"], 2, "contains another pack"),
     ],
     ids=lambda given: given if isinstance(given, str) else None,
 )
