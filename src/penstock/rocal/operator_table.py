@@ -289,14 +289,14 @@ def row(name: str) -> OperatorMapping:
     return found
 
 
-def passed_on(name: str, step: OperatorStep, given: Mapping[str, Any]) -> dict[str, Any]:
+def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a step's operator, converted from rocAL's.
 
     Raises:
         ArgumentTypeError: rocAL's operator has no such argument.
     """
     known = OPERATORS[name].arguments | (set() if name.startswith("readers.") else set(FORM))
-    for argument in given:
+    for argument in arguments:
         if argument not in known:
             raise ArgumentTypeError(
                 f"rocAL's fn.{name} has no argument {argument!r} that penstock knows",
@@ -304,28 +304,28 @@ def passed_on(name: str, step: OperatorStep, given: Mapping[str, Any]) -> dict[s
                 fix=did_you_mean(argument, known),
             )
     converted = {
-        argument.core: argument.convert(given[each])
-        for each, argument in step.arguments.items()
-        if each in given and argument.core
+        argument.core: argument.convert(arguments[key])
+        for key, argument in step.arguments.items()
+        if key in arguments and argument.core
     }
     return {**step.preset, **{argument: value for argument, value in converted.items() if value is not None}}
 
 
-def call(name: str, *inputs: Any, **given: Any) -> Any:
+def call(name: str, *inputs: Any, **arguments: Any) -> Any:
     """Call one of rocAL's operators in a definition.
 
     Raises:
         PenstockError: what penstock's operators raise, with the line of the definition.
     """
-    found = row(name)
-    if missing := [each for step in found.steps for each in step.positional if each not in given]:
+    mapping = row(name)
+    if missing := [key for step in mapping.steps for key in step.positional if key not in arguments]:
         raise DefinitionError(f"rocAL's fn.{name} needs {', '.join(missing)}", fix=f"{missing[0]}=...")
     result = inputs
-    for step in found.steps:
-        more = [meaning(given[each]) for each in step.positional]
-        result = (lookup(step.core)(*result, *more, **passed_on(name, step, given)),)
-    taken = {each for step in found.steps for each in step.arguments}
-    return _formed(result[0], {each: given[each] for each in FORM if each in given and each not in taken})
+    for step in mapping.steps:
+        positional = [meaning(arguments[key]) for key in step.positional]
+        result = (lookup(step.core)(*result, *positional, **passed_on(name, step, arguments)),)
+    used = {key for step in mapping.steps for key in step.arguments}
+    return _formed(result[0], {key: arguments[key] for key in FORM if key in arguments and key not in used})
 
 
 def _formed(node: Any, form: Mapping[str, Any]) -> Any:
