@@ -217,7 +217,7 @@ def test_a_resumed_run_is_an_uninterrupted_run(stop, adam, state, samples, error
     def run(*callbacks, epochs=2):
         batches = train.batches(samples, 8, shuffle=True, seed=3, sharding=one_device())
         test = train.Evaluate(errors, train.batches(samples, 8, sharding=one_device()))
-        test._take = lambda state: state["weights"]
+        test._select_state = lambda state: state["weights"]
         step = train.data_parallel(adam, one_device())
         return train.fit(step, state, batches, epochs=epochs, callbacks=[test, *callbacks])
 
