@@ -143,8 +143,7 @@ def test_nothing_of_ragged_photographs_is_kept_by_run(exec_async, jpeg):
     """What Python and NumPy hold, to the byte; what a process has beyond it is free memory of the allocator's."""
     rng = np.random.default_rng(0)
     files = [jpeg(rng.integers(0, 256, (*rng.integers(40, 400, 2), 3), np.uint8)) for _ in range(24)]
-    pipeline = Pipeline(batch_size=8, num_threads=2, exec_async=exec_async)
-    with pipeline:
+    with Pipeline(batch_size=8, num_threads=2, exec_async=exec_async) as pipeline:
         images = fn.decoders.image(fn.readers.items([np.frombuffer(file, np.uint8) for file in files]))
         pipeline.set_outputs(images, fn.resize(images, resize_shorter=100))
     held = []

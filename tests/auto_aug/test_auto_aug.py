@@ -18,8 +18,7 @@ WAYS = {
 
 
 def augmented(way, batch_size=16, placement="host", seed=3):
-    pipeline = Pipeline(batch_size=batch_size, seed=seed, placement=placement)
-    with pipeline:
+    with Pipeline(batch_size=batch_size, seed=seed, placement=placement) as pipeline:
         pipeline.set_outputs(way(fn.readers.arrays(IMAGES, layout="HWC")))
     return np.concatenate([np.asarray(pipeline.run()[0].as_array()) for _ in range(16 // batch_size)])
 

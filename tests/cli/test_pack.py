@@ -91,7 +91,7 @@ def test_a_folder_of_images_as_tars(photos, contents, tmp_path, capsys):
     decoded = [autodecode.Decoder([])(sample)["cls"] for sample in by_library]
     assert decoded == [int(sample["cls"]) for sample in packed.values()]
     for indexes in ({}, {"index_paths": sorted(map(str, tmp_path.glob("*.idx")))}):
-        with (pipeline := Pipeline(batch_size=COUNT)):
+        with Pipeline(batch_size=COUNT) as pipeline:
             images, classes = fn.readers.webdataset(paths=tars, ext=["jpg;png", "cls"], **indexes)
             pipeline.set_outputs(images, classes)
         read = zip(*pipeline.run(), strict=True)
@@ -120,7 +120,7 @@ def red(image):
 
 def test_packed_tars_are_read_by_one_line(photos, tmp_path):
     run(photos, tmp_path, "--samples-per-shard", 6)
-    with (pipeline := Pipeline(batch_size=COUNT)):
+    with Pipeline(batch_size=COUNT) as pipeline:
         images, classes = fn.readers.webdataset(paths=tmp_path, ext=["jpg;png", "cls"], decode=True)
         pipeline.set_outputs(images, classes)
     images, classes = pipeline.run()
@@ -137,7 +137,7 @@ def test_packed_array_records_are_read_by_one_line(photos, tmp_path):
         "label": tfrecord.FixedLenFeature((), tfrecord.int64, -1),
         "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
     }
-    with (pipeline := Pipeline(batch_size=COUNT)):
+    with Pipeline(batch_size=COUNT) as pipeline:
         data = fn.readers.array_record(paths=tmp_path, features=features)
         assert list(data) == list(features)
         pipeline.set_outputs(fn.decoders.image(data["image"]), data["label"])
@@ -156,7 +156,7 @@ def test_packed_values_of_a_program_are_read_back(program, tmp_path, form):
         "number": tfrecord.FixedLenFeature((), tfrecord.int64, -1),
         "wave.npy": tfrecord.FixedLenFeature((2, 3), tfrecord.int64, None),
     }
-    with (pipeline := Pipeline(batch_size=20)):
+    with Pipeline(batch_size=20) as pipeline:
         if form == "tar":
             kinds = [None, types.INT32, None]
             data = fn.readers.webdataset(paths=tmp_path, ext=list(features), dtypes=kinds, decode=True)
@@ -209,7 +209,7 @@ def program(tmp_path_factory):
 def test_a_definition_of_the_users(program, tmp_path):
     run(f"{program}:everything", tmp_path / "all", "--in-order", "--title", "train")
     (tar,) = (tmp_path / "all").glob("train-00000-of-00001.tar")
-    with (pipeline := Pipeline(batch_size=20)):
+    with Pipeline(batch_size=20) as pipeline:
         numbers = fn.readers.webdataset(paths=str(tar), ext=["number"], dtypes=[types.INT32])
         pipeline.set_outputs(numbers)
     assert pipeline.run()[0].as_array().ravel().tolist() == list(range(20))
@@ -217,7 +217,7 @@ def test_a_definition_of_the_users(program, tmp_path):
     assert np.load(io.BytesIO(third["wave.npy"])).tolist() == [[3, 3, 3]] * 2
     run(f"{program}:some", tmp_path / "some", "--format", "array_record", "--names", "x", "--samples-per-shard", 4)
     paths = sorted(map(str, (tmp_path / "some").glob("*.array_record")))
-    with (pipeline := Pipeline(batch_size=7)):
+    with Pipeline(batch_size=7) as pipeline:
         pipeline.set_outputs(fn.readers.array_record(paths=paths))
     assert sorted(bytes(record) for record in pipeline.run()[0]) == [bytes([n]) * 3000 for n in range(7)]
 
@@ -375,10 +375,10 @@ def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monke
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
         (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values must be distinct"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
-        (["PROGRAM:everything", "out", "--quality", "50"], 1, "no image that can be decoded"),
+        (["PROGRAM:everything", "out", "--quality", "50"], 1, "not a decodable image"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
-        (["PHOTOS", "PACKED", "--seed", "2"], 2, "holds a pack of something else"),
-        (["PROGRAM:everything", "PACKED"], 2, "holds a pack of something else"),
+        (["PHOTOS", "PACKED", "--seed", "2"], 2, "contains another pack"),
+        (["PROGRAM:everything", "PACKED"], 2, "contains another pack"),
     ],
     ids=lambda given: given if isinstance(given, str) else None,
 )

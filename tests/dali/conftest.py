@@ -41,8 +41,7 @@ def both():
         names = tuple(layouts) or ("",) * len(columns)
         count = rows or len(columns[0])
 
-        theirs = dali.Pipeline(count, 2, None, seed=seed)
-        with theirs:
+        with dali.Pipeline(count, 2, None, seed=seed) as theirs:
             nodes = [
                 dali.fn.external_source(source=[column], layout=layout or None, cycle=True)
                 for column, layout in zip(columns, names, strict=True)
@@ -51,8 +50,7 @@ def both():
         given = theirs.run()
         expected = [[np.array(sample) for sample in output] for output in given]
 
-        ours = Pipeline(count, 2, seed=seed, placement=placement)
-        with ours:
+        with Pipeline(count, 2, seed=seed, placement=placement) as ours:
             nodes = apply_reader(ListSource(columns, names), {}) if columns else ()
             if placement == "device":  # there, samples have one shape
                 nodes = penstock.fn.readers.arrays(tuple(map(np.stack, columns)), layout=list(names))

@@ -145,7 +145,7 @@ def test_layouts_of_python_functions_are_dalis(layouts):
     dali = pytest.importorskip("nvidia.dali")
 
     def given(lib, **options):
-        with (pipeline := lib.Pipeline(2, 1, None, **options)):
+        with lib.Pipeline(2, 1, None, **options) as pipeline:
             images = lib.fn.reshape(lib.types.Constant(np.zeros((4, 3, 2), np.uint8)), layout="HWC")
             both = lib.fn.python_function(images, function=lambda x: (x, x.T), num_outputs=2, output_layouts=layouts)
             pipeline.set_outputs(*both)
@@ -249,7 +249,7 @@ def test_batch_after_batch_is_dalis(options, rows):
     dali = pytest.importorskip("nvidia.dali")
 
     def labels(lib, **options):
-        with (pipeline := lib.Pipeline(rows, 1, None, seed=1)):
+        with lib.Pipeline(rows, 1, None, seed=1) as pipeline:
             _, numbers = lib.fn.readers.file(files=[__file__] * 10, labels=list(range(10)), **options)
             pipeline.set_outputs(numbers)
         return [pipeline.run()[0].as_array().ravel().tolist() for _ in range(9)]

@@ -120,8 +120,7 @@ def test_a_matrix_for_each_sample(agree):
 
 def test_jitter_moves_by_the_degree():
     image = np.stack(np.meshgrid(np.arange(1, 61), np.arange(1, 51)), axis=-1).astype(np.int16)
-    pipeline = Pipeline(batch_size=2, seed=1)
-    with pipeline:
+    with Pipeline(batch_size=2, seed=1) as pipeline:
         images = fn.readers.arrays(np.stack([image, image]), layout="HWC")
         pipeline.set_outputs(
             fn.jitter(images, nDegree=5), fn.jitter(images, nDegree=4, interp_type=types.INTERP_LINEAR)

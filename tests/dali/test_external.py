@@ -113,8 +113,7 @@ def log(library, source, options, runs=9):
     options = dict(options)
     if "dtype" in options:
         options["dtype"] = getattr(library.types, options["dtype"])
-    pipeline = library.Pipeline(BATCH, 2, None, seed=0, prefetch_queue_depth=1)
-    with pipeline:
+    with library.Pipeline(BATCH, 2, None, seed=0, prefetch_queue_depth=1) as pipeline:
         nodes = library.fn.external_source(source(), **options)
         pipeline.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
     seen = []
@@ -192,7 +191,7 @@ def test_letters_that_only_what_is_fed_has(name):
     batch = [np.random.default_rng(7).integers(0, 256, (3, 4, 5, 2), np.uint8) for _ in range(2)]
     results = []
     for lib, device in ((penstock, 0), (dali, None)):
-        with (pipeline := lib.Pipeline(2, 1, device)):
+        with lib.Pipeline(2, 1, device) as pipeline:
             pipeline.set_outputs(define(lib.fn, lib.fn.external_source(name="x")))
         pipeline.build()
         pipeline.feed_input("x", batch, layout=layout)
@@ -202,7 +201,7 @@ def test_letters_that_only_what_is_fed_has(name):
 
 def named(library, layout="XY"):
     """A pipeline whose batches have a layout."""
-    with (pipeline := library.Pipeline(BATCH, 1, None)):
+    with library.Pipeline(BATCH, 1, None) as pipeline:
         pipeline.set_outputs(library.fn.external_source(LISTED, cycle=True, layout=layout))
     return pipeline
 
@@ -245,7 +244,7 @@ def test_layouts_of_what_is_fed(name):
     options, feeds = FED[name]
 
     def seen(library):
-        with (pipeline := library.Pipeline(BATCH, 1, None, prefetch_queue_depth=1)):
+        with library.Pipeline(BATCH, 1, None, prefetch_queue_depth=1) as pipeline:
             kind = {"dtype": library.types.UINT8} if "ndim" in options else {}
             pipeline.set_outputs(library.fn.external_source(name="x", **kind, **options))
         pipeline.build()
@@ -284,7 +283,7 @@ def test_the_class_has_several_outputs_that_are_fed():
 
 
 def test_a_function_whose_result_is_empty_for_zeros():
-    with (pipeline := penstock.Pipeline(2, 1)):
+    with penstock.Pipeline(2, 1) as pipeline:
         images, ends = penstock.fn.external_source(name="x"), penstock.fn.external_source(name="end")
         cut = penstock.fn.python_function(images, ends, function=lambda image, end: image[: int(end[0])])
         pipeline.set_outputs(penstock.fn.cast(cut, dtype=penstock.types.FLOAT))

@@ -69,7 +69,7 @@ def walk():
             yield full, found(penstock, full)
     for name in functions(dali.fn):
         yield f"fn.{name}", found(fn, name)
-    with (pipeline := Pipeline(2, 1)):
+    with Pipeline(2, 1) as pipeline:
         node = fn.readers.arrays([1, 2])
         pipeline.set_outputs(node)
     batch = pipeline.run()[0]

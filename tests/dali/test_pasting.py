@@ -53,8 +53,7 @@ def test_a_canvas_with_its_channels(agree):
 
 
 def test_a_sample_that_the_batch_has_not():
-    pipeline = Pipeline(2)
-    with pipeline:
+    with Pipeline(2) as pipeline:
         images = fn.readers.arrays(np.stack(IMAGES[:2]), layout="HWC")
         pipeline.set_outputs(fn.multi_paste(images, in_ids=[0, 2]))
     with pytest.raises(SampleError, match="in_ids has 2, and the batch 2 samples"):

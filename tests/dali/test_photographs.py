@@ -414,8 +414,7 @@ def test_normal_draws_have_the_same_distribution(both):
 
 def test_a_crop_larger_than_the_resized_image_is_an_error():
     """DALI resamples what lies beyond the edge."""
-    pipeline = penstock.Pipeline(1)
-    with pipeline:
+    with penstock.Pipeline(1):
         images = fn.readers.arrays(NOISE[:1], layout="HWC")
         with pytest.raises(penstock.errors.DefinitionError, match="larger than the image"):
             fn.resize_crop_mirror(images, size=[4, 4], crop=[5, 5])

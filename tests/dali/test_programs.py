@@ -225,8 +225,7 @@ def test_operators_may_be_called_before_there_is_a_pipeline():
 def test_a_source_may_give_its_outputs_as_rows_of_an_array():
     results = []
     for library in (dali, penstock):
-        pipeline = library.Pipeline(batch_size=3, num_threads=1, device_id=None)
-        with pipeline:
+        with library.Pipeline(batch_size=3, num_threads=1, device_id=None) as pipeline:
             outputs = library.fn.external_source(
                 source=row_after_row, num_outputs=1, batch=False, dtype=library.types.INT32
             )
@@ -254,8 +253,7 @@ def test_readers_without_a_name_tell_their_length(tmp_path, jpeg):
     for number in range(3):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(np.zeros((2, 2, 3), np.uint8)))
     for library in (dali, penstock):
-        pipeline = library.Pipeline(2, 1, None)
-        with pipeline:
+        with library.Pipeline(2, 1, None) as pipeline:
             pipeline.set_outputs(library.fn.readers.file(files=[str(path) for path in tmp_path.iterdir()])[0])
         pipeline.build()
         ((name, size),) = pipeline.epoch_size().items()
@@ -264,8 +262,7 @@ def test_readers_without_a_name_tell_their_length(tmp_path, jpeg):
 
 
 def test_a_pipeline_for_hosts_alone():
-    pipeline = Pipeline(batch_size=2, device_id=penstock.types.CPU_ONLY_DEVICE_ID)
-    with pipeline:
+    with Pipeline(batch_size=2, device_id=penstock.types.CPU_ONLY_DEVICE_ID) as pipeline:
         pipeline.set_outputs(penstock.fn.readers.arrays([1, 2], layout=""))
     assert np.asarray(pipeline.run()[0].asCPU()).tolist() == [1, 2]
     with pytest.raises(ValueError, match="device_id is out of range"):
@@ -283,8 +280,7 @@ def test_samples_tell_where_they_were_read(tmp_path, jpeg):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(IMAGES[number % 3]))
     results = []
     for library in (dali, penstock):
-        pipeline = library.Pipeline(3, 1, None)
-        with pipeline:
+        with library.Pipeline(3, 1, None) as pipeline:
             files, labels = library.fn.readers.file(files=[str(path) for path in sorted(tmp_path.iterdir())])
             pipeline.set_outputs(library.fn.decoders.image(files), library.fn.cat(labels, [1]))
         pipeline.build()
@@ -399,8 +395,7 @@ def test_functions_run_though_nothing_is_made_of_them(outputs):
 def test_a_pipeline_is_written_before_anything_is_fed():
     results = []
     for library in (dali, penstock):
-        pipeline = library.Pipeline(2, 1, None, prefetch_queue_depth=1)
-        with pipeline:
+        with library.Pipeline(2, 1, None, prefetch_queue_depth=1) as pipeline:
             images = library.fn.external_source(name="images")
             pipeline.set_outputs(library.fn.crop(images, crop=(2, 3))[1:] * 2)
         made = library.Pipeline.deserialize(pipeline.serialize())

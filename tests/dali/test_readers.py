@@ -238,8 +238,7 @@ def test_preprocessed_annotations(both, objects, tmp_path, options):
     folder, ours = tmp_path / "preprocessed", tmp_path / "ours"
     for lib, to in ((dali, folder), (penstock, ours)):
         to.mkdir()
-        written = lib.Pipeline(1, 1, None)
-        with written:
+        with lib.Pipeline(1, 1, None) as written:
             name = "dump_meta_files" if lib is penstock and older else "save_preprocessed_annotations"
             saved = {name: True, name + ("_path" if name == "dump_meta_files" else "_dir"): str(to)}
             written.set_outputs(*lib.fn.readers.coco(**objects, **options, **saved))

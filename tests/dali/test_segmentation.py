@@ -72,8 +72,7 @@ def test_random_object_bbox_with_classes_for_each_sample(agree):
 def test_random_object_bbox_refuses_a_class_that_is_the_background(both):
     with pytest.raises(RuntimeError, match="coincides with background"):  # DALI, which runs first
         both(lambda lib, m: lib.fn.segmentation.random_object_bbox(m, classes=[0, 2], background=2), [MAP])
-    pipeline = Pipeline(1, 1)
-    with pipeline:
+    with Pipeline(1, 1) as pipeline:
         maps, classes = fn.readers.arrays((MAP[None], np.int32([[0, 2]])))
         with pytest.raises(PenstockError, match="a class is the background"):
             fn.segmentation.random_object_bbox(maps, classes=[0, 2], background=2)

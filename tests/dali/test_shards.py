@@ -29,8 +29,7 @@ def decorated(lib, files, shard, options):
 
 
 def by_hand(lib, files, shard, options):
-    pipeline = lib.Pipeline(batch_size=ROWS, num_threads=1, device_id=None)
-    with pipeline:
+    with lib.Pipeline(batch_size=ROWS, num_threads=1, device_id=None) as pipeline:
         pipeline.set_outputs(lib.fn.readers.file(files=files, shard_id=shard, num_shards=SHARDS, **options)[0])
     return taken_by(pipeline)
 

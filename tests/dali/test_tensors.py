@@ -40,8 +40,7 @@ def test_types_of_all_combinations_are_dalis(name):
     """Each combination alone in DALI, which gives its types while running only; those that it refuses are refused."""
 
     def theirs(left, right):
-        pipeline = dali.Pipeline(1, 1, None)
-        with pipeline:
+        with dali.Pipeline(1, 1, None) as pipeline:
             nodes = [dali.fn.external_source([[np.ones(1, kind)]]) for kind in (left, right)]
             pipeline.set_outputs(BINARY[name](*nodes))
         try:
@@ -97,8 +96,7 @@ def test_functions_of_two_and_three(agree):
 def test_layouts_of_expressions_are_dalis(layouts):
     shapes = [(2, 3, 4)[-len(layout or "HWC") :] for layout in layouts]
     arrays = [np.ones(shape, np.uint8) for shape in shapes]
-    theirs = dali.Pipeline(1, 1, None)
-    with theirs:
+    with dali.Pipeline(1, 1, None) as theirs:
         theirs.set_outputs(
             operator.add(*(dali.fn.external_source([[a]], layout=n) for a, n in zip(arrays, layouts, strict=True)))
         )
@@ -203,8 +201,7 @@ def test_joins_and_shapes(agree, layouts_agree, name):
 @pytest.fixture
 def layouts_agree():
     def check(define, sample, layout):
-        theirs = dali.Pipeline(1, 1, None)
-        with theirs:
+        with dali.Pipeline(1, 1, None) as theirs:
             made = define(dali, dali.fn.external_source([[sample]], layout=layout))
             theirs.set_outputs(*(made if isinstance(made, tuple | list) else (made,)))
         with penstock.Pipeline(1):
@@ -274,8 +271,7 @@ def test_reductions_of_what_is_not_a_number_or_not_there(agree):
 def test_a_mean_of_many_is_exact_enough(agree):
     many = [(RNG.normal(size=100_000) + 100).astype(np.float32)]
     actual = [np.float64(many[0]).mean(), np.float64(many[0]).var()]
-    pipeline = penstock.Pipeline(1)
-    with pipeline:
+    with penstock.Pipeline(1) as pipeline:
         node = penstock.fn.readers.arrays(many[0][None])
         mean = penstock.fn.reductions.mean(node)
         pipeline.set_outputs(mean, penstock.fn.reductions.variance(node, mean))
@@ -366,8 +362,7 @@ def test_draws_of_64_bits_use_more_than_a_float32_holds(both, define):
 
 def test_choices_up_to_64_bits_have_all_bits():
     limits = np.array([2**63 - 1, 2**40, 3, 1], np.int64)
-    pipeline = penstock.Pipeline(4, seed=5)
-    with pipeline:
+    with penstock.Pipeline(4, seed=5) as pipeline:
         limit = penstock.fn.readers.arrays(limits)
         drawn = penstock.fn.random.choice(limit, shape=5000)
         unsigned = penstock.fn.cast(limit, dtype=penstock.types.UINT64) * np.uint64(2)
@@ -395,8 +390,7 @@ def test_random_shapes_of_each_sample(both, kind):
 
 
 def test_permutations_of_a_batch():
-    pipeline = penstock.Pipeline(9, seed=3)
-    with pipeline:
+    with penstock.Pipeline(9, seed=3) as pipeline:
         plain = penstock.fn.batch_permutation()
         moved = penstock.fn.batch_permutation(no_fixed_points=True)
         pipeline.set_outputs(plain, moved, penstock.fn.batch_permutation(allow_repetitions=True, no_fixed_points=True))

@@ -145,8 +145,7 @@ def test_bins_of_clahe_where_dali_has_256():
     image = np.cumsum(RNG.integers(0, 9, (24, 36, 1)), axis=1).astype(np.uint8)
 
     def made(x, **arguments):
-        pipeline = Pipeline(1, 1)
-        with pipeline:
+        with Pipeline(1, 1) as pipeline:
             images = penstock.fn.readers.arrays(x[None], layout="HWC")
             pipeline.set_outputs(penstock.fn.clahe(images, tiles_x=3, tiles_y=2, **arguments))
         return pipeline.run()[0].as_array()[0].astype(int)
@@ -188,8 +187,7 @@ def test_debayer_by_gradients(agree, layout):
 def test_debayer_as_npp_describes_it(size):
     raw, position = RNG.integers(0, 256, size, np.uint8), (0, 1)
     raw[:, :4] //= 64  # so that steps are the same, too
-    pipeline = Pipeline(1, 1)
-    with pipeline:
+    with Pipeline(1, 1) as pipeline:
         x = penstock.fn.readers.arrays(raw[None], layout="HW")
         pipeline.set_outputs(penstock.fn.debayer(x, blue_position=position, algorithm="default_npp"))
     made, wide = pipeline.run()[0].as_array()[0], np.pad(raw.astype(int), 2, mode="reflect")
@@ -214,8 +212,7 @@ def test_debayer_with_a_position_for_each_sample(agree):
 
 def test_what_is_different_on_purpose():
     image = IMAGES[0]
-    pipeline = Pipeline(1, 1, seed=1)
-    with pipeline:
+    with Pipeline(1, 1, seed=1) as pipeline:
         x = penstock.fn.readers.arrays(image[None], layout="HWC")
         pipeline.set_outputs(
             colours("BGR", "BGR")(penstock, x),

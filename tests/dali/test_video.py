@@ -140,8 +140,7 @@ def test_videos_that_are_fed(videos, policy):
     files = [np.fromfile(videos / name, np.uint8) for name in ("b/1.webm", "a/z.avi")]
     results = []
     for library in (dali, penstock):
-        pipeline = library.Pipeline(2, 1, None, prefetch_queue_depth=1)
-        with pipeline:
+        with library.Pipeline(2, 1, None, prefetch_queue_depth=1) as pipeline:
             frames = library.fn.experimental.inputs.video(name="video", sequence_length=3, last_sequence_policy=policy)
             pipeline.set_outputs(frames, library.fn.shapes(frames))
         pipeline.build()
@@ -155,8 +154,7 @@ def test_videos_that_are_fed(videos, policy):
 
 
 def test_what_is_fed_must_be_one_video(videos):
-    pipeline = penstock.Pipeline(2)
-    with pipeline:
+    with penstock.Pipeline(2) as pipeline:
         pipeline.set_outputs(penstock.fn.inputs.video(name="video", sequence_length=3))
     file = np.fromfile(videos / "a" / "z.avi", np.uint8)
     for data, said in (([file, file], "one encoded video at a time"), ([file[:20]], "cannot be decoded as a video")):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import run as run_pipeline
 
 from penstock import Pipeline, fn
 from penstock.image.describe.axis_mapping import most_taps, read_range
@@ -26,9 +27,7 @@ from penstock.image.kernels.filter_taps import LENGTH, filter_taps
 from penstock.image.kernels.resample_rows import scratch
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.native.compiled import Compiled
-from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.operators.resizing.resize import Resize
-from penstock.testing import ListSource
 from penstock.types import INTERP_CUBIC, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_TRIANGULAR, DALIInterpType
 
 IMAGES = np.random.default_rng(1).integers(0, 256, (3, 11, 13, 3), np.uint8)
@@ -143,16 +142,14 @@ def test_windows_that_are_moved_as_lines_are_numpys(channels, fills, mirrored, r
     rng = np.random.default_rng(channels)
     images = [rng.integers(0, 256, (height, width, channels), np.uint8) for height, width in ((5, 9), (12, 2), (5, 9))]
     images = images if ragged else images[::2]
-    pipeline = Pipeline(len(images), 1, exec_async=False, placement="host")
-    with pipeline:
-        x = (
-            apply_reader(ListSource([images], ["HWC"]), {})[0]
-            if ragged
-            else fn.readers.arrays(np.stack(images), layout="HWC")
-        )
+
+    def define(x):
         x = fn.slice(x, start=(-1, 1), shape=(8, 6), axes=(0, 1), out_of_bounds_policy="pad", fill_values=fills)
-        pipeline.set_outputs(fn.flip(x, horizontal=mirrored))
-    for image, made in zip(images, pipeline.run()[0], strict=True):
+        return fn.flip(x, horizontal=mirrored)
+
+    options = {"num_threads": 1, "exec_async": False, "placement": "host"}
+    (outputs,) = run_pipeline(define, images if ragged else np.stack(images), layout="HWC", **options)
+    for image, made in zip(images, outputs, strict=True):
         wanted = np.empty((8, 6, channels), np.uint8)
         wanted[:] = np.resize(fills, channels)
         inside = image[:7, 1:7]
@@ -254,8 +251,7 @@ def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
     original = Resize.describe
     monkeypatch.setattr(Resize, "describe", lambda self, *a, **k: described.append(1) or original(self, *a, **k))
     data = np.arange(6 * 4 * 4 * 3, dtype=np.uint8).reshape(6, 4, 4, 3)
-    pipeline = Pipeline(2, seed=1, exec_async=False)
-    with pipeline:
+    with Pipeline(2, seed=1, exec_async=False) as pipeline:
         images = fn.readers.arrays(data)
         pipeline.set_outputs(fn.resize(images, size=[3, 5]), fn.resize(images, size=fn.random.uniform(range=[2, 6])))
     first = [pipeline.run()[0].as_array() for _ in range(3)]
@@ -270,15 +266,12 @@ def test_images_of_any_sizes_are_the_same_in_any_groups(cache, monkeypatch):
     shapes = [(5, 7, 3), (1, 9, 3), (8, 2, 1), (6, 6, 3), (12, 11, 1)]
     images = [draw.integers(0, 256, shape, np.uint8) for shape in shapes]
     images[1] = images[1][:, ::-1]  # not in one piece
-    pipeline = Pipeline(len(images), 1, seed=1)
-    with pipeline:
-        (data,) = apply_reader(ListSource([images], layouts=["HWC"]), {})
-        pipeline.set_outputs(fn.flip(data), fn.resize(fn.flip(data), resize_y=4))
-    flipped, resized = pipeline.run()
+    flipped, resized = run_pipeline(
+        lambda data: (fn.flip(data), fn.resize(fn.flip(data), resize_y=4)), images, layout="HWC", num_threads=1
+    )
     for number, image in enumerate(images):
         assert np.array_equal(flipped[number], image[:, ::-1])
-        alone = Pipeline(1, 1, seed=1)
-        with alone:
-            one = fn.readers.arrays(np.ascontiguousarray(image)[None], layout="HWC")
-            alone.set_outputs(fn.resize(fn.flip(one), resize_y=4))
-        assert np.array_equal(resized[number], alone.run()[0][0])
+        (alone,) = run_pipeline(
+            lambda data: fn.resize(fn.flip(data), resize_y=4), np.ascontiguousarray(image)[None], layout="HWC"
+        )
+        assert np.array_equal(resized[number], alone[0])

@@ -9,8 +9,7 @@ from penstock.iterate.code_version import code_digest
 
 
 def digest(function, operator=fn.python_function):
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         x = fn.readers.arrays([1.0, 2.0])
         pipeline.set_outputs(
             operator(x, function=function) if operator is fn.python_function else operator(function)(x)

@@ -466,8 +466,7 @@ def numbers_definition():
 
 
 def hand_made(**options):
-    pipeline = Pipeline(**{"batch_size": 2, **options})
-    with pipeline:
+    with Pipeline(**{"batch_size": 2, **options}) as pipeline:
         pipeline.set_outputs(numbers_definition())
     return pipeline
 
@@ -707,8 +706,7 @@ class CountingAsPrograms(DataIterator):
 @pytest.mark.parametrize(("shards", "pipelines"), [(1, 1), (2, 1), (2, 2)])
 def test_programs_count_batches(policy, shards, pipelines):
     def sharded(shard):
-        pipeline = Pipeline(4, seed=1)
-        with pipeline:
+        with Pipeline(4, seed=1) as pipeline:
             pipeline.set_outputs(fn.readers.arrays(np.arange(14), name="r", num_shards=shards, shard_id=shard))
         return pipeline
 

@@ -66,8 +66,7 @@ def elsewhere(tmp_path_factory):
 
 
 def pipeline(build=images, **arguments):
-    result = Pipeline(**{"batch_size": 2, "exec_async": False, **arguments})
-    with result:
+    with Pipeline(**{"batch_size": 2, "exec_async": False, **arguments}) as result:
         result.set_outputs(build())
     return result
 

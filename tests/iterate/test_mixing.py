@@ -96,7 +96,7 @@ def test_an_epoch_of_a_mixture_has_as_many_samples_as_its_data_sets():
 
 
 def test_the_reader_tells_its_epoch():
-    with (pipeline := Pipeline(batch_size=4)):
+    with Pipeline(batch_size=4) as pipeline:
         numbers = fn.readers.mix(fn.readers.arrays(A), fn.readers.arrays(B), weights=[1, 1], epoch_size=40, name="r")
         part = fn.readers.arrays(A, subset=slice(3), name="part")
         pipeline.set_outputs(numbers, part)
@@ -181,7 +181,7 @@ def test_a_bad_sample_of_a_mixture_is_masked_or_replaced_by_one_of_its_data_set(
 
 
 def test_a_bad_sample_is_named_with_its_place_in_its_data_set(tmp_path):
-    with (pipeline := Pipeline(batch_size=2)):
+    with Pipeline(batch_size=2) as pipeline:
         files = fn.readers.file(files=[__file__, str(tmp_path / "gone")])
         pipeline.set_outputs(*fn.readers.mix(fn.readers.file(files=[__file__]), files))
     with pytest.raises(SampleError, match=r"sample 2 of.*gone"):
@@ -189,7 +189,7 @@ def test_a_bad_sample_is_named_with_its_place_in_its_data_set(tmp_path):
 
 
 def test_readers_with_names_give_names():
-    with (pipeline := Pipeline(batch_size=4)):
+    with Pipeline(batch_size=4) as pipeline:
         one = fn.readers.arrays({"x": A, "y": A * 2})
         other = fn.readers.arrays({"y": B * 2, "z": B, "x": B})
         made = fn.readers.mix(one, {"x": other["x"], "y": other["y"]}, weights=[1, 1])
@@ -204,7 +204,7 @@ def test_readers_with_names_give_names():
 
 def test_classes_are_balanced_by_a_reader_for_each():
     labels = np.array([0] * 90 + [1] * 9 + [2])
-    with (pipeline := Pipeline(batch_size=30)):
+    with Pipeline(batch_size=30) as pipeline:
         classes = [fn.readers.arrays(labels, subset=labels == number) for number in range(3)]
         pipeline.set_outputs(fn.readers.mix(*classes, weights=[1, 1, 1], random_shuffle=True))
     assert np.bincount(pipeline.run()[0].as_array()).tolist() == [10, 10, 10]
@@ -215,7 +215,7 @@ def both():
 
 
 def test_samples_know_where_they_come_from():
-    with (pipeline := Pipeline(batch_size=3)):
+    with Pipeline(batch_size=3) as pipeline:
         numbers = both()
         pipeline.set_outputs(numbers, numbers.source_info())
     made, places = pipeline.run()

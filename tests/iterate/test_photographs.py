@@ -10,8 +10,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from damaged_images import damaged
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from PIL import Image
+from pipelines import run
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError
@@ -108,19 +110,8 @@ def test_host_and_device_agree_within_rounding(generated):
         assert np.array_equal(one["label"], other["label"])
 
 
-def run(files, build, **options):
-    """The outputs of one batch of encoded files."""
-    from penstock.operators.readers.reader_arguments import apply_reader
-    from penstock.testing import ListSource
-
-    pipeline = Pipeline(len(files), 2, seed=1, **options)
-    with pipeline:
-        (data,) = apply_reader(ListSource([[np.frombuffer(file, np.uint8) for file in files]]), {})
-        pipeline.set_outputs(build(data))
-    try:
-        return pipeline.run()[0]
-    finally:
-        pipeline.close()
+def arrays(files):
+    return [np.frombuffer(file, np.uint8) for file in files]
 
 
 GOOD = photograph(0, (60, 50))
@@ -147,7 +138,7 @@ def test_bad_files_are_named(bad, words, place):
     files = [GOOD] * 4
     files[place] = bad
     with pytest.raises(SampleError) as caught:
-        run(files, lambda data: fn.resize(fn.decoders.image(data), size=9))
+        run(lambda data: fn.resize(fn.decoders.image(data), size=9), arrays(files))
     assert f"sample {place}" in str(caught.value)
     assert words.lower() in str(caught.value).lower()
     assert "test_photographs.py" in str(caught.value)
@@ -156,8 +147,7 @@ def test_bad_files_are_named(bad, words, place):
 def test_an_image_of_another_kind_under_a_wrong_name_is_decoded(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "in fact a PNG.jpg").write_bytes(photograph(1, (30, 20), "PNG"))
-    pipeline = Pipeline(1)
-    with pipeline:
+    with Pipeline(1) as pipeline:
         pipeline.set_outputs(fn.decoders.image(fn.readers.file(file_root=tmp_path)[0]))
     assert pipeline.run()[0][0].shape == (20, 30, 3)
     pipeline.close()
@@ -166,12 +156,13 @@ def test_an_image_of_another_kind_under_a_wrong_name_is_decoded(tmp_path):
 def test_a_crop_larger_than_one_image_names_it():
     files = [GOOD, photograph(2, (20, 20))]
     with pytest.raises(SampleError, match=r"sample 1 .*the crop of 50 pixels along H leaves the image, which has 20"):
-        run(files, lambda data: fn.crop(fn.decoders.image(data), crop=(50, 30)))
+        run(lambda data: fn.crop(fn.decoders.image(data), crop=(50, 30)), arrays(files))
     with pytest.raises(SampleError, match="sample 1"):
-        run(files, lambda data: fn.decoders.image_crop(data, crop=(50, 30)))
+        run(lambda data: fn.decoders.image_crop(data, crop=(50, 30)), arrays(files))
     with pytest.raises(SampleError, match="sample 1"):
         run(
-            files, lambda data: fn.crop_mirror_normalize(fn.resize(fn.decoders.image(data), resize_y=20), crop=(20, 22))
+            lambda data: fn.crop_mirror_normalize(fn.resize(fn.decoders.image(data), resize_y=20), crop=(20, 22)),
+            arrays(files),
         )
 
 
@@ -217,8 +208,7 @@ MISUSE = {
 @pytest.mark.parametrize("name", MISUSE)
 def test_misuse_is_found_while_tracing(name):
     build, words = MISUSE[name]
-    pipeline = Pipeline(1)
-    with pipeline:
+    with Pipeline(1):
         images = fn.readers.arrays(np.zeros((2, 8, 8, 3), np.uint8), layout="HWC")
         with pytest.raises((DefinitionError, TypeError)) as caught:
             build(images)
@@ -239,14 +229,14 @@ def test_misuse_is_found_while_tracing(name):
 )  # fmt: skip
 def test_what_only_data_can_show_is_said_clearly(build, words):
     with pytest.raises(SampleError, match=words):
-        run([GOOD], lambda data: build(fn.decoders.image(data), data))
+        run(lambda data: build(fn.decoders.image(data), data), arrays([GOOD]))
 
 
 def test_floats_per_pixel_are_refused():
     file = io.BytesIO()
     Image.fromarray(np.zeros((4, 5), np.float32)).save(file, "TIFF")
     with pytest.raises(SampleError, match="which of them is white"):
-        run([file.getvalue()], lambda data: fn.decoders.image(data))
+        run(fn.decoders.image, arrays([file.getvalue()]))
 
 
 def test_ragged_outputs_name_the_operator_that_helps(generated):
@@ -260,23 +250,8 @@ def test_ragged_outputs_name_the_operator_that_helps(generated):
 def test_padding_to_the_batch_is_for_one_batch_at_a_time():
     files = [photograph(n, (20 + n, 30)) for n in range(4)]
     for threads in (True, False):
-        batch = run(files, lambda data: fn.pad(fn.decoders.image(data), fill_value=7), exec_async=threads)
+        (batch,) = run(lambda data: fn.pad(fn.decoders.image(data), fill_value=7), arrays(files), exec_async=threads)
         assert [sample.shape for sample in batch] == [(30, 23, 3)] * 4
-
-
-def mutated(original, rng):
-    """One of three kinds of damage: flipped bytes, a cut, or an edit of the header."""
-    data = bytearray(original)
-    kind = rng.integers(3)
-    if kind == 0:
-        for place in rng.integers(0, len(data), rng.integers(1, 20)):
-            data[place] ^= 1 << rng.integers(8)
-    elif kind == 1:
-        del data[rng.integers(0, len(data)) :]
-    else:
-        for place in rng.integers(0, min(len(data), 700), rng.integers(1, 6)):
-            data[place] = rng.integers(256)
-    return np.frombuffer(bytes(data), np.uint8)
 
 
 def test_2000_damaged_files_are_refused_or_decoded(generated):
@@ -288,7 +263,7 @@ def test_2000_damaged_files_are_refused_or_decoded(generated):
     decoder, rng = ImageCodec(), np.random.default_rng(5)
     refused = decoded = 0
     for number in range(2000):
-        data = mutated(files[number % len(files)], rng)
+        data = damaged(files[number % len(files)], rng)
         try:
             pixels = decoder.decode(data, decoder.header(data))
         except ValueError as error:

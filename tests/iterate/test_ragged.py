@@ -24,8 +24,7 @@ FILES = [photograph(size) for size in SIZES]
 
 
 def pipeline(build, dtype=types.UINT8):
-    made = Pipeline(2, 2, seed=1)
-    with made:
+    with Pipeline(2, 2, seed=1) as made:
         (files,) = apply_reader(ListSource([FILES]), {}, common={"name": "r"})
         made.set_outputs(build(fn.decoders.image(files, dtype=dtype)))
     return made
@@ -72,8 +71,7 @@ def test_images_of_several_sizes_may_be_brought_to_one_shape(name):
 
 def test_an_image_as_large_as_its_padded_one_says_nothing_of_the_others():
     files = [photograph(size) for size in [(9, 8), (7, 8), (9, 6), (5, 5)]]
-    made = Pipeline(4, 1)
-    with made:
+    with Pipeline(4, 1) as made:
         (data,) = apply_reader(ListSource([files]), {}, common={"name": "r"})
         images = fn.decoders.image(data)
         heights = fn.python_function(images, function=lambda image: np.int32(len(image)))
@@ -116,8 +114,7 @@ def test_digits_cross_as_bytes_of_one_shape(digits_lmdb):
         images = fn.decoders.image(files, output_type=types.GRAY)
         return fn.reshape(fn.crop_mirror_normalize(images, std=255.0), shape=[784])
 
-    made = Pipeline(4, 1, placement="device")
-    with made:
+    with Pipeline(4, 1, placement="device") as made:
         made.set_outputs(definition())
     assert "crosses to the device: decoders.image uint8[28, 28, 1] HWC" in made.explain()
     batch = next(data_iterator(definition, ["x"], reader_name="r")(batch_size=4))["x"]

@@ -135,8 +135,7 @@ def test_a_serialized_pipeline_keeps_order_and_augmentations():
 
 def test_rocal_may_set_the_seed_later():
     def pipeline(seed):
-        made = rocal.Pipeline(batch_size=ROWS, seed=seed)
-        with made:
+        with rocal.Pipeline(batch_size=ROWS, seed=seed) as made:
             made.set_outputs(fn.readers.arrays(VALUES, random_shuffle=True))
         return made
 

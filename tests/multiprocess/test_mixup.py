@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipelines import run
 
-from penstock import Pipeline, fn
+from penstock import fn
 
 PROGRAM = Path(__file__).parent / "programs" / "mixup.py"
 
@@ -31,11 +32,11 @@ def folder(tmp_path, jpeg):
 
 
 def resized(folder):
-    pipeline = Pipeline(batch_size=4)
-    with pipeline:
+    def define():
         encoded, _ = fn.readers.file(files=sorted(folder.glob("*.jpg")))
-        pipeline.set_outputs(fn.resize(fn.decoders.image(encoded), size=(32, 40)))
-    return pipeline.run()[0].as_array()
+        return fn.resize(fn.decoders.image(encoded), size=(32, 40))
+
+    return run(define, batch_size=4)[0]
 
 
 def check(folder, devices):

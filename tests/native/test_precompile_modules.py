@@ -41,8 +41,7 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     functions = {getattr(module, name) for name, module in usual.items()}
     for name, module in usual.items():
         monkeypatch.setattr(module, name, Recording(getattr(module, name), seen))
-    pipeline = Pipeline(2, seed=1)
-    with pipeline:
+    with Pipeline(2, seed=1) as pipeline:
         images = fn.readers.arrays(np.zeros((4, 6, 7, 3), np.uint8))
         large = fn.random_resized_crop(images, size=[5, 5])
         outputs = fn.crop_mirror_normalize(large, mean=[1.0, 2.0, 3.0], mirror=fn.random.coin_flip())

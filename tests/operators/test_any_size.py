@@ -210,15 +210,14 @@ def dense(case):
     return case.inputs and all(isinstance(column, np.ndarray) for column in case.inputs)
 
 
-LEAVES_OUT = {"bbox_rotate"}
-"""Of its samples differently many boxes are left."""
-BESIDE_IMAGES = [name for name in CASES if name not in {*NAMES, *LEAVES_OUT} and any(map(dense, CASES[name]))]
-"""Operators on boxes, points, masks and more."""
+# Samples of bbox_rotate and zeros differ in shape, which an iterator does not deliver; dump_image writes files.
+NOT_DELIVERED = {"bbox_rotate", "zeros", "dump_image"}
+OTHER_OPERATORS = [name for name in CASES if name not in {*NAMES, *NOT_DELIVERED} and any(map(dense, CASES[name]))]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BESIDE_IMAGES)
-def test_what_goes_with_images_does_not_depend_on_devices(name):
+@pytest.mark.parametrize("name", OTHER_OPERATORS)
+def test_other_operators_do_not_depend_on_devices(name):
     case = next(filter(dense, CASES[name]))
     columns = [np.concatenate([column[:4]] * 2) for column in case.inputs]
     given = case.build, columns, [*case.layouts, *[""] * len(columns)][: len(columns)]

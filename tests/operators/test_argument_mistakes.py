@@ -95,8 +95,7 @@ def test_a_mistake_is_named_with_its_line(build, said):
     ids=range(8),
 )
 def test_a_sample_that_cannot_be_computed_is_named(build, said):
-    pipeline = penstock.Pipeline(1)
-    with pipeline:
+    with penstock.Pipeline(1) as pipeline:
         pipeline.set_outputs(build(fn.readers.arrays(IMAGE, layout="HWC")))
     with pytest.raises(SampleError, match=said):
         pipeline.run()

@@ -4,22 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline
 
-from penstock import Pipeline, fn
+from penstock import fn
 from penstock.engine.executable import _check_whole_batches
 from penstock.errors import DefinitionError
-from penstock.operators.readers.reader_arguments import apply_reader
-from penstock.testing import ListSource
 
 LISTS = [np.arange(1 + number % 5, dtype=np.int32) for number in range(24)]
 
 
 def padded(threads, rows=4, shape=None):
-    pipeline = Pipeline(rows, threads, seed=1)
-    with pipeline:
-        (numbers,) = apply_reader(ListSource([LISTS]), {})
-        pipeline.set_outputs(fn.pad(numbers, fill_value=-1, shape=shape))
-    return pipeline
+    return build_pipeline(
+        lambda numbers: fn.pad(numbers, fill_value=-1, shape=shape), LISTS, batch_size=rows, num_threads=threads
+    )
 
 
 @pytest.mark.parametrize(("threads", "shape"), [(1, None), (4, None), (1, [0]), (1, [-1])])

@@ -4,6 +4,7 @@ import operator
 
 import numpy as np
 import pytest
+from pipelines import run
 
 import penstock
 from penstock import DataIterator, Pipeline, fn, ops, types
@@ -37,8 +38,7 @@ class Training(Pipeline):
 
 
 def same_with_fn():
-    pipeline = Pipeline(5, 2, seed=7)
-    with pipeline:
+    with Pipeline(5, 2, seed=7) as pipeline:
         images, labels = fn.readers.arrays(
             (IMAGES, np.arange(12)), random_shuffle=True, layout=("HWC", ""), name="Reader"
         )
@@ -95,13 +95,12 @@ def test_without_a_definition_there_is_nothing_to_run():
 
 
 def test_lists_of_nodes_are_several_uses():
-    pipeline = Pipeline(2, 1)
-    with pipeline:
-        x = fn.readers.arrays(np.arange(4))
+    def define(x):
         nodes = ops.Cast(dtype=types.FLOAT)([x, x + 1])
         assert isinstance(nodes, list)
-        pipeline.set_outputs(*nodes)
-    assert [output.as_array().tolist() for output in pipeline.run()] == [[0.0, 1.0], [1.0, 2.0]]
+        return nodes
+
+    assert [output.tolist() for output in run(define, np.arange(2))] == [[0.0, 1.0], [1.0, 2.0]]
 
 
 def test_every_operator_of_fn_has_a_class_and_a_new_one_at_once(monkeypatch):
@@ -120,10 +119,7 @@ def test_every_operator_of_fn_has_a_class_and_a_new_one_at_once(monkeypatch):
         return x + 1
 
     assert "noise" in dir(ops)
-    pipeline = Pipeline(2, 1)
-    with pipeline:
-        pipeline.set_outputs(ops.noise.OfATest()(fn.readers.arrays([1, 2])))
-    assert pipeline.run()[0].as_array().tolist() == [2, 3]
+    assert run(ops.noise.OfATest(), np.array([1, 2]))[0].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(
@@ -170,18 +166,17 @@ def test_mistakes_name_the_line(mistake, error, message):
 
 
 def test_what_was_given_as_none_is_given_once_by_the_other():
-    pipeline = Pipeline(2, 1)
-    with pipeline:
-        image = fn.readers.arrays(np.zeros((2, 8, 8, 3), np.uint8))
-        of_the_call = ops.Resize(size=4, resize_x=None)(image, resize_x=None, size=None)
-        of_the_class = ops.Resize(size=None, resize_x=None)(image, size=5)
-        pipeline.set_outputs(of_the_call, of_the_class)
-    assert [output.as_array().shape for output in pipeline.run()] == [(2, 4, 4, 3), (2, 5, 5, 3)]
+    def define(image):
+        from_class = ops.Resize(size=4, resize_x=None)(image, resize_x=None, size=None)
+        from_call = ops.Resize(size=None, resize_x=None)(image, size=5)
+        return from_class, from_call
+
+    outputs = run(define, np.zeros((2, 8, 8, 3), np.uint8))
+    assert [output.shape for output in outputs] == [(2, 4, 4, 3), (2, 5, 5, 3)]
 
 
 def test_what_was_given_by_position_is_given():
-    pipeline = Pipeline(2, 1)
-    with pipeline:
+    with Pipeline(2, 1) as pipeline:
         double = ops.PythonFunction(lambda x: x * 2, 1)
         assert (double.device, double.preserve) == ("cpu", False)
         pipeline.set_outputs(double(fn.readers.arrays([1, 2])))

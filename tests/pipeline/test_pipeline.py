@@ -13,8 +13,7 @@ from penstock.graph.identity.fingerprint import fingerprint
 
 
 def rich():
-    pipeline = Pipeline(3, 2, seed=5)
-    with pipeline:
+    with Pipeline(3, 2, seed=5) as pipeline:
         data = {"x": np.arange(24, dtype=np.uint8).reshape(4, 3, 2), "y": [1, 2, 3, 4]}
         read = fn.readers.arrays(data, layout={"x": "HW", "y": ""}, random_shuffle=True, name="r")
         part = fn.cast(read["x"][1:, 0] * types.Constant(2.5), dtype=types.INT16)
@@ -86,7 +85,7 @@ def test_what_is_neither_pickled_nor_copied_names_its_definition(copied):
 
 
 def test_no_code_is_serialized():
-    with (pipeline := Pipeline(2, 1)):
+    with Pipeline(2, 1) as pipeline:
         pipeline.set_outputs(fn.python_function(fn.readers.arrays([1, 2]), function=lambda x: x))
     with pytest.raises(UsageError, match=r"python_function is given something that is no data") as caught:
         pipeline.serialize()

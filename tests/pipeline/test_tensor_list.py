@@ -16,7 +16,7 @@ ROWS = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
 @pytest.fixture(params=["host", "device"])
 def batch(request):
-    with (pipeline := Pipeline(batch_size=2, placement=request.param)):
+    with Pipeline(batch_size=2, placement=request.param) as pipeline:
         pipeline.set_outputs(fn.readers.arrays(ROWS, layout="HW") + 0)
     return pipeline.run()[0]
 
@@ -40,7 +40,7 @@ def test_samples_have_dalis_methods_and_numpys(batch):
 
 
 def test_host_samples_are_arrays():
-    with (pipeline := Pipeline(batch_size=2, placement="host")):
+    with Pipeline(batch_size=2, placement="host") as pipeline:
         pipeline.set_outputs(fn.readers.arrays(ROWS, layout="HW"), fn.constant(3))
     sample = pipeline.run()[0][1]
     assert isinstance(sample, np.ndarray)

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline
 
-from penstock import Pipeline, fn, types
+from penstock import fn, types
 from penstock.core.spec import ShapeKind, Spec
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.errors import DefinitionError, InternalError
@@ -27,12 +28,7 @@ IMAGES = np.zeros((4, 6, 5, 3), np.uint8)
 
 
 def graph_of(build):
-    pipeline = Pipeline(batch_size=2)
-    pipeline.name = build.__name__
-    with pipeline:
-        outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    return pipeline.graph
+    return build_pipeline(build, batch_size=2).graph
 
 
 def plan_of(build, platform="gpu", placement="auto", dense=True, wide=False):

@@ -207,8 +207,7 @@ import numpy as np
 from penstock import Pipeline, fn
 from penstock.errors import PenstockError
 kind, path, file, keep = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
-pipeline = Pipeline(batch_size=8, num_threads=2, seed=1)
-with pipeline:
+with Pipeline(batch_size=8, num_threads=2, seed=1) as pipeline:
     if kind == "lmdb":
         pipeline.set_outputs(*fn.readers.caffe2(path=path, random_shuffle=True))
     elif kind == "mapped":

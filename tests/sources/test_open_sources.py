@@ -18,7 +18,7 @@ from penstock.sources.storage.file_stamps import file_stamps
 
 
 def source_of(read, **arguments):
-    with (pipeline := Pipeline(batch_size=2)):
+    with Pipeline(batch_size=2) as pipeline:
         pipeline.set_outputs(*read(**arguments))
     return pipeline.graph.readers[0].operator.source
 
@@ -141,7 +141,7 @@ def test_a_stamp_tells_states_of_a_path_apart(tmp_path):
 
 
 def placed(placement):
-    with (pipeline := Pipeline(batch_size=2, num_threads=2, placement=placement)):
+    with Pipeline(batch_size=2, num_threads=2, placement=placement) as pipeline:
         data = fn.readers.arrays(np.zeros((4, 3, 3, 1), np.uint8), layout="HWC")
         pipeline.set_outputs(fn.crop_mirror_normalize(data, mirror=fn.random.coin_flip()))
     pipeline.run()

@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from train_callbacks import StopAt
 
 from penstock import train
 from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
@@ -21,15 +22,6 @@ from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 ZERO = np.float32(0)
 STEP = train.data_parallel(lambda total, batch: (total + batch["x"].sum(), {"sum": batch["x"].sum()}), ONE)
-
-
-class StopAt(train.Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, loop):
-        if loop.step == self.step:
-            loop.stop("enough")
 
 
 def run(folder, *callbacks, steps=6, state=ZERO, size=32, step=STEP, **options):

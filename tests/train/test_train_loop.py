@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from train_callbacks import StopAt
 
 from penstock import data_iterator, fn, train
 from penstock.errors import MissingExtraError, StateError, UsageError
@@ -75,15 +76,6 @@ class Recorder(train.Callback):
 
     def teardown(self):
         self.calls.append("close")
-
-
-class StopAt(train.Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, loop):
-        if loop.step == self.step:
-            loop.stop("enough")
 
 
 def test_the_loop_is_the_one_that_one_would_write(sgd, weights, samples, errors):
@@ -225,7 +217,7 @@ def test_a_resumed_run_is_an_uninterrupted_run(stop, adam, state, samples, error
     def run(*callbacks, epochs=2):
         batches = train.batches(samples, 8, shuffle=True, seed=3, sharding=one_device())
         test = train.Evaluate(errors, train.batches(samples, 8, sharding=one_device()))
-        test._take = lambda state: state["weights"]
+        test._select_state = lambda state: state["weights"]
         step = train.data_parallel(adam, one_device())
         return train.fit(step, state, batches, epochs=epochs, callbacks=[test, *callbacks])
 

@@ -1,4 +1,4 @@
-"""Automatic augmentation: AutoAugment, RandAugment, TrivialAugment, and what they are made of; under DALI's names."""
+"""Automatic augmentation: AutoAugment, RandAugment, TrivialAugment and their building blocks, under DALI's names."""
 
 from penstock.auto_aug import auto_augment as auto_augment
 from penstock.auto_aug import core as core

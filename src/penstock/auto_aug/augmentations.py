@@ -1,4 +1,4 @@
-"""The augmentations that AutoAugment, RandAugment and TrivialAugment choose from.
+"""Augmentations of AutoAugment, RandAugment and TrivialAugment.
 
 They take images, uint8, of layout HWC or FHWC. Their numbers are DALI's, which follow
 `AutoAugment <https://arxiv.org/abs/1805.09501>`_ and `RandAugment <https://arxiv.org/abs/1909.13719>`_. The method
@@ -25,12 +25,12 @@ _SAME = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
 
 
 def _moved(x: float = 0.0, y: float = 0.0) -> Any:
-    """The matrix that moves pixels to the right and down, from the result to the image."""
+    """Return the matrix of a translation to the right and down, from the result to the image."""
     return np.array([1, 0, -x, 0, 1, -y], np.float32)
 
 
 def _moved_by(pixels: DataNode, one: Any) -> DataNode:
-    """The matrix that moves by a number of pixels, of that which moves by one."""
+    """Return a translation by a number of pixels from the translation by one pixel."""
     matrix = types.Constant(_moved()) + pixels * types.Constant(one - _moved())
     return fn.cast(matrix, dtype=types.FLOAT)
 
@@ -41,17 +41,17 @@ def _warped(data: DataNode, matrix: Any, fill_value: float | None, interp_type: 
 
 
 def _sheared(factor_x: float, factor_y: float) -> Any:
-    """The matrix of a shear, from the result to the image."""
+    """Return the matrix of a shear, from the result to the image."""
     return np.array([1, -factor_x, 0, -factor_y, 1, 0], np.float32)
 
 
 def warp_x_param(magnitude: Any) -> list[Any]:
-    """A magnitude along x, for `mag_to_param` of augmentations of one's own."""
+    """Return a magnitude along x, for `mag_to_param` of custom augmentations."""
     return [magnitude, 0]
 
 
 def warp_y_param(magnitude: Any) -> list[Any]:
-    """The same along y."""
+    """Return a magnitude along y, for `mag_to_param` of custom augmentations."""
     return [0, magnitude]
 
 
@@ -117,7 +117,7 @@ def brightness(data: Any, factor: Any) -> DataNode:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def contrast(data: Any, factor: Any) -> DataNode:
-    """The distance from the image's mean grey times a factor, as Pillow has it."""
+    """Scale the distance from the mean gray of the image by a factor, as Pillow does."""
     means = fn.reductions.mean(data, axis_names="HW", keep_dims=True)
     centre = fn.reductions.sum(means * types.Constant(_GREY), axis_names="C", keep_dims=True)
     return fn.cast_like(centre + (data - centre) * factor, data)
@@ -125,7 +125,7 @@ def contrast(data: Any, factor: Any) -> DataNode:
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def color(data: Any, factor: Any) -> DataNode:
-    """The saturation times a factor."""
+    """Scale the saturation by a factor."""
     return fn.saturation(data, saturation=factor)
 
 
@@ -146,14 +146,14 @@ def sharpness(data: Any, kernel: Any) -> DataNode:
 
 
 def poster_mask_uint8(magnitude: Any) -> NDArray[np.uint8]:
-    """The mask that keeps the upper bits: as many as the magnitude says, but at least one."""
+    """Return the mask of the upper bits: their number is the magnitude, at least one."""
     kept = int(np.clip(np.round(magnitude), 1, 8))
     return np.array(256 - (1 << (8 - kept)), np.uint8)
 
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8)
 def posterize(data: Any, mask: Any) -> DataNode:
-    """The upper bits alone."""
+    """Keep only the upper bits."""
     return data & mask
 
 
@@ -177,7 +177,7 @@ def solarize_add_shift(shift: Any) -> NDArray[np.uint8]:
 
 @augmentation(mag_range=(0, 110), mag_to_param=solarize_add_shift)
 def solarize_add(data: Any, shift: Any) -> DataNode:
-    """A number added to the values of the lower half."""
+    """Add a number to the values of the lower half."""
     return fn.cast_like(data + (data < types.Constant(128, dtype=types.UINT8)) * shift, data)
 
 
@@ -205,14 +205,14 @@ def auto_contrast(data: Any, _: Any) -> DataNode:
 
 @augmentation
 def identity(data: Any, _: Any) -> DataNode:
-    """As they are."""
+    """Return the images unchanged."""
     return data
 
 
 def translations(
     use_shape: bool, most: float, most_of_shape: float, given: Any, given_of_shape: Any
 ) -> list[Augmentation]:
-    """The two translations, along x and y.
+    """Return the translations along x and y.
 
     Args:
         use_shape: whether they are parts of an image's size, not pixels.
@@ -240,8 +240,8 @@ def translations(
     return [each.augmentation((0, extent), True) for each, extent in zip(along, (width, height), strict=True)]
 
 
-def learnt(moves: Sequence[Augmentation]) -> list[Augmentation]:
-    """The augmentations with the ranges of AutoAugment, in which the middle bins of some are the weakest.
+def learned(moves: Sequence[Augmentation]) -> list[Augmentation]:
+    """Return the augmentations with AutoAugment's ranges, in which the middle bins of some are the weakest.
 
     Args:
         moves: the translations.
@@ -263,7 +263,7 @@ def learnt(moves: Sequence[Augmentation]) -> list[Augmentation]:
 def monotonic(
     moves: Sequence[Augmentation], shear: float, angle: float, enhanced: tuple[float, float], bits: tuple[int, int]
 ) -> list[Augmentation]:
-    """The augmentations of which a higher bin is always the stronger one.
+    """Return the augmentations whose strength increases with the bin.
 
     Args:
         moves: the translations.

@@ -1,4 +1,4 @@
-"""AutoAugment: policies that were learnt, of which each sample takes one (https://arxiv.org/abs/1805.09501)."""
+"""AutoAugment: learned policies, with a sub-policy drawn per sample (https://arxiv.org/abs/1805.09501)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ equalize .8, equalize .6
 def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
     """A policy of 11 bins, from a text: sequences by semicolons; in these name, probability and perhaps the bin."""
     more = [a.solarize_add.augmentation((0, 110), False), a.invert]
-    suite: Mapping[str, Augmentation] = {each.name: each for each in (*a.learnt(moves), *more)}
+    suite: Mapping[str, Augmentation] = {each.name: each for each in (*a.learned(moves), *more)}
 
     def entry(part: str) -> tuple[Augmentation, float, int | None]:
         kind, probability, *number = part.split()
@@ -72,7 +72,7 @@ def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
 def get_image_net_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
-    """The policy for ImageNet. Translations are parts of the image's size with `use_shape`, else pixels, up to 250."""
+    """Return the policy for ImageNet. Translations are fractions of the size with `use_shape`, or up to 250 pixels."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("ImageNetPolicy", _IMAGE_NET, moves)
 
@@ -81,7 +81,7 @@ def get_image_net_policy(
 def get_reduced_cifar10_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
-    """The policy that was learnt on a part of CIFAR-10; translations as for ImageNet."""
+    """Return the policy learned on reduced CIFAR-10, with translations as for ImageNet."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, moves)
 
@@ -90,14 +90,14 @@ def get_reduced_cifar10_policy(
 def get_svhn_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
-    """The policy for SVHN; translations as for ImageNet."""
+    """Return the policy for SVHN, with translations as for ImageNet."""
     moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     return _policy("SvhnPolicy", _SVHN, moves)
 
 
 @defining
 def get_reduced_image_net_policy() -> Policy:
-    """The policy that was learnt on a part of ImageNet. It has no translations."""
+    """Return the policy learned on reduced ImageNet, which has no translations."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET)
 
 

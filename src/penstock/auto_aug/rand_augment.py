@@ -134,7 +134,7 @@ def apply_rand_augment(
 
 
 def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | None) -> list[Augmentation]:
-    """The augmentations but those with some names.
+    """Return the augmentations without the excluded names.
 
     Raises:
         DefinitionError: a name that none has.
@@ -152,7 +152,7 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
 def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
-    """The augmentations that RandAugment chooses from; a higher bin is always the stronger one."""
+    """Return the augmentations of RandAugment, whose strength increases with the bin."""
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
     return a.monotonic(moves, shear=0.3, angle=30, enhanced=(0, 0.9), bits=(8, 4))
 
@@ -161,6 +161,6 @@ def get_rand_augment_suite(
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
-    """The same with the ranges of AutoAugment, in which the middle bins of some augmentations are the weakest."""
+    """Return the augmentations with AutoAugment's ranges, in which the middle bins of some are the weakest."""
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
-    return [*a.learnt(moves), a.identity]
+    return [*a.learned(moves), a.identity]

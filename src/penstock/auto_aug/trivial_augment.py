@@ -103,6 +103,6 @@ def apply_trivial_augment(
 def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
-    """The augmentations of the wide search space that the paper gives."""
+    """Return the augmentations of the paper's wide search space."""
     moves = a.translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel)
     return a.monotonic(moves, shear=0.99, angle=135, enhanced=(0.01, 0.99), bits=(8, 2))

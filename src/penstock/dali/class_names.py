@@ -1,4 +1,4 @@
-"""Which class of `penstock.ops` is which operator of `penstock.fn`: those whose names have the same letters."""
+"""Names of the classes in `penstock.ops`, matched with operators of `penstock.fn` by their letters."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.errors import UnknownNameError, did_you_mean
 from penstock.fn.operator_aliases import OLDER, present
 from penstock.graph.tracing.registry import available
 
+# Words that class names do not simply capitalize.
 _WORDS = {
     "bbox": "BBox",
     "coco": "COCO",
@@ -27,13 +28,13 @@ _WORDS = {
     "ssd": "SSD",
     "tfrecord": "TFRecord",
 }
-"""Words of names that are not merely capitalized in those of classes."""
 
+# Operators that Python's syntax calls, without a class.
 _SPELLED_BY_PYTHON = ("arithmetic.", "getitem")
 
 
 def class_name(name: str) -> str:
-    """What the class of an operator is called, without its module.
+    """Return the class name of an operator, without its module.
 
     >>> class_name("readers.coco"), class_name("crop_mirror_normalize")
     ('COCO', 'CropMirrorNormalize')
@@ -42,22 +43,22 @@ def class_name(name: str) -> str:
 
 
 def lazy_class_module(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A module's `__getattr__` and `__dir__`: the classes of a part of `penstock.fn`, and the parts of it.
+    """Return `__getattr__` and `__dir__` for the module of a part of `penstock.fn`.
 
     Args:
-        part: "" or "decoders", "experimental.readers".
-        apart: names that the module defines itself.
+        part: Path of the part, such as "" or "experimental.readers".
+        apart: Names that the module defines itself.
     """
     prefix = f"{part}." if part else ""
     if not part:
-        for inner in _parts():  # so that `import penstock.ops.readers` finds it
+        for inner in _parts():  # `import penstock.ops.readers` looks in sys.modules
             _module(inner)
 
     def getattr_(name: str) -> Any:
         if name == "__all__":
             return dir_()
         if name.startswith("__"):
-            raise AttributeError(name)  # Python looks for these itself
+            raise AttributeError(name)  # the import system probes for these
         if (inner := prefix + name) in _parts():
             return _module(inner)
         kind = _kinds(prefix).get(name.lower()) if not name.islower() else None
@@ -67,15 +68,15 @@ def lazy_class_module(part: str, *apart: str) -> tuple[Callable[[str], Any], Cal
         return class_of(name, kind, f"penstock.ops.{part}".rstrip("."))
 
     def dir_() -> list[str]:
-        inner = (each.removeprefix(prefix) for each in _parts() if each.startswith(prefix))
+        inner = (name.removeprefix(prefix) for name in _parts() if name.startswith(prefix))
         names = map(class_name, _names(prefix))
-        return sorted({*apart, *names, *(each for each in inner if each and "." not in each)})
+        return sorted({*apart, *names, *(name for name in inner if name and "." not in name)})
 
     return getattr_, dir_
 
 
 def _all() -> Iterable[str]:
-    """The names of all operators that have a class, older ones included."""
+    """Return the names of all operators with a class, older names included."""
     names = {name for name in available() if not name.startswith(_SPELLED_BY_PYTHON)}
     return {*names, *(f"experimental.{name}" for name in names), *(old for old, new in OLDER.items() if new in names)}
 
@@ -85,27 +86,27 @@ def _names(prefix: str) -> list[str]:
 
 
 def _kinds(prefix: str) -> dict[str, str]:
-    """The operators of a part by the letters of their names."""
+    """Return the operators of a part by the letters of their names."""
     return {name.removeprefix(prefix).replace("_", ""): present(name) for name in _names(prefix)}
 
 
 def _reason(name: str) -> str | None:
-    """Why DALI's operator is absent whose class has this name, by its letters."""
+    """Return the reason why the DALI operator of a class is absent, or None."""
     letters = name.lower().removeprefix("experimental.")
-    operators = [each.removeprefix("fn.") for each in ABSENT if each.startswith("fn.")]
+    operators = [name.removeprefix("fn.") for name in ABSENT if name.startswith("fn.")]
     return next(
         (explain_absence(f"fn.{present(o)}") for o in (*operators, *OLDER) if o.replace("_", "") == letters), None
     )
 
 
 def _parts() -> set[str]:
-    """The modules: `decoders`, and for `io.file.read` both `io` and `io.file`."""
+    """Return all module paths: both `io` and `io.file` for `io.file.read`."""
     parts = (name.split(".")[:-1] for name in _all())
-    return {".".join(each[: count + 1]) for each in parts for count in range(len(each))}
+    return {".".join(words[: count + 1]) for words in parts for count in range(len(words))}
 
 
 def _module(part: str) -> ModuleType:
-    """A part as a module, which `import` finds once it was made."""
+    """Return the module of a part, which is created at first and then found by `import`."""
     name = f"penstock.ops.{part}"
     if name not in sys.modules:
         module = ModuleType(name, f"The classes of the operators in `penstock.fn.{part}`.")

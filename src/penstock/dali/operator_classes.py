@@ -1,4 +1,4 @@
-"""Operators as objects: made with some of their arguments, called with the others."""
+"""Operator classes: constructed with some arguments, called with the others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.tracing.registry import lookup
 
+# Arguments that DALI's classes take by position.
 POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "dl_tensor_python_function": ("function", "num_outputs", "device", "synchronize_stream", "batch_processing"),
     "external_source": ("source", "num_outputs"),
@@ -20,20 +21,19 @@ POSITIONAL: Mapping[str, tuple[str, ...]] = {
     "python_function": ("function", "num_outputs", "device", "batch_processing"),
     "readers.tfrecord": ("path", "index_path", "features"),
 }
-"""The arguments that DALI's classes take by position."""
 
 
 class Operator:
-    """An operator with the arguments that its uses share. Calling it on nodes is one use.
+    """Operator with the arguments that its calls share.
 
-    Subclasses are made by `penstock.ops`, one for each operator of `penstock.fn`; `kind` is its name there.
+    `penstock.ops` creates a subclass for each operator of `penstock.fn`; `kind` is its name there.
 
     Args:
-        *positional: where DALI's class takes arguments by position, those.
-        **arguments: the operator's arguments, but for those that are nodes.
+        *positional: Arguments that DALI's class takes by position.
+        **arguments: Arguments of the operator, except nodes.
 
     Raises:
-        ArgumentTypeError: the operator has no such argument.
+        ArgumentTypeError: The operator has no such argument.
 
     Example:
         >>> import penstock
@@ -64,71 +64,72 @@ class Operator:
 
     @property
     def device(self) -> str:
-        """Where it was wanted, a placement hint: "cpu", "gpu" or "mixed"."""
+        """Requested device, a placement hint: "cpu", "gpu" or "mixed"."""
         return self._arguments.get("device") or "cpu"
 
     @property
     def preserve(self) -> bool:
-        """Whether it runs though nothing uses it."""
+        """True if the operator runs although nothing uses its outputs."""
         return bool(self._arguments.get("preserve"))
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        """Use it in the definition that is being traced.
+        """Call the operator in the current definition.
 
         Args:
-            inputs: nodes or constants; a list of nodes stands for as many uses.
-            arguments: nodes, and whatever was not given before, or as None; a `name` replaces the one that was.
+            inputs: Nodes or constants. A list of nodes calls the operator once per node.
+            arguments: Nodes, and arguments that the class did not receive, or as None. `name` may be given again.
 
         Returns:
-            What the operator of `penstock.fn` returns.
+            The outputs of the operator in `penstock.fn`.
 
         Raises:
-            DefinitionError: an argument was given before.
+            DefinitionError: The class received the argument already.
         """
-        made = {name: value for name, value in self._arguments.items() if value is not None}  # None stands for nothing
-        given = {name: value for name, value in arguments.items() if value is not None}
-        twice = sorted((made.keys() & given.keys()) - {"name"})
+        # As in DALI, None means that an argument is absent.
+        own = {name: value for name, value in self._arguments.items() if value is not None}
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        twice = sorted((own.keys() & arguments.keys()) - {"name"})
         if twice:
             raise DefinitionError(
                 f"ops.{type(self).__name__}: {', '.join(twice)} was given when the operator was made",
                 fix="give it once: to the class, or to the call",
                 where=user_call_site(),
             )
-        together = {**made, **given}
+        together = own | arguments
         if self.kind == "external_source" and not inputs and "source" not in together:
-            return _fed_by_hand(together)
+            return _external_inputs(together)
         return lookup(self.kind)(*inputs, **together)
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
-        return f"{type(self).__name__}({given})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._arguments.items())
+        return f"{type(self).__name__}({arguments})"
 
 
-def _fed_by_hand(given: Mapping[str, Any]) -> Any:
-    """An external source without a source; with `num_outputs`, which only the class takes then, a list of them."""
-    count = given.get("num_outputs")
-    if not isinstance(count, int) or given.get("name"):
-        return lookup("external_source")(**given)
-    each = [{name: value for name, value in given.items() if name != "num_outputs"} for _ in range(count)]
+def _external_inputs(arguments: Mapping[str, Any]) -> Any:
+    """Return an external source to feed, or a list of them for `num_outputs`, as DALI's class does."""
+    count = arguments.get("num_outputs")
+    if not isinstance(count, int) or arguments.get("name"):
+        return lookup("external_source")(**arguments)
+    calls = [{name: value for name, value in arguments.items() if name != "num_outputs"} for _ in range(count)]
     for name in ("dtype", "layout", "ndim"):
-        if isinstance(values := given.get(name), list | tuple):
-            for number, arguments in enumerate(each):
-                arguments[name] = values[number] if number < len(values) else None
-    return [lookup("external_source")(**arguments) for arguments in each]
+        if isinstance(values := arguments.get(name), list | tuple):
+            for number, call in enumerate(calls):
+                call[name] = values[number] if number < len(values) else None
+    return [lookup("external_source")(**call) for call in calls]
 
 
 @functools.cache
 def class_of(name: str, kind: str, module: str) -> type[Operator]:
-    """The class of an operator, under a name of DALI's."""
+    """Return the class of an operator, under its name in DALI."""
     function = lookup(kind)
     return type(name, (Operator,), {"kind": kind, "__doc__": function.__doc__, "__module__": module})
 
 
 class Compose:
-    """Operators in a row: each is called with what the one before it returned.
+    """Sequence of operators: each one receives the outputs of the previous one.
 
     Args:
-        op_list: them.
+        op_list: The operators.
 
     Example:
         >>> import penstock
@@ -148,7 +149,7 @@ class Compose:
         self._operators = tuple(op_list)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:
-        """Call the operators one after the other; the first gets the arguments."""
+        """Call the operators in order. The first one receives the arguments."""
         first, *others = self._operators
         result = first(*inputs, **arguments)
         for operator in others:

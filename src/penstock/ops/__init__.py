@@ -1,7 +1,7 @@
-"""DALI's class API: `ops.readers.File(...)` makes an operator, and the operator is called on nodes.
+"""DALI's class API: construct an operator, such as `ops.readers.File(...)`, then call it on nodes.
 
-Its classes are those of `penstock.fn`, made when they are asked for: a new operator is here at once, under the name
-of the same letters, as `ops.CropMirrorNormalize` is `fn.crop_mirror_normalize`.
+Every operator of `penstock.fn` has a class, which is created at first use: `ops.CropMirrorNormalize` is
+`fn.crop_mirror_normalize`.
 """
 
 from penstock.dali.class_names import lazy_class_module

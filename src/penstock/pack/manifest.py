@@ -1,4 +1,4 @@
-"""The ledger of a pack: what is packed, and which shards are complete. It lies beside them."""
+"""Manifest of a pack: its settings and complete shards, in the folder of the shards."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from penstock.errors import UsageError
 
 try:
     import fcntl
-except ImportError:  # not on Windows, which has no such locks
+except ImportError:  # Windows has no flock
     fcntl = None
 
 NAME = "pack.jsonl"
 
 
 class PackManifest:
-    """A line with what is packed, then one per complete shard. A line that was cut short by a crash does not count.
+    """JSON lines: the settings, then an entry per complete shard. A line cut short by a crash is ignored.
 
     Args:
-        folder: where the shards lie; made if need be. One process at a time has it.
-        settings: what tells the pack from others.
+        folder: Directory of the shards, created if missing. Locked against other processes.
+        settings: Settings that must be equal for a run to resume the pack.
 
     Attributes:
-        shards: per complete shard its entry.
+        shards: Entries of complete shards, by number.
 
     Raises:
-        UsageError: the folder holds another pack, or another process is packing into it.
-        OSError: the folder cannot be made, or not written to.
+        UsageError: The folder contains another pack, or another process is packing into it.
+        OSError: The folder cannot be created or is not writable.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -41,14 +41,15 @@ class PackManifest:
             self._lock()
             self._file.seek(0)
             text = self._file.read()
+            # A crash can leave an unfinished last line; its shard is written again.
             whole = text[: text.rfind("\n") + 1]
             try:
                 lines = [json.loads(line) for line in whole.splitlines()]
                 self.shards: dict[int, dict[str, Any]] = {entry["shard"]: entry for entry in lines[1:]}
             except (ValueError, KeyError, TypeError) as error:
-                raise UsageError(f"{str(self._path)!r} is no ledger of a pack", fix="another folder") from error
+                raise UsageError(f"{str(self._path)!r} is not the manifest of a pack", fix="another folder") from error
             if lines and lines[0] != settings:
-                raise _another(folder, lines[0], settings)
+                raise _other_pack(folder, lines[0], settings)
             if len(whole) < len(text):
                 self._file.truncate(len(whole.encode()))
             if not lines:
@@ -64,16 +65,16 @@ class PackManifest:
             fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError("another process is packing into this folder", given=str(self._path.parent)) from None
-        except OSError:  # a file system without locks
+        except OSError:  # some network file systems have no locks
             return
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Note that a shard is complete, and lies under its name."""
+        """Record a complete shard."""
         self.shards[entry["shard"]] = dict(entry)
         self._append(entry)
 
     def forget(self, shard: int) -> None:
-        """Note that a shard is not what it was: the ledger is written anew without it."""
+        """Remove the entry of a damaged shard and rewrite the file."""
         del self.shards[shard]
         self._file.seek(0)
         first = self._file.readline()
@@ -93,11 +94,13 @@ class PackManifest:
         self._file.close()
 
 
-def _another(folder: Path, there: Any, here: Mapping[str, Any]) -> UsageError:
-    differ = [name for name in here if not isinstance(there, dict) or there.get(name) != here[name]] or list(here)
+def _other_pack(folder: Path, stored: Any, current: Mapping[str, Any]) -> UsageError:
+    differ = [name for name in current if not isinstance(stored, dict) or stored.get(name) != current[name]] or list(
+        current
+    )
     return UsageError(
-        f"{str(folder)!r} holds a pack of something else",
-        given=", ".join(f"{name} {here[name]}" for name in differ),
-        expected=", ".join(f"{name} {there.get(name)}" for name in differ) if isinstance(there, dict) else there,
-        fix="the same source and options to go on with it; or another folder",
+        f"{str(folder)!r} contains another pack",
+        given=", ".join(f"{name} {current[name]}" for name in differ),
+        expected=", ".join(f"{name} {stored.get(name)}" for name in differ) if isinstance(stored, dict) else stored,
+        fix="use the same source and options to resume it, or another folder",
     )

@@ -1,4 +1,4 @@
-"""A pack: which samples go into which shard, in which order; written in parallel, continued, and verified."""
+"""Packing: writes the samples of a source as shards, in parallel, with resume and verification."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from penstock.pack.shard_formats import FORMATS, Format, Member
 from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.source import Source
 
+# Samples per read: enough for a source to merge neighboring byte ranges, few enough to keep in memory in every thread.
 _READ = 32
-"""How many samples are read at a time."""
 
 
 class Progress(Protocol):
-    """Who is told how far it is."""
+    """Receiver of progress reports."""
 
     def begin(self, what: str, total: int, done: int) -> None:
-        """A stretch of work begins: `total` samples, of which `done` are done already."""
+        """Start a phase of `total` samples, `done` of which are finished already."""
         ...
 
     def advance(self, samples: int) -> None:
-        """`samples` more are done. Called by several threads."""
+        """Add `samples` finished samples. Several threads call this."""
         ...
 
     def note(self, text: str) -> None:
-        """Something that the user should know."""
+        """Show a message to the user."""
         ...
 
 
 @dataclass(frozen=True)
 class PackJob:
-    """What is packed, and how.
+    """Samples to pack, and the format of the shards.
 
     Args:
-        source: the data set.
-        order: the order of its samples; one epoch is packed.
-        names: of its values: extensions in tar files. None for the first stands for the extension of the file that
-            holds the sample.
-        columns: the numbers of the values that are packed.
+        source: The data set.
+        order: Order of the samples; one epoch is packed.
+        names: Names of the values: extensions in tar files. None for the first one uses the extension of the
+            sample's file.
+        columns: Positions of the packed values in the source.
         format: "tar" or "array_record".
-        title: what the names of shards begin with.
-        samples_per_shard: how many samples a shard has, at most.
-        recoding: what becomes of the first value, if it is an image to be encoded anew.
-        skip: whether samples that cannot be read are left out; else they end the job.
+        title: Prefix of the names of shards.
+        samples_per_shard: Largest number of samples in a shard.
+        recoding: Resizing and encoding of the first value, if it is an image.
+        skip: True leaves out samples that cannot be read; otherwise they end the job.
     """
 
     source: Source
@@ -72,20 +72,20 @@ class PackJob:
 
     @property
     def samples(self) -> int:
-        """How many samples are packed."""
+        """Number of samples."""
         return self.order.epoch_length
 
     @property
     def shards(self) -> int:
-        """How many shards there will be, of even sizes."""
+        """Number of shards. Their sizes differ by at most one sample."""
         return -(-self.samples // self.samples_per_shard)
 
     def positions(self, shard: int) -> range:
-        """The positions of the order that a shard has."""
+        """Return the positions in the order that a shard contains."""
         return range(self.samples * shard // self.shards, self.samples * (shard + 1) // self.shards)
 
     def settings(self) -> dict[str, Any]:
-        """What tells the pack from others."""
+        """Return the settings that must be equal for a run to resume another one."""
         return {
             "version": 1,
             "source": self.source.fingerprint(),
@@ -103,54 +103,56 @@ class PackJob:
 
 
 def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[int, int]:
-    """Write the shards that are not there yet, and verify all of them.
+    """Write the missing shards and verify all of them.
 
-    A shard gets its name when it is complete and on the disk, and then a line in the ledger. So a run that is killed
-    is continued by another, and gives the same files.
+    A complete shard is renamed to its final name and then listed in the manifest, so a later run resumes an interrupted
+    one and writes the same files.
 
     Args:
-        job: what is packed.
-        folder: where the shards go; made if need be.
-        threads: how many shards are written at the same time.
-        progress: is told.
+        job: Samples and format.
+        folder: Directory of the shards, created if missing.
+        threads: Number of shards written concurrently.
+        progress: Receives reports from all threads.
 
     Returns:
-        How many samples there are, and how many were left out.
+        Number of packed samples, and of samples left out.
 
     Raises:
-        SampleError: a sample cannot be read, or is no image and should be resized.
-        SourceError: a shard on the disk is not what was written; it is removed, and made anew by the next run.
-        UsageError: the folder holds something else, or another process is packing into it.
-        OSError: the folder cannot be written to.
+        SampleError: A sample cannot be read, or cannot be decoded for resizing.
+        SourceError: A shard on disk differs from what was written. It is removed; the next run writes it again.
+        UsageError: The folder contains another pack, or another process is packing into it.
+        OSError: The folder is not writable.
     """
     form = FORMATS[job.format]()
-    with PackManifest(folder, job.settings()) as ledger:
-        for left in folder.glob(f".{job.title}-*.partial*"):
-            left.unlink()
-        todo = [n for n in range(job.shards) if n not in ledger.shards or not _path(job, form, folder, n).is_file()]
+    with PackManifest(folder, job.settings()) as manifest:
+        for partial in folder.glob(f".{job.title}-*.partial*"):
+            partial.unlink()
+        todo = [n for n in range(job.shards) if n not in manifest.shards or not _path(job, form, folder, n).is_file()]
         waiting = sum(len(job.positions(shard)) for shard in todo)
         progress.begin("packing", job.samples, job.samples - waiting)
         writer = _Writer(job, form, folder, progress)
-        with closing(_each(writer.shard, todo, threads, writer.stop)) as written:
+        with closing(_run_shards(writer.shard, todo, threads, writer.stop)) as written:
             for entry in written:
-                ledger.add(entry)
-        entries = [ledger.shards[shard] for shard in range(job.shards)]
+                manifest.add(entry)
+        entries = [manifest.shards[shard] for shard in range(job.shards)]
         samples = sum(entry["samples"] for entry in entries)
         progress.begin("verifying", samples, 0)
 
         def check(shard: int) -> tuple[int, str | None]:
-            return shard, _fault(_path(job, form, folder, shard), form, ledger.shards[shard], writer.stop, progress)
+            return shard, _fault(_path(job, form, folder, shard), form, manifest.shards[shard], writer.stop, progress)
 
-        faults = [(shard, fault) for shard, fault in _each(check, range(job.shards), threads, writer.stop) if fault]
+        faults = [
+            (shard, fault) for shard, fault in _run_shards(check, range(job.shards), threads, writer.stop) if fault
+        ]
         for shard, _ in faults:
             _path(job, form, folder, shard).unlink(missing_ok=True)
-            ledger.forget(shard)
+            manifest.forget(shard)
         if faults:
             shard, fault = faults[0]
             raise SourceError(
-                f"{len(faults)} of {job.shards} shards are not what was written, and are removed",
+                f"{len(faults)} of {job.shards} shards are not what was written, and were removed",
                 given=f"{_path(job, form, folder, shard).name}: {fault}",
-                fix="the same command again makes them anew; check the disk",
+                fix="run the same command again to write them again; check the disk",
             )
     return samples, sum(entry["skipped"] for entry in entries)
 
@@ -159,8 +161,8 @@ def _path(job: PackJob, form: Format, folder: Path, shard: int) -> Path:
     return folder / f"{job.title}-{shard:05d}-of-{job.shards:05d}{form.suffix}"
 
 
-def _each(work: Any, shards: Iterable[int], threads: int, stop: threading.Event) -> Generator[Any]:
-    """What `work` gives for each shard, as they are done. The first failure stops all."""
+def _run_shards(work: Any, shards: Iterable[int], threads: int, stop: threading.Event) -> Generator[Any]:
+    """Yield the results of `work` as shards finish. The first failure cancels the others."""
     with ThreadPoolExecutor(threads, "penstock-pack") as pool:
         futures = [pool.submit(work, shard) for shard in shards]
         try:
@@ -174,22 +176,23 @@ def _each(work: Any, shards: Iterable[int], threads: int, stop: threading.Event)
 
 
 class _StoppedError(Exception):
-    """Another shard has failed."""
+    """Raised in a thread after another shard has failed."""
 
 
 class _Writer:
-    """Writes shards. Several threads use it."""
+    """Writer of shards, shared by all threads."""
 
     def __init__(self, job: PackJob, form: Format, folder: Path, progress: Progress) -> None:
         self.stop = threading.Event()
         self._job, self._form, self._folder, self._progress = job, form, folder, progress
 
     def shard(self, shard: int) -> dict[str, Any]:
-        """Write a shard; its entry in the ledger."""
+        """Write a shard and return its entry in the manifest."""
         path = _path(self._job, self._form, self._folder, shard)
         partial = path.with_name(f".{path.name}.partial{path.suffix}")
         files = [*zip(self._form.companions(partial), self._form.companions(path), strict=True), (partial, path)]
         count = _Count()
+        # A reader of the folder must never see half a shard, and its index must exist before it does.
         try:
             self._form.write(partial, count.of(self._samples(shard)))
             for written, name in files:
@@ -198,6 +201,7 @@ class _Writer:
             for written, _ in files:
                 written.unlink(missing_ok=True)
             raise
+        # Without this, a crash could lose the new names although the manifest lists the shard.
         fsync_directory(self._folder)
         skipped = len(self._job.positions(shard)) - count.samples
         return {"shard": shard, "samples": count.samples, "skipped": skipped, "sha256": count.digest.hexdigest()}
@@ -206,10 +210,10 @@ class _Writer:
         job = self._job
         positions = job.positions(shard)
         for first in range(positions.start, positions.stop, _READ):
-            here = np.arange(first, min(first + _READ, positions.stop))
-            indices = job.order.indices(0, here)
+            chunk = np.arange(first, min(first + _READ, positions.stop))
+            indices = job.order.indices(0, chunk)
             columns, errors = job.source.read_tolerant(indices, [None] * len(job.source.specs))
-            for row, (position, index) in enumerate(zip(here.tolist(), indices.tolist(), strict=True)):
+            for row, (position, index) in enumerate(zip(chunk.tolist(), indices.tolist(), strict=True)):
                 if self.stop.is_set():
                     raise _StoppedError
                 try:
@@ -217,8 +221,9 @@ class _Writer:
                         raise errors[row]
                     values = self._values(index, [np.asarray(columns[column][row]) for column in job.columns])
                 except SampleError as error:
-                    if (lack := resource_error(error)) is not None:
-                        raise lack from error
+                    # A full disk or a missing library is a failure of the machine; no sample is left out for it.
+                    if (failure := resource_error(error)) is not None:
+                        raise failure from error
                     if not job.skip:
                         raise
                     self._progress.note(f"left out: {error}")
@@ -227,36 +232,36 @@ class _Writer:
                 yield self._form.members(f"{position:09d}", values)
                 self._progress.advance(1)
 
-    def _values(self, index: int, given: list[Array]) -> dict[str, Array]:
-        """The values of a sample by name."""
+    def _values(self, index: int, values: list[Array]) -> dict[str, Array]:
+        """Return the values of a sample by name, with the first one encoded again if requested."""
         job = self._job
         first = job.names[0]
         if first is None:
-            suffix = os.path.splitext(job.source.source_info(index))[1].lower().lstrip(".")  # noqa: PTH122  # no path
+            suffix = os.path.splitext(job.source.source_info(index))[1].lower().lstrip(".")  # noqa: PTH122  # may be a URL
             first = {"jpeg": "jpg", "": "bin"}.get(suffix, suffix)
         if job.recoding:
-            if given[0].dtype != np.uint8 or given[0].ndim != 1:
+            if values[0].dtype != np.uint8 or values[0].ndim != 1:
                 raise DefinitionError(
-                    "only encoded images are resized and encoded anew", given=f"{given[0].dtype}{given[0].shape}"
+                    "only encoded images can be resized or encoded again", given=f"{values[0].dtype}{values[0].shape}"
                 )
             try:
-                data, new = job.recoding(given[0].tobytes())
+                data, new = job.recoding(values[0].tobytes())
             except ValueError as error:
                 what = f"cannot be resized or encoded: {error}"
                 raise SampleError.of(index, job.source.describe(index), what, job.source.path(index)) from error
-            given[0] = np.frombuffer(data, np.uint8)
+            values[0] = np.frombuffer(data, np.uint8)
             first = "jpg" if new and job.names[0] is None else first
-        return dict(zip((first, *map(str, job.names[1:])), given, strict=True))
+        return dict(zip((first, *map(str, job.names[1:])), values, strict=True))
 
 
 class _Count:
-    """Counts samples as they pass, and hashes them."""
+    """Counter and checksum of the samples that pass through it."""
 
     def __init__(self) -> None:
         self.samples, self.digest = 0, hashlib.sha256()
 
     def of(self, samples: Iterable[list[Member]]) -> Iterator[list[Member]]:
-        """The samples."""
+        """Yield the samples unchanged."""
         for sample in samples:
             self.samples += 1
             for member in sample:
@@ -264,14 +269,15 @@ class _Count:
             yield sample
 
     def add(self, member: Member) -> None:
-        """Hash a member."""
+        """Add a member to the checksum."""
         name, data = member
+        # The length separates a name and its data from the next pair, which keeps the checksum unambiguous.
         self.digest.update(f"{name}\0{len(data)}\0".encode())
         self.digest.update(data)
 
 
 def _fault(path: Path, form: Format, entry: dict[str, Any], stop: threading.Event, progress: Progress) -> str | None:
-    """What is wrong with a shard on the disk."""
+    """Return the fault of a shard on disk, or None."""
     count = _Count()
     try:
         for member in form.read(path):

@@ -1,4 +1,4 @@
-"""Images that are made smaller and encoded anew on their way into shards."""
+"""Resizing and encoding of images for shards."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from PIL import Image, ImageOps
 
 from penstock.image.codecs.pillow import FORMATS
 
+# JPEG quality of resized images if the user chooses none.
 _QUALITY = 90
 
 
 @dataclass(frozen=True)
 class Reencoding:
-    """What becomes of an image.
+    """Resizing and JPEG encoding of an image.
 
     Args:
-        resize_shorter: the shorter side of larger images, in pixels; None leaves sizes as they are.
-        quality: of JPEG, 1 to 100; None encodes only what is resized, with 90.
+        resize_shorter: Shorter side of larger images, in pixels; None keeps all sizes.
+        quality: JPEG quality, 1 to 100; None encodes only resized images, with 90.
     """
 
     resize_shorter: int | None = None
@@ -28,26 +29,27 @@ class Reencoding:
         return self.resize_shorter is not None or self.quality is not None
 
     def __call__(self, data: bytes) -> tuple[bytes, bool]:
-        """An encoded image as a JPEG, upright, with its colour profile; smaller ones are not made larger.
+        """Return an image as an upright JPEG with its color profile. Small images are not enlarged.
 
-        Resampling is Pillow's Lanczos filter, after shrinking by whole factors to at least three times the size.
+        Resampling uses Pillow's Lanczos filter, after a reduction by integer factors to at least three times the size.
 
         Returns:
-            The bytes, and whether they are new: an image that is small enough, without `quality`, stays as it is.
+            The bytes, and True if they are new. An image that is small enough keeps its bytes if `quality` is None.
 
         Raises:
-            ValueError: it is no image, or is damaged.
+            ValueError: The data is not an image, or is damaged.
         """
         try:
             with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
                 small = self.resize_shorter is None or min(opened.size) <= self.resize_shorter
                 if small and self.quality is None:
-                    opened.load()  # a damaged one is found here, not in training
+                    opened.load()  # decode it, to find damaged images now and not in training
                     return data, False
                 profile = opened.info.get("icc_profile")
                 image = ImageOps.exif_transpose(opened)
-        except Exception as error:  # whatever a plug-in of Pillow stumbles on in a damaged file
-            raise ValueError(f"no image that can be decoded: {error}") from error
+        except Exception as error:  # Pillow's plug-ins raise many types for damaged files
+            raise ValueError(f"not a decodable image: {error}") from error
+        # JPEG stores gray or RGB here; a profile of another mode would not fit the converted pixels.
         if image.mode not in ("L", "RGB"):
             image, profile = image.convert("RGB"), None
         if self.resize_shorter is not None and not small:

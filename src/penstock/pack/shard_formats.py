@@ -1,4 +1,4 @@
-"""The formats of shards: what a sample is in them, how they are written, and read back."""
+"""Formats of shards: how samples are written and read back."""
 
 from __future__ import annotations
 
@@ -18,61 +18,61 @@ from penstock.sources.formats.array_record_source import array_record_module
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of
 from penstock.sources.formats.tfrecord.tf_example import encode_example
 
+# A name and its bytes. ArrayRecord has no names.
 Member = tuple[str, bytes]
-"""A name and bytes; ArrayRecord has no names."""
 
 
 class Format(ABC):
-    """How samples are kept in a file."""
+    """Format of a shard."""
 
     suffix: str
 
     @abstractmethod
     def members(self, key: str, values: Mapping[str, Array]) -> list[Member]:
-        """A sample as it is kept.
+        """Return the members that store a sample.
 
         Args:
-            key: its name.
-            values: its values by name.
+            key: Name of the sample.
+            values: Values by name.
 
         Raises:
-            DefinitionError: the format has no place for such values.
+            DefinitionError: The format cannot store such a value.
         """
 
     @abstractmethod
     def write(self, path: Path, samples: Iterable[list[Member]]) -> None:
-        """Write a file, and see that it is on the disk.
+        """Write a file and flush it to disk.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: The file cannot be written.
         """
 
     @abstractmethod
     def read(self, path: Path) -> Iterator[Member]:
-        """What a file has, by the format's own library.
+        """Yield the members of a file, read by the format's own library.
 
         Raises:
-            OSError: it cannot be read.
-            ValueError: it is damaged.
+            OSError: The file cannot be read.
+            ValueError: The file is damaged.
         """
 
     def companions(self, path: Path) -> list[Path]:
-        """Further files that `write` makes beside one, named before it."""
+        """Return further files that `write` creates, which are renamed before the shard."""
         del path
         return []
 
 
 class Tar(Format):
-    """Tar files in the manner of WebDataset, each with the index that DALI's ``wds2idx`` would write."""
+    """WebDataset tar files, each with the index that DALI's ``wds2idx`` would write."""
 
     suffix = ".tar"
 
     def members(self, key: str, values: Mapping[str, Array]) -> list[Member]:
-        """A file per value."""
+        """Return a file per value."""
         return [(f"{key}.{name}", _bytes(name, value)) for name, value in values.items()]
 
     def write(self, path: Path, samples: Iterable[list[Member]]) -> None:
-        """Headers have no times and owners, so that the same samples give the same bytes."""
+        """Write headers without times and owners, so that equal samples give equal bytes."""
         lines: list[str] = []
         with path.open("wb") as file:
             for sample in samples:
@@ -85,6 +85,7 @@ class Tar(Format):
                     file.write(data)
                     file.write(bytes(-len(data) % tarfile.BLOCKSIZE))
                 lines.append(" ".join(words))
+            # The tar format ends with two zero blocks and is padded to whole records.
             end = file.tell() + 2 * tarfile.BLOCKSIZE
             file.write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
             fsync_file(file)
@@ -93,22 +94,22 @@ class Tar(Format):
             fsync_file(file)
 
     def companions(self, path: Path) -> list[Path]:
-        """The index."""
+        """Return the path of the index."""
         return [path.with_name(path.name.replace(self.suffix, ".idx"))]
 
     def read(self, path: Path) -> Iterator[Member]:
-        """The files in it, by `tarfile`."""
+        """Yield the files of the archive, read by `tarfile`."""
         try:
             with tarfile.open(path, "r:") as archive:
                 for entry in archive:
                     file = archive.extractfile(entry)
                     yield entry.name, b"" if file is None else file.read()
         except tarfile.TarError as error:
-            raise ValueError(f"it is no tar file: {error}") from error
+            raise ValueError(f"it is not a tar file: {error}") from error
 
 
 class ArrayRecord(Format):
-    """ArrayRecord files, in groups of one: a sample with one value is its bytes, with several an Example message."""
+    """ArrayRecord files with a group size of 1: a record holds one value, or several as an Example message."""
 
     suffix = ".array_record"
 
@@ -116,7 +117,7 @@ class ArrayRecord(Format):
         self._module = array_record_module("penstock pack --format array_record")
 
     def members(self, key: str, values: Mapping[str, Array]) -> list[Member]:
-        """A record."""
+        """Return the record."""
         del key
         if len(values) > 1:
             return [("", encode_example({name: _feature(name, value) for name, value in values.items()}))]
@@ -124,7 +125,7 @@ class ArrayRecord(Format):
         return [("", _bytes(name, value))]
 
     def write(self, path: Path, samples: Iterable[list[Member]]) -> None:
-        """The library says little of what fails, so the file's own count is compared."""
+        """Write the records, then compare the file's own count: the library does not report all failures."""
         writer = self._module.ArrayRecordWriter(str(path), "group_size:1")
         count = 0
         try:
@@ -142,10 +143,10 @@ class ArrayRecord(Format):
             fsync_file(file)
 
     def read(self, path: Path) -> Iterator[Member]:
-        """The records."""
+        """Yield the records."""
         reader: Any = self._module.ArrayRecordReader(str(path))
         if not reader.ok():
-            raise ValueError("it is no ArrayRecord file")
+            raise ValueError("it is not an ArrayRecord file")
         try:
             for first in range(0, reader.num_records(), 64):
                 for record in reader.read(list(range(first, min(first + 64, reader.num_records())))):
@@ -155,7 +156,7 @@ class ArrayRecord(Format):
 
 
 def _bytes(name: str, value: Array) -> bytes:
-    """A value as the content of a file with an extension."""
+    """Return a value as the content of a file with an extension."""
     extension = kind_of(name)
     if extension == "npy":
         file = io.BytesIO()
@@ -165,7 +166,7 @@ def _bytes(name: str, value: Array) -> bytes:
         return str(int(value.item())).encode()
     if value.ndim > 1:
         raise DefinitionError(
-            f"{name!r} has {value.ndim} axes, and a file of plain bytes would lose them",
+            f"{name!r} has {value.ndim} axes, which a file of plain bytes would lose",
             given=f"shape {value.shape}",
             fix='the name "npy", or one that ends in ".npy"',
         )
@@ -173,12 +174,12 @@ def _bytes(name: str, value: Array) -> bytes:
 
 
 def _feature(name: str, value: Array) -> bytes | list[int] | list[float]:
-    """A value as a feature of an Example message, which has no axes."""
+    """Return a value as a feature of an Example message, which has no axes."""
     if value.dtype == np.uint8 and value.ndim == 1:
         return value.tobytes()
     if value.dtype == np.uint8 or value.dtype.kind not in "iubf":
         raise DefinitionError(
-            f"an Example message has no place for {name!r}",
+            f"an Example message cannot store {name!r}",
             given=f"{value.dtype} of shape {value.shape}",
             expected="bytes, or numbers",
         )

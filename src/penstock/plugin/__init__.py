@@ -1,4 +1,4 @@
-"""Other libraries' names for the same things: tables and delegation, no logic."""
+"""DALI's plugin modules, which only re-export names of other folders."""
 
 import importlib
 from typing import Any

@@ -8,18 +8,18 @@ from penstock.types import LastBatchPolicy as LastBatchPolicy
 
 
 class _DaliBaseIterator:
-    """A name that programs import from DALI, most of them without need: whoever derives from it learns what to do."""
+    """Placeholder for programs that import the name. Deriving from it or calling it raises `UsageError`."""
 
     def __new__(cls, *_args: Any, **_options: Any) -> NoReturn:
-        raise _refused()
+        raise _usage_error()
 
     def __init_subclass__(cls, **_options: Any) -> NoReturn:
-        raise _refused()
+        raise _usage_error()
 
 
-def _refused() -> UsageError:
+def _usage_error() -> UsageError:
     return UsageError(
-        "_DaliBaseIterator, the inner base of DALI's iterators, is not offered",
+        "_DaliBaseIterator, the internal base of DALI's iterators, does not exist here",
         fix="derive from penstock.plugin.jax.DALIGenericIterator, or loop over pipeline.run()",
         where=user_call_site(),
     )

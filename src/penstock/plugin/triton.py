@@ -1,4 +1,4 @@
-"""DALI's `nvidia.dali.plugin.triton`: the definition stays one, and serving it is left to others."""
+"""DALI's `nvidia.dali.plugin.triton`, without a serving backend."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,16 +8,16 @@ from penstock.errors import ArgumentTypeError, short_repr
 
 
 def autoserialize(dali_pipeline: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a definition for DALI's backend of the Triton server, which does nothing here.
+    """Return a definition unchanged. DALI's function marks it for its Triton backend.
 
     Args:
-        dali_pipeline: a function decorated with `pipeline_def`.
+        dali_pipeline: Function decorated with `pipeline_def`.
 
     Returns:
         The function.
 
     Raises:
-        ArgumentTypeError: it is no function decorated with `pipeline_def`.
+        ArgumentTypeError: `dali_pipeline` is not decorated with `pipeline_def`.
     """
     if not hasattr(dali_pipeline, "definition"):
         raise ArgumentTypeError(

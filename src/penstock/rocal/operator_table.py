@@ -1,4 +1,4 @@
-"""What each of rocAL's operators is in penstock: the names, the spellings of their arguments, the values they take.
+"""Table of rocAL's operators: their names, arguments and values in penstock.
 
 `OPERATORS` has every reader, decoder and operator of rocAL. A row says which operators of penstock do the work, one
 after the other, and how arguments are passed on. A row without steps has none yet; where the operator that would do
@@ -22,7 +22,7 @@ Convert = Callable[[Any], Any]
 
 
 def meaning(value: Any) -> Any:
-    """What a member of rocAL's types means to penstock; anything else as it is."""
+    """Return the value of a member of rocAL's types in penstock, and other values unchanged."""
     return value.value if isinstance(value, Enum) else value
 
 
@@ -45,7 +45,7 @@ def _flag(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class ArgumentMapping:
-    """How an argument is passed on.
+    """Mapping of an argument.
 
     Args:
         core: its name in penstock; "" for a hint that has no effect.
@@ -58,7 +58,7 @@ class ArgumentMapping:
 
 @dataclass(frozen=True)
 class OperatorStep:
-    """A call of one of penstock's operators.
+    """Call of an operator of penstock.
 
     Args:
         core: its name.
@@ -75,7 +75,7 @@ class OperatorStep:
 
 @dataclass(frozen=True)
 class OperatorMapping:
-    """One of rocAL's operators.
+    """Mapping of an operator of rocAL.
 
     Args:
         steps: what does the work; nothing where there is no counterpart.
@@ -89,12 +89,12 @@ class OperatorMapping:
 
     @property
     def offered(self) -> bool:
-        """Whether penstock has all that it needs."""
+        """True if penstock offers the operator."""
         return bool(self.steps) and all(step.core in registered() for step in self.steps)
 
     @property
     def arguments(self) -> frozenset[str]:
-        """The names of its own arguments."""
+        """Names of the operator's own arguments."""
         return frozenset(name for step in self.steps for name in (*step.arguments, *step.positional))
 
 
@@ -109,7 +109,7 @@ def _one(
     preset: Mapping[str, Any] | None = None,
     positional: tuple[str, ...] = (),
 ) -> OperatorMapping:
-    """The row of an operator that one of penstock's is; as `OperatorStep` takes them."""
+    """Return the mapping of an operator to a single one of penstock. Arguments as for `OperatorStep`."""
     return OperatorMapping((OperatorStep(core, arguments or {}, preset or {}, positional),))
 
 
@@ -273,7 +273,7 @@ OPERATORS: Mapping[str, OperatorMapping] = {
 
 
 def row(name: str) -> OperatorMapping:
-    """The row of one of rocAL's operators that penstock has.
+    """Return the mapping of an operator of rocAL that penstock offers.
 
     Raises:
         UnknownNameError: rocAL has no such operator, or penstock has no counterpart.
@@ -289,14 +289,14 @@ def row(name: str) -> OperatorMapping:
     return found
 
 
-def passed_on(name: str, step: OperatorStep, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a step's operator, from those that were given in rocAL's spelling.
+def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a step's operator, converted from rocAL's.
 
     Raises:
         ArgumentTypeError: rocAL's operator has no such argument.
     """
     known = OPERATORS[name].arguments | (set() if name.startswith("readers.") else set(FORM))
-    for argument in given:
+    for argument in arguments:
         if argument not in known:
             raise ArgumentTypeError(
                 f"rocAL's fn.{name} has no argument {argument!r} that penstock knows",
@@ -304,32 +304,32 @@ def passed_on(name: str, step: OperatorStep, given: Mapping[str, Any]) -> dict[s
                 fix=did_you_mean(argument, known),
             )
     converted = {
-        argument.core: argument.convert(given[each])
-        for each, argument in step.arguments.items()
-        if each in given and argument.core
+        argument.core: argument.convert(arguments[key])
+        for key, argument in step.arguments.items()
+        if key in arguments and argument.core
     }
     return {**step.preset, **{argument: value for argument, value in converted.items() if value is not None}}
 
 
-def call(name: str, *inputs: Any, **given: Any) -> Any:
+def call(name: str, *inputs: Any, **arguments: Any) -> Any:
     """Call one of rocAL's operators in a definition.
 
     Raises:
         PenstockError: what penstock's operators raise, with the line of the definition.
     """
-    found = row(name)
-    if missing := [each for step in found.steps for each in step.positional if each not in given]:
+    mapping = row(name)
+    if missing := [key for step in mapping.steps for key in step.positional if key not in arguments]:
         raise DefinitionError(f"rocAL's fn.{name} needs {', '.join(missing)}", fix=f"{missing[0]}=...")
     result = inputs
-    for step in found.steps:
-        more = [meaning(given[each]) for each in step.positional]
-        result = (lookup(step.core)(*result, *more, **passed_on(name, step, given)),)
-    taken = {each for step in found.steps for each in step.arguments}
-    return _formed(result[0], {each: given[each] for each in FORM if each in given and each not in taken})
+    for step in mapping.steps:
+        positional = [meaning(arguments[key]) for key in step.positional]
+        result = (lookup(step.core)(*result, *positional, **passed_on(name, step, arguments)),)
+    used = {key for step in mapping.steps for key in step.arguments}
+    return _formed(result[0], {key: arguments[key] for key in FORM if key in arguments and key not in used})
 
 
 def _formed(node: Any, form: Mapping[str, Any]) -> Any:
-    """A node in the layout and dtype that were asked for."""
+    """Return a node in the requested layout and dtype."""
     layout, dtype = meaning(form.get("output_layout")), meaning(form.get("output_dtype"))
     if layout and layout != node.layout:
         node = core.transpose(node, output_layout=layout)
@@ -337,7 +337,7 @@ def _formed(node: Any, form: Mapping[str, Any]) -> Any:
 
 
 def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A module's `__getattr__` and `__dir__` for the operators of a part of rocAL's fn.
+    """Return `__getattr__` and `__dir__` for the module of a part of rocAL's fn.
 
     Args:
         part: "" or "decoders", "random".

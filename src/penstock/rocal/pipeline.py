@@ -57,7 +57,7 @@ REFUSED = {
 
 @dataclass
 class ReaderOutputs:
-    """What the reader of a pipeline has told it.
+    """Properties of a pipeline's reader.
 
     Args:
         labels: the class numbers, one per sample; None where the reader has none.
@@ -69,7 +69,7 @@ class ReaderOutputs:
 
 
 class Pipeline:
-    """A pipeline of one device, with rocAL's arguments.
+    """Pipeline of one device, with rocAL's arguments.
 
     Args:
         batch_size: how many samples a batch of this pipeline has.
@@ -179,7 +179,7 @@ class Pipeline:
 
     @with_call_site
     def run(self) -> list[jax.Array]:
-        """The next batch, an array per output, without the labels.
+        """Return the next batch, an array per output, without the labels.
 
         Raises:
             StopIteration: the epoch has ended; `rocal_reset_loaders` begins the next.
@@ -202,7 +202,7 @@ class Pipeline:
         return 0
 
     def get_output_tensors(self) -> list[jax.Array]:
-        """The outputs of the batch that was made last."""
+        """Return the outputs of the last batch."""
         return self._batch[: len(self._batch) - len(self._labels_made)]
 
     @property
@@ -211,10 +211,10 @@ class Pipeline:
 
     @with_call_site
     def get_image_labels(self) -> jax.Array:
-        """The class numbers of the batch that was made last, int32 (batch_size,); with `fn.one_hot`, (…, classes).
+        """Return the class numbers of the last batch, int32 (batch_size,); with `fn.one_hot`, (…, classes).
 
         Raises:
-            ContextError: no batch was made, or it has no class numbers.
+            ContextError: There is no batch yet, or it has no class numbers.
         """
         if not self._labels_made:
             raise ContextError("there are no labels", fix="use a reader with labels, and call run first")
@@ -230,11 +230,11 @@ class Pipeline:
 
     @with_call_site
     def get_remaining_images(self) -> int:
-        """How many samples `run` will still deliver in this epoch, those that fill the last batch included."""
+        """Return the number of samples that `run` will still deliver in this epoch, including padding."""
         return (len(self._epochs()) - self._taken) * self.core.max_batch_size
 
     def is_empty(self) -> bool:
-        """Whether the epoch has ended."""
+        """Return True if the epoch has ended."""
         return self.get_remaining_images() == 0
 
     def rocal_release(self) -> None:
@@ -249,7 +249,7 @@ class Pipeline:
         self.core.seed, self.core.seed_is_given = seed, True
 
     def timing_info(self) -> Mapping[str, Any]:
-        """What the stages have done so far: calls, samples and seconds, by stage."""
+        """Return the calls, samples and seconds of each stage so far."""
         return {} if self._iterator is None else self._iterator.stats()
 
 
@@ -257,7 +257,7 @@ _entered: list[Pipeline] = []
 
 
 def current_pipeline() -> Pipeline:
-    """The pipeline whose definition is running.
+    """Return the pipeline whose definition is being traced.
 
     Raises:
         ContextError: none is.
@@ -268,7 +268,7 @@ def current_pipeline() -> Pipeline:
 
 
 def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, Any]:
-    """What penstock's own iterator has to be told of these pipelines.
+    """Return the arguments of penstock's iterator for these pipelines.
 
     Raises:
         UsageError: something given is no rocAL pipeline, or they treat the last batch differently.

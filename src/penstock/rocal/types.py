@@ -11,7 +11,7 @@ from penstock.errors import ContextError, short_repr
 
 
 class Status(Enum):
-    """What became of a call; penstock raises exceptions instead."""
+    """Status of a call. penstock raises exceptions instead."""
 
     OK = "ok"
     CONTEXT_INVALID = "context invalid"
@@ -21,7 +21,7 @@ class Status(Enum):
 
 
 class ProcessMode(Enum):
-    """Where a pipeline runs."""
+    """Device of a pipeline."""
 
     GPU = "auto"
     CPU = "host"
@@ -37,7 +37,7 @@ class TensorDataType(Enum):
 
 
 class MemoryType(Enum):
-    """Where outputs lie; here the sharding says."""
+    """Memory of outputs. Ignored: the sharding decides."""
 
     HOST_MEMORY = "host"
     DEVICE_MEMORY = "device"
@@ -45,7 +45,7 @@ class MemoryType(Enum):
 
 
 class ImageSizePolicy(Enum):
-    """How large a decoder's buffers are; here each image has its own size."""
+    """Buffer size of a decoder. Ignored: each image has its own size."""
 
     MAX_SIZE = "max"
     USER_GIVEN_SIZE = "user given"
@@ -55,7 +55,7 @@ class ImageSizePolicy(Enum):
 
 
 class ImageColor(Enum):
-    """What a decoder makes of an image."""
+    """Color format of a decoder."""
 
     RGB = types.RGB
     BGR = types.BGR
@@ -64,7 +64,7 @@ class ImageColor(Enum):
 
 
 class TensorLayout(Enum):
-    """The order of the axes; the value is that of a sample's."""
+    """Order of the axes; the value is the layout of a sample."""
 
     NONE = ""
     NHWC = "HWC"
@@ -79,14 +79,14 @@ class TensorLayout(Enum):
 
 
 class DecodeDevice(Enum):
-    """How videos are decoded; a hint."""
+    """Video decoding device, a hint."""
 
     HARDWARE_DECODE = "hardware"
     SOFTWARE_DECODE = "software"
 
 
 class DecoderType(Enum):
-    """Which library decodes; a hint."""
+    """Decoding library, a hint."""
 
     DECODER_TJPEG = "tjpeg"
     DECODER_OPENCV = "opencv"
@@ -97,7 +97,7 @@ class DecoderType(Enum):
 
 
 class ScalingMode(Enum):
-    """What a resize does where the aspect ratio would change."""
+    """Treatment of the aspect ratio by a resize."""
 
     SCALING_MODE_DEFAULT = "default"
     SCALING_MODE_STRETCH = "stretch"
@@ -107,7 +107,7 @@ class ScalingMode(Enum):
 
 
 class InterpolationType(Enum):
-    """How a resize weighs the pixels around a point."""
+    """Resampling filter of a resize."""
 
     NEAREST_NEIGHBOR_INTERPOLATION = types.INTERP_NN
     LINEAR_INTERPOLATION = types.INTERP_LINEAR
@@ -118,7 +118,7 @@ class InterpolationType(Enum):
 
 
 class ExternalSourceMode(Enum):
-    """What an external source gives."""
+    """Output of an external source."""
 
     EXTSOURCE_FNAME = "names"
     EXTSOURCE_RAW_COMPRESSED = "encoded"
@@ -126,7 +126,7 @@ class ExternalSourceMode(Enum):
 
 
 class AudioBorder(Enum):
-    """What lies before the first sample of a sound."""
+    """Border before the first sample of an audio signal."""
 
     ZERO = "zero"
     CLAMP = "clamp"
@@ -134,7 +134,7 @@ class AudioBorder(Enum):
 
 
 class OutOfBoundsPolicy(Enum):
-    """What a slice does outside its input."""
+    """Treatment of a slice outside its input."""
 
     PAD = "pad"
     TRIMTOSHAPE = "trim_to_shape"
@@ -149,7 +149,7 @@ class MelScale(Enum):
 
 
 class LastBatchPolicy(Enum):
-    """What becomes of the last batch."""
+    """Treatment of an incomplete last batch."""
 
     LAST_BATCH_FILL = types.LastBatchPolicy.FILL
     LAST_BATCH_DROP = types.LastBatchPolicy.DROP
@@ -157,7 +157,7 @@ class LastBatchPolicy(Enum):
 
 
 class MissingComponent(Enum):
-    """What a tar reader does where a part of a sample is missing."""
+    """Treatment of missing components by a tar reader."""
 
     MISSING_COMPONENT_ERROR = "error"
     MISSING_COMPONENT_SKIP = "skip"
@@ -204,7 +204,7 @@ MISSING_COMPONENT_ERROR, MISSING_COMPONENT_SKIP, MISSING_COMPONENT_EMPTY = Missi
 
 
 def data_type_function(dtype: Any) -> str:
-    """The name of a member of these types.
+    """Return the name of a member of these types.
 
     Raises:
         ContextError: it is none; as there, a RuntimeError.

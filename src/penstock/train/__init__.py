@@ -1,4 +1,4 @@
-"""Training on many devices with a step that was written for one.
+"""Data-parallel training with a step written for one device.
 
 >>> from penstock import train
 >>> train.data_mesh().axis_names

@@ -1,4 +1,4 @@
-"""`batches`: data that is in memory, in one line."""
+"""Batches of arrays in memory."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.pipeline.pipeline import MAX_BATCH
 from penstock.train.device_placement import batch_sharding
 from penstock.types import LastBatchPolicy
 
+# Names of the arrays of a tuple.
 _NAMES = ("x", "y")
 
 
@@ -28,26 +29,26 @@ def batches(
     sharding: Shardings | None = None,
     last_batch_policy: LastBatchPolicy | None = None,
 ) -> DataIterator:
-    """Iterate over arrays that are in memory, in sharded batches.
+    """Return an iterator over sharded batches of arrays in memory.
 
-    It is a `penstock.data_iterator` over `fn.readers.arrays`, and can do what that can: `len`, `state` and `restore`,
-    `stats`. Each time it is iterated over is an epoch.
+    It is a `penstock.data_iterator` over `fn.readers.arrays`, with `len`, `get_state`, `set_state` and `stats`. Each
+    loop over it is an epoch.
 
     Args:
-        arrays: a dict of arrays with one row per sample; or one array, or a pair, which are called "x" and "y".
-        batch_size: how many rows a batch has, over all devices.
-        shuffle: whether each epoch has an order of its own. Without, the order is that of the rows, for an evaluation.
-        seed: of the shuffle.
-        sharding: how batches lie on the devices; None takes `batch_sharding()`, over all of them.
-        last_batch_policy: what becomes of the batch that the data do not fill. None drops it from a shuffled epoch, and
-            pads it otherwise, with an array "valid" that is False where a row was added.
+        arrays: Dict of arrays with one row per sample. One array or a pair is named "x" and "y".
+        batch_size: Rows per batch, over all devices.
+        shuffle: True for a new order in each epoch. Otherwise the order of the rows, for an evaluation.
+        seed: Seed of the shuffle.
+        sharding: Sharding of batches; by default `batch_sharding()`, over all devices.
+        last_batch_policy: Treatment of an incomplete last batch. By default it is dropped from a shuffled epoch and
+            padded otherwise, with an array "valid" that is False for added rows.
 
     Returns:
-        An iterator over epochs of dictionaries of global arrays. 64-bit values become 32-bit ones, as JAX has them.
+        An iterator over dictionaries of global arrays. 64-bit values become 32-bit, as in JAX.
 
     Raises:
-        UsageError: a tuple of more than two arrays, or a batch size that the devices do not divide.
-        DefinitionError: the arrays differ in length.
+        UsageError: A tuple has more than two arrays, or the devices do not divide the batch size.
+        DefinitionError: The arrays differ in length.
 
     Example:
         >>> import numpy as np

@@ -21,17 +21,17 @@ from penstock.train.train_loop import Callback, TrainLoop
 
 
 class Evaluate(Callback):
-    """Evaluates after each epoch, and records the means in the history.
+    """Callback that evaluates after each epoch and records the means in the history.
 
     Args:
-        metric: as for `evaluate`.
-        iterator: likewise.
-        name: what the results are called, alone where the metric is one value, else ``name_metric``.
-        select_state: what to evaluate of the loop's state; None takes all of it. Pass `unreplicate_from_pmap` if the
-            step uses `jax.pmap`.
+        metric: See `evaluate`.
+        iterator: See `evaluate`.
+        name: Name of the result if the metric is one value, otherwise the prefix of ``name_metric``.
+        select_state: Function from the loop's state to the state to evaluate; by default all of it. Pass
+            `unreplicate_from_pmap` if the step uses `jax.pmap`.
 
     Raises:
-        UsageError: as for `evaluate`. A metric that does not return one number per row of a `DataIterator` is refused
+        UsageError: See `evaluate`. A metric that does not return one number per row of a `DataIterator` is refused
             before the first step.
 
     Example:
@@ -52,32 +52,32 @@ class Evaluate(Callback):
         select_state: Callable[[Any], Any] | None = None,
     ) -> None:
         self._metric, self._iterator, self._name = metric, iterator, name
-        self._take = select_state
+        self._select_state = select_state
 
     def _state(self, loop: TrainLoop) -> Any:
-        return loop.state if self._take is None else self._take(loop.state)
+        return loop.state if self._select_state is None else self._select_state(loop.state)
 
     def on_train_start(self, loop: TrainLoop) -> None:
-        """Check the shapes of the metric, so that a mistake does not cost an epoch of training."""
+        """Check the shapes of the metric before the first epoch, not after it."""
         if isinstance(self._iterator, DataIterator):
             check_metric(self._metric, self._state(loop), self._iterator.element_spec)
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
-        """Evaluate and record."""
+        """Evaluate and record the means."""
         means = evaluate(self._metric, self._state(loop), self._iterator)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
 
 
 class ProgressBar(Callback):
-    """A progress bar for each epoch, and a line when it is over.
+    """Callback that shows a progress bar in each epoch and prints a line after it.
 
-    The bar tells the rate, the metrics of the last step that is done, and the share of the time that was spent waiting
-    for data. The line has the epoch's record, so `Evaluate` belongs before it. At the end comes the verdict.
+    The bar shows the rate, the metrics of the last finished step, and the fraction of time spent waiting for data. The
+    line shows the record of the epoch, so put `Evaluate` before this callback. A summary follows the last epoch.
 
     Args:
-        unit: what a sample is called.
-        **bar: further arguments of tqdm, such as ``mininterval`` or ``disable``.
+        unit: Name of a sample.
+        **bar: Further arguments of tqdm, such as ``mininterval`` or ``disable``.
 
     Raises:
         MissingExtraError: tqdm is not installed.
@@ -94,13 +94,13 @@ class ProgressBar(Callback):
 
     @check_annotations
     def __init__(self, unit: str = "samples", **bar: Any) -> None:
-        tqdm = optional_import.import_extra("tqdm", "train", "train.Progress").tqdm
+        tqdm = optional_import.import_extra("tqdm", "train", "train.ProgressBar").tqdm
         self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
         self._bar: Any = None
         self._start = (0.0, 0)
 
     def on_step_end(self, loop: TrainLoop) -> None:
-        """Move the bar."""
+        """Advance the bar."""
         iterator = loop.iterator
         known = isinstance(iterator, DataIterator)
         rows = iterator.batch_size if known else 1
@@ -117,7 +117,7 @@ class ProgressBar(Callback):
         self._bar.update(rows)
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
-        """Take the bar away and write a line."""
+        """Remove the bar and print a line."""
         began, step = self._start
         rate = (loop.step - step) / (time.perf_counter() - began)
         unit = "steps"
@@ -128,31 +128,31 @@ class ProgressBar(Callback):
         self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.stall_fraction:.0%}")
 
     def on_train_end(self, loop: TrainLoop) -> None:
-        """Write why the training stopped, and the verdict."""
+        """Print the reason of an early stop, and the summary."""
         self.teardown()
         if loop.stopped is not None:
             self._tqdm.write(f"stopped after {loop.step} steps: {loop.stopped}")
         self._tqdm.write(loop.summary())
 
     def teardown(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
 class TerminateOnNaN(Callback):
-    """Ends the training with an error when a metric is NaN or infinite, before a save of it is written.
+    """Callback that ends the training with an error if a metric is NaN or infinite.
 
-    No step is waited for: metrics are looked at when their step is done, so that a few more steps may have been made,
-    and before each save. A loss tells of the weights before its step; return the norm of the gradient as a metric, and
-    a save never has weights that it spoiled.
+    Metrics are checked when their step has finished, so a few more steps may have run, and before each checkpoint. The
+    loss of a step is computed before the update: if the gradient of the last step was NaN, a checkpoint may already
+    contain NaN weights. Return the gradient norm as a metric to end the training before such a checkpoint.
 
     Args:
-        names: the metrics that count, such as "loss"; None for all.
+        names: Metrics to check, such as "loss"; by default all.
 
     Raises:
-        NotFiniteError: while training; it names step, metric and value.
+        NotFiniteError: During training, with the step, the metric and the value.
 
     Example:
         >>> import numpy as np
@@ -169,36 +169,36 @@ class TerminateOnNaN(Callback):
         self._names = (names,) if isinstance(names, str) else names
 
     def on_train_start(self, loop: TrainLoop) -> None:
-        """Be told of what is read."""
+        """Register the check with the history."""
         loop.history.on_not_finite(self._end, self._names)
 
     def on_step_end(self, loop: TrainLoop) -> None:
-        """Read the metrics of the steps that are done."""
+        """Read the metrics of finished steps."""
         loop.history.read_done()
 
     def on_train_end(self, loop: TrainLoop) -> None:
-        """Read the rest."""
+        """Read the remaining metrics."""
         _ = loop.history.steps
 
-    def _end(self, found: NotFiniteMetric) -> None:
+    def _end(self, metric: NotFiniteMetric) -> None:
         raise NotFiniteError(
-            f"{found.name} is {found.value} at step {found.step}",
+            f"{metric.name} is {metric.value} at step {metric.step}",
             fix="a smaller learning rate, gradients that are clipped, or jax.config.update('jax_debug_nans', True) to "
             "find the operation; the last save is from before",
         )
 
 
 class StopOnSignal(Callback):
-    """Ends the training after the step that is being made when a signal comes; with `Checkpoint`, nothing is lost.
+    """Callback that ends the training after the current step when a signal arrives. `Checkpoint` then saves it.
 
-    A second signal does what it does without this. In a job of several processes all stop after the same step; there it
-    is SIGTERM that JAX's distributed service listens to, and `signals` is not looked at.
+    A second signal has its usual effect. In a job of several processes, all stop after the same step; there, JAX's
+    distributed service handles SIGTERM and `signals` is ignored.
 
     Args:
-        signals: which ones.
+        signals: Signals to handle.
 
     Raises:
-        UsageError: when the training starts outside the main thread, which alone gets signals.
+        UsageError: The training starts outside the main thread, which alone receives signals.
 
     Example:
         >>> import numpy as np, os
@@ -220,8 +220,9 @@ class StopOnSignal(Callback):
         self._caught: str | None = None
 
     def on_train_start(self, loop: TrainLoop) -> None:
-        """Listen."""
+        """Install the signal handlers."""
         self._caught = None
+        # JAX's preemption service has its own handler of SIGTERM, which a handler of this process would replace.
         if jax.process_count() > 1:
             return
         if threading.current_thread() is not threading.main_thread():
@@ -235,7 +236,7 @@ class StopOnSignal(Callback):
         self._caught = signal.Signals(number).name
 
     def on_step_end(self, loop: TrainLoop) -> None:
-        """Stop, if a signal has come."""
+        """Stop if a signal has arrived."""
         if jax.process_count() > 1:
             if multihost_utils.reached_preemption_sync_point(loop.step):
                 loop.stop("SIGTERM")
@@ -243,6 +244,6 @@ class StopOnSignal(Callback):
             loop.stop(self._caught)
 
     def teardown(self) -> None:
-        """Give the signals back to whoever had them before."""
+        """Restore the previous signal handlers."""
         while self._before:
             signal.signal(*self._before.popitem())

@@ -1,4 +1,4 @@
-"""`Checkpoint`: a training that was ended, by whatever, goes on where it was, bit by bit."""
+"""Checkpoints of a training, which resume it bit-for-bit."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ from penstock.train.tree_partition import NUMBERS, is_array
 
 
 class Checkpoint(Callback):
-    """Saves the training after each epoch, at intervals within it and when it stops; continues it from the last save.
+    """Callback that saves the training and resumes it from the latest checkpoint.
 
-    What is saved: the arrays of the state (model and optimiser), with Orbax, the iterator's state, and the history.
-    `fit` with a folder that holds a save goes on from it, so the same program, started again, ends as if it had not
-    been interrupted: bit-equal, on the same devices. On other devices sums are rounded differently.
+    A checkpoint contains the arrays of the state (model and optimizer), saved with Orbax, the iterator's state and the
+    history. It is saved after each epoch, at intervals within it, and when the training stops. `fit` resumes from the
+    latest one in the directory: the same program, started again, gives the same bits as an uninterrupted run on the
+    same devices. Other devices round sums differently.
 
-    Saving waits until the files are on the disk. A save that was killed does not count, and is removed at the next
-    start. Files have checksums: for a damaged save a message says what is wrong, and the save before it is used.
+    Saving waits until the files are on disk. The next start removes a partial checkpoint of a killed process. Files
+    have checksums: a warning names a damaged checkpoint, and the previous one is used.
 
     Args:
-        directory: where saves go; one folder per training, that all processes of a job see.
-        save_interval_steps: steps between saves within an epoch; None saves after epochs and at the end only.
-        max_to_keep: how many saves to keep; None for all.
+        directory: Directory of one training, shared by all processes of a job.
+        save_interval_steps: Steps between checkpoints within an epoch; None saves only after epochs and at the end.
+        max_to_keep: Number of checkpoints to keep; None keeps all.
 
     Raises:
         MissingExtraError: Orbax is not installed.
-        CheckpointError: the folder cannot be written to, when a training starts or later.
-        StateError: when a training is continued, the save is of another state, definition, data set or batch size; or
-            no save is whole.
-        UsageError: when a training starts, its iterator has no state to save; or wrong arguments.
+        CheckpointError: The directory is not writable, before the first step or later.
+        StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
+            damaged.
+        UsageError: The iterator has no state to save.
 
     Example:
         >>> import tempfile
@@ -56,7 +57,7 @@ class Checkpoint(Callback):
         >>> def run(epochs):
         ...     data = train.batches(np.ones(32), 8, shuffle=True)
         ...     return train.fit(step, np.float32(0), data, epochs=epochs, callbacks=[Checkpoint(folder)])
-        >>> float(run(1).state), float(run(2).state)  # the second run goes on after the first
+        >>> float(run(1).state), float(run(2).state)  # the second run resumes the first
         (32.0, 64.0)
     """
 
@@ -68,12 +69,12 @@ class Checkpoint(Callback):
         save_interval_steps: Annotated[int | None, Range(1)] = None,
         max_to_keep: Annotated[int | None, Range(1)] = 2,
     ) -> None:
-        self._every = save_interval_steps
+        self._save_interval_steps = save_interval_steps
         self._ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
-        self._saves = CheckpointFiles(Path(directory).absolute(), max_to_keep)
-        self._journal = MetricsFile(self._saves.folder / "history.jsonl")
+        self._files = CheckpointFiles(Path(directory).absolute(), max_to_keep)
+        self._metrics_file = MetricsFile(self._files.folder / "history.jsonl")
         self._orbax: Any = None
-        self._last: int | None = None
+        self._last_step: int | None = None
 
     def _arrays(self) -> Any:
         if self._orbax is None:
@@ -81,8 +82,8 @@ class Checkpoint(Callback):
         return self._orbax
 
     def save(self, loop: TrainLoop) -> None:
-        """Save the training as it is, unless that was done already."""
-        if self._last == loop.step:
+        """Save the current step, unless it is saved already."""
+        if self._last_step == loop.step:
             return
         iterator = _stateful(loop.iterator)
         saved = _leaves(loop.state)
@@ -92,37 +93,38 @@ class Checkpoint(Callback):
             "step": loop.step,
             "epoch": loop.epoch,
         }
-        _ = loop.history.steps  # waits for the steps, and ends the training here where TerminateOnNaN does
+        _ = loop.history.steps  # waits for the steps; TerminateOnNaN raises here, before a bad state is saved
         arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
-        (about["iterator"],) = iterator.checkpoints()  # all processes have taken their batches, and told of bad samples
-        folder = self._saves.folder / _first(lambda: self._saves.begin(loop.step).name)
+        # By now all processes have taken their batches and reported bad samples.
+        (about["iterator"],) = iterator.checkpoints()
+        folder = self._files.folder / _on_process_0(lambda: self._files.begin(loop.step).name)
         try:
             self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
         except Exception as error:
-            raise self._saves.failed(folder, error) from error
+            raise self._files.failed(folder, error) from error
         except BaseException:
-            self._saves.abandon(folder)
+            self._files.abandon(folder)
             raise
-        _first(lambda: self._finish(folder, about, loop))
-        self._last = loop.step
+        _on_process_0(lambda: self._finish(folder, about, loop))
+        self._last_step = loop.step
 
     def _finish(self, folder: Path, about: dict[str, Any], loop: TrainLoop) -> None:
         try:
-            about["history"] = self._journal.append(loop.history)
-            self._saves.commit(folder, loop.step, about)
+            about["history"] = self._metrics_file.append(loop.history)
+            self._files.commit(folder, loop.step, about)
         except OSError as error:
-            raise self._saves.failed(folder, error) from error
+            raise self._files.failed(folder, error) from error
 
     def restore(self, loop: TrainLoop) -> bool:
-        """Take up the training from the newest save that is whole; returns whether there is one."""
-        step = _first(self._saves.latest_step)
+        """Restore the latest intact checkpoint and return True, or False if there is none."""
+        step = _on_process_0(self._files.latest_step)
         if step is None:
             return False
         iterator = _stateful(loop.iterator)
-        about = self._saves.metadata(step)
+        about = self._files.metadata(step)
         if about["batch_size"] != iterator.batch_size:
             raise StateError(
-                "the checkpoint is of a training with another batch size: its steps count other numbers of samples",
+                "the checkpoint is of a training with another batch size, whose steps count other numbers of samples",
                 given=f"batches of {about['batch_size']} rows in the checkpoint",
                 expected=f"{iterator.batch_size} rows, as here",
                 fix=f"batch_size={about['batch_size']}, on any number of devices; or a folder for another training",
@@ -131,47 +133,51 @@ class Checkpoint(Callback):
         numbers = _places(loop.state, about["leaves"])
         like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]
         targets = {str(number): struct for number, struct in enumerate(like)}
-        where, read = self._saves.folder / str(step) / "state", self._ocp.args.StandardRestore(targets)
+        where, read = self._files.folder / str(step) / "state", self._ocp.args.StandardRestore(targets)
         arrays = self._arrays().restore(where, args=read)
-        for number, place_ in enumerate(numbers.values()):
-            leaves[place_] = _as_was(arrays[str(number)], leaves[place_])
+        for number, position in enumerate(numbers.values()):
+            leaves[position] = _with_placement_of(arrays[str(number)], leaves[position])
         iterator.set_state(json.loads(about["iterator"]))
         loop.state = jax.tree.unflatten(structure, leaves)
         loop.step, loop.epoch = about["step"], about["epoch"]
-        self._journal.restore(loop.history, about["history"])
-        self._last = step
+        self._metrics_file.restore(loop.history, about["history"])
+        self._last_step = step
         return True
 
     def on_train_start(self, loop: TrainLoop) -> None:
-        """See that saves can be written, and take up the training if there is one."""
+        """Check that the directory is writable, and resume the training if it has a checkpoint."""
         _stateful(loop.iterator)
-        _first(self._saves.prepare)
-        self._last = None
+        _on_process_0(self._files.prepare)
+        self._last_step = None
         self.restore(loop)
 
     def on_step_end(self, loop: TrainLoop) -> None:
-        """Save, if it is time. After the last step of an epoch `on_epoch` does it, when the epoch is recorded."""
-        if self._every is not None and loop.step % self._every == 0 and not loop.epoch_ended:
+        """Save at the interval. `on_epoch_end` saves the last step of an epoch, whose record exists only then."""
+        if (
+            self._save_interval_steps is not None
+            and loop.step % self._save_interval_steps == 0
+            and not loop.epoch_ended
+        ):
             self.save(loop)
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
-        """Save."""
+        """Save the epoch."""
         self.save(loop)
 
     def on_train_end(self, loop: TrainLoop) -> None:
-        """Save what came after the last save."""
+        """Save the steps since the last checkpoint."""
         if loop.step:
             self.save(loop)
 
     def teardown(self) -> None:
-        """Close what reads and writes arrays."""
+        """Close Orbax's checkpointer."""
         if self._orbax is not None:
             self._orbax.close()
             self._orbax = None
 
 
-def _first(act: Callable[[], Any]) -> Any:
-    """What the first process does, and all get to know."""
+def _on_process_0(act: Callable[[], Any]) -> Any:
+    """Call `act` on process 0 and return its result on all processes."""
     return run_on_process_0(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
 
 
@@ -186,28 +192,28 @@ def _stateful(iterator: Any) -> DataIterator:
 
 
 def _leaves(state: Any) -> dict[str, Any]:
-    """The arrays of a state, by path."""
+    """Return the arrays of a state, by path."""
     pairs = jax.tree_util.tree_leaves_with_path(state)
     return {jax.tree_util.keystr(path): leaf for path, leaf in pairs if is_array(leaf)}
 
 
 def _places(state: Any, saved: dict[str, Any]) -> dict[str, int]:
-    """The numbers of the leaves that were saved. A Python number may have become an array since it was new."""
+    """Return the positions of the saved leaves. A step may have turned a Python number into an array."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
-    found = {jax.tree_util.keystr(path): (number, leaf) for number, (path, leaf) in enumerate(leaves)}
-    mine = {name for name, (_, leaf) in found.items() if is_array(leaf)}
-    able = mine | {name for name, (_, leaf) in found.items() if isinstance(leaf, NUMBERS)}
+    current = {jax.tree_util.keystr(path): (number, leaf) for number, (path, leaf) in enumerate(leaves)}
+    mine = {name for name, (_, leaf) in current.items() if is_array(leaf)}
+    able = mine | {name for name, (_, leaf) in current.items() if isinstance(leaf, NUMBERS)}
     wrong = sorted((mine - set(saved)) | (set(saved) - able))
-    wrong += [name for name in sorted(mine & set(saved)) if saved[name] != _kind(found[name][1])]
+    wrong += [name for name in sorted(mine & set(saved)) if saved[name] != _kind(current[name][1])]
     if wrong:
         name = wrong[0]
         raise StateError(
             "the checkpoint is of another state",
             given=f"{name or 'the state'}: {saved.get(name, 'nothing')} in the checkpoint",
-            expected=f"{_kind(found[name][1]) if name in mine else 'nothing'} here",
-            fix="start with the model and optimiser that were saved, or in another folder",
+            expected=f"{_kind(current[name][1]) if name in mine else 'nothing'} here",
+            fix="start with the model and optimizer of the checkpoint, or use another directory",
         )
-    return {name: found[name][0] for name in saved}
+    return {name: current[name][0] for name in saved}
 
 
 def _kind(leaf: Any) -> list[Any]:
@@ -220,14 +226,14 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(leaf: Any) -> jax.Array:
-    """An array as Orbax takes it: a `jax.Array` of numbers."""
+    """Return a leaf as a numeric `jax.Array`, which Orbax can save: it has no format for typed keys."""
     if _is_key(leaf):
         return jax.random.key_data(leaf)
     return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
 
 
 def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
-    """What to read, and to where: where the state is that it replaces."""
+    """Return the shape, dtype and sharding to restore: those of the leaf that it replaces."""
     shape, dtype = tuple(kind[0]), kind[1]
     if _is_key(leaf):
         shape, dtype = jax.random.key_data(leaf).shape, np.uint32
@@ -237,8 +243,8 @@ def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.dtype(dtype), sharding=sharding)
 
 
-def _as_was(array: jax.Array, leaf: Any) -> Any:
-    """What was read, as free of devices as what it replaces."""
+def _with_placement_of(array: jax.Array, leaf: Any) -> Any:
+    """Return a restored array with the key type and placement of the leaf that it replaces."""
     if _is_key(leaf):
         array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
     if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):

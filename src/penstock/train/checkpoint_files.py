@@ -1,4 +1,4 @@
-"""The folder of a `Checkpoint`: each save in it is whole or absent, and damage shows before it is loaded."""
+"""Files of checkpoints: atomic saves with checksums, verified before they are loaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.errors import CheckpointError, StateError
 
 try:
     import fcntl
-except ImportError:  # not on Windows; leftovers of a save that is still being written are then not told from others
+except ImportError:  # Windows has no flock, so an unfinished save in progress looks like a leftover
     fcntl = None
 
 _SUMS = "checksums.json"
@@ -26,25 +26,25 @@ _log = logging.getLogger("penstock")
 
 
 class CheckpointFiles:
-    """Saves in a folder, one sub-folder each, called as their step.
+    """Directory of checkpoints, with a subdirectory per step.
 
-    A save is written under another name, with the checksums of its files, and renamed when it is on the disk. One
-    process of a job uses this; the others write their arrays where it says.
+    A checkpoint is written under a temporary name with the checksums of its files, and renamed when it is on disk. Only
+    process 0 of a job uses this class; the others write their arrays to the directory it chooses.
 
     Args:
-        folder: where they are.
-        keep: how many there may be; None for any number.
+        folder: The directory.
+        keep: Largest number of checkpoints; None for any number.
     """
 
     def __init__(self, folder: Path, keep: int | None) -> None:
         self.folder, self._keep = folder, keep
-        self._lock: int | None = None  # held while a save is written, and let go by the kernel if the process dies
+        self._lock: int | None = None  # held during a save; the kernel releases it if the process dies
 
     def prepare(self) -> None:
-        """Make the folder, remove what killed saves left, and see that it can be written to.
+        """Create the directory, remove unfinished saves of killed processes, and check that it is writable.
 
         Raises:
-            CheckpointError: it cannot.
+            CheckpointError: The directory is not writable.
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -60,10 +60,10 @@ class CheckpointFiles:
             raise self._unwritable(error) from error
 
     def begin(self, name: object) -> Path:
-        """A new folder for a save that is not finished.
+        """Create the directory of an unfinished save.
 
         Raises:
-            CheckpointError: it cannot be made.
+            CheckpointError: The directory cannot be created.
         """
         path = self.folder / f"{_UNFINISHED}{name}-{os.getpid()}"
         try:
@@ -75,16 +75,17 @@ class CheckpointFiles:
         return path
 
     def commit(self, unfinished: Path, step: int, about: Any) -> None:
-        """Make a save of what was written: it counts from here on. Then older ones than are kept are removed.
+        """Turn an unfinished save into a checkpoint, then remove the oldest ones beyond `keep`.
 
         Raises:
-            CheckpointError: it cannot be written.
+            CheckpointError: The checkpoint cannot be written.
         """
         try:
             _write(unfinished / _ABOUT, json.dumps(about))
             names = sorted(path.relative_to(unfinished).as_posix() for path in _files(unfinished))
             sums = {name: [(unfinished / name).stat().st_size, _digest(unfinished / name, sync=True)] for name in names}
             _write(unfinished / _SUMS, json.dumps({"version": 1, "files": sums}))
+            # The rename must not reach the disk before the contents: a crash would leave a named but empty checkpoint.
             for path in [unfinished, *filter(Path.is_dir, unfinished.rglob("*"))]:
                 fsync_directory(path)
             self._remove(self.folder / str(step))
@@ -98,31 +99,31 @@ class CheckpointFiles:
             self._remove(self.folder / str(old))
 
     def abandon(self, unfinished: Path) -> None:
-        """Remove a save that will not be finished."""
+        """Remove an unfinished save."""
         self._release()
         shutil.rmtree(unfinished, ignore_errors=True)
 
     def steps(self) -> list[int]:
-        """The steps of the saves, whole or not, in ascending order."""
+        """Return the steps of all checkpoints, also damaged ones, in ascending order."""
         if not self.folder.is_dir():
             return []
         return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal() and path.is_dir())
 
     def latest_step(self) -> int | None:
-        """The step of the newest whole save, or None if there never was one. Damaged ones are named and put aside.
+        """Return the step of the latest intact checkpoint, or None without any. Damaged ones are renamed.
 
         Raises:
-            StateError: there are saves and none is whole, or they are not this class's.
+            StateError: All checkpoints are damaged, or another program wrote them.
         """
         damaged: dict[int, str] = {}
-        found: int | None = None
+        intact: int | None = None
         for step in reversed(self.steps()):
             wrong = self._damage(step)
             if wrong is None:
-                found = step
+                intact = step
                 break
             damaged[step] = wrong
-        if found is None and damaged:
+        if intact is None and damaged:
             self._refuse(damaged)
         for step, wrong in damaged.items():
             aside = self.folder / f"{step}.damaged"
@@ -130,12 +131,12 @@ class CheckpointFiles:
             (self.folder / str(step)).rename(aside)
             _log.warning(
                 "the save of step %d is damaged (%s); taking that of step %d. The damaged one is now %s",
-                step, wrong, found, aside,
+                step, wrong, intact, aside,
             )  # fmt: skip
-        return found
+        return intact
 
     def metadata(self, step: int) -> Any:
-        """What was saved beside the arrays."""
+        """Return the metadata of a checkpoint."""
         return json.loads((self.folder / str(step) / _ABOUT).read_text())
 
     def _refuse(self, damaged: dict[int, str]) -> None:
@@ -153,7 +154,7 @@ class CheckpointFiles:
         )
 
     def _damage(self, step: int) -> str | None:
-        """What is wrong with a save, or None if it is as it was written."""
+        """Return the damage of a checkpoint, or None if it is intact."""
         folder = self.folder / str(step)
         try:
             sums = json.loads((folder / _SUMS).read_bytes())["files"]
@@ -200,7 +201,7 @@ class CheckpointFiles:
 
 
 def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], Sequence[Any]]) -> Any:
-    """What the first process of a job finds; all get it, or its error.
+    """Call a function on process 0 and share its result, or its error, with all processes.
 
     Args:
         act: what it does; returns plain JSON.
@@ -240,7 +241,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """A lock on a folder, held as long as the descriptor is open; None where there are none.
+    """Lock a directory until the descriptor is closed; None if the file system has no locks.
 
     Raises:
         BlockingIOError: somebody else holds it.
@@ -260,7 +261,7 @@ def _locked(folder: Path) -> int | None:
 
 
 def _in_use(folder: Path) -> bool:
-    """Whether a process that lives is writing a save there."""
+    """Return True if a living process is writing a save there."""
     try:
         descriptor = _locked(folder)
     except BlockingIOError:

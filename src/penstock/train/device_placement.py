@@ -1,4 +1,4 @@
-"""Where state and batches lie: a mesh over all devices, whole copies on each, and the way back."""
+"""Placement of states and batches: meshes, replication and its inverse."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from penstock.errors import UsageError, short_repr
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
 
+# Axis name of `data_mesh`.
 BATCH = "batch"
-"""The name of the axis of `data_mesh`."""
 
 
 @check_annotations
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
-    """A mesh with one axis, "batch", over all devices of all processes.
+    """Return a mesh with one axis, "batch", over all devices of all processes.
 
-    Its axis is Auto: XLA chooses how to split what is computed, as programs written with Flax and Equinox expect.
-    (`jax.make_mesh` gives Explicit axes.)
+    The axis is Auto: XLA chooses the sharding of intermediate results, as programs with Flax and Equinox expect.
+    (`jax.make_mesh` returns Explicit axes.)
 
     Args:
-        devices: these devices only, in this order; None takes `jax.devices()`.
+        devices: Devices in this order; by default `jax.devices()`.
 
     Raises:
-        UsageError: there is no device, or one stands twice.
+        UsageError: `devices` is empty or contains a device twice.
 
     Example:
         >>> dict(data_mesh().shape)
@@ -47,10 +47,10 @@ def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:  # pyright: 
 
 @check_annotations
 def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
-    """The sharding that gives each device its rows of a batch.
+    """Return the sharding that splits the rows of a batch over the devices.
 
     Args:
-        mesh: a mesh whose first axis cuts the batch; None takes `data_mesh()`.
+        mesh: Mesh whose first axis splits the batch; by default `data_mesh()`.
 
     Example:
         >>> batch_sharding().shard_shape((64, 28, 28))
@@ -62,10 +62,10 @@ def batch_sharding(mesh: Mesh | None = None) -> NamedSharding:
 
 @check_annotations
 def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedSharding:
-    """The sharding that gives each device a whole copy.
+    """Return the sharding with a whole copy on each device.
 
     Args:
-        mesh: the devices; None takes `data_mesh()`.
+        mesh: Devices; by default `data_mesh()`.
 
     Example:
         >>> replicated_sharding().shard_shape((64, 28))
@@ -76,18 +76,18 @@ def replicated_sharding(mesh: Mesh | AbstractMesh | None = None) -> NamedShardin
 
 @check_annotations
 def replicate(tree: Any, sharding: Any = None) -> Any:
-    """A copy of a tree on every device, in memory of its own.
+    """Copy a tree to every device, without sharing memory.
 
-    Nothing of the original is shared, so a step that donates the copy leaves the original as it is. (A `jax.device_put`
-    may share memory, and donating its result deletes the original.)
+    A step can donate the copy and leave the original intact. (`jax.device_put` may share memory, and donating its
+    result deletes the original.)
 
     Args:
-        tree: any pytree. Arrays of JAX and NumPy are copied; other leaves (functions, Python numbers) stay as they are.
-        sharding: where the copies go; None takes `replicated_sharding()`. A tree with the same structure, or the
-            beginning of it, gives each part its own.
+        tree: Any pytree. Arrays of JAX and NumPy are copied; other leaves (functions, Python numbers) stay unchanged.
+        sharding: Sharding of the copies; by default `replicated_sharding()`. A tree of shardings may have the structure
+            of `tree` or a prefix of it.
 
     Returns:
-        A tree of the same structure, its arrays `jax.Array`s with that sharding.
+        A tree of the same structure with `jax.Array`s in that sharding.
 
     Example:
         >>> state = replicate({"weights": np.ones(3, np.float32), "activation": np.tanh})
@@ -99,10 +99,10 @@ def replicate(tree: Any, sharding: Any = None) -> Any:
 
 @check_annotations
 def unreplicate(tree: Any) -> Any:
-    """The way back: the tree with each array whole, once, on the default device, and free of any mesh.
+    """Return a tree with each array whole, on the default device, without a mesh. The inverse of `replicate`.
 
     Args:
-        tree: a tree of arrays that are replicated or sharded over the devices of a mesh; other leaves stay as they are.
+        tree: Tree of arrays, replicated or sharded over a mesh; other leaves stay unchanged.
 
     Example:
         >>> unreplicate(replicate({"weights": np.ones(3, np.float32)}))["weights"].devices()
@@ -115,18 +115,18 @@ def unreplicate(tree: Any) -> Any:
             return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
             leaf = multihost_utils.process_allgather(leaf, tiled=True)
-        return jax.device_put(np.array(leaf))  # np.array copies: the memory is nobody else's
+        return jax.device_put(np.array(leaf))  # np.array copies, so that a donated original cannot change it
 
     return map_arrays(back, tree)
 
 
 @check_annotations
 def replicate_for_pmap(tree: Any, devices: Sequence[jax.Device] | None = None) -> Any:  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
-    """A copy of a tree on every device in the layout of `jax.pmap`: each array gets a leading axis of devices.
+    """Copy a tree to every device in the layout of `jax.pmap`: arrays get a leading axis of devices.
 
     Args:
-        tree: any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays, too; functions stay.
-        devices: local devices; None takes `jax.local_devices()`.
+        tree: Any pytree. `jax.pmap` maps over every leaf, so Python numbers become arrays; functions stay unchanged.
+        devices: Local devices; by default `jax.local_devices()`.
 
     Returns:
         A tree of the same structure, its arrays of shape ``(devices, ...)``, on a mesh with the axis "batch": a program
@@ -147,7 +147,7 @@ def replicate_for_pmap(tree: Any, devices: Sequence[jax.Device] | None = None) -
 
 @check_annotations
 def unreplicate_from_pmap(tree: Any) -> Any:
-    """The way back from the layout of `jax.pmap`: the first device's copy, on the default device.
+    """Return the first device's copy from the layout of `jax.pmap`, on the default device.
 
     Raises:
         UsageError: an array has no leading axis of devices.
@@ -172,7 +172,7 @@ def _stacked(devices: tuple[Any, ...]) -> Any:
 
 
 def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
-    """The tree with its arrays where they should be.
+    """Place the arrays of a tree.
 
     Args:
         tree: any pytree.
@@ -234,24 +234,24 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
 
 @lru_cache(maxsize=64)
 def _copier(targets: tuple[NamedSharding, ...]) -> Any:
-    """A program that copies; what comes out of a program is in memory of its own."""
+    """Return a compiled copy: outputs of a program do not share memory with its inputs."""
     return jax.jit(lambda arrays: [jnp.copy(array) for array in arrays], out_shardings=list(targets))
 
 
 def auto(sharding: Any) -> Any:
-    """The same sharding with axes that let XLA choose how to split what is computed."""
+    """Return the sharding with Auto axes, which let XLA choose the sharding of intermediate results."""
     if not isinstance(sharding, NamedSharding) or not _explicit(sharding.mesh):
         return sharding
     return NamedSharding(with_auto_axes(sharding.mesh), sharding.spec)
 
 
 def on_auto_axes(leaf: Any) -> Any:
-    """The same buffers on such axes."""
+    """Return an array with the same buffers on Auto axes."""
     return with_sharding(leaf, auto(leaf.sharding)) if isinstance(leaf, jax.Array) else leaf
 
 
 def auto_context(sharding: Any) -> AbstractContextManager[Any]:
-    """Where a program on such axes is called: in no context of Explicit axes that the user has set."""
+    """Return a context with Auto axes, which hides a user's context with Explicit axes."""
     mesh: Any = sharding.mesh if isinstance(sharding, NamedSharding) else None
     return jax.set_mesh(mesh) if mesh and _explicit(jax.sharding.get_abstract_mesh()) else nullcontext()
 

@@ -1,4 +1,4 @@
-"""`evaluate`: means over a whole data set, each sample counted once."""
+"""Evaluation: means over a whole data set that count each sample once."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ Metric = Callable[[Any, Any], Any]
 
 @check_annotations
 def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) -> Any:
-    """The means of metrics over an epoch, exact for any number of samples, devices and processes.
+    """Return the means of metrics over an epoch, exact for any number of samples, devices and processes.
 
-    Rows that were added to fill the last batch (`LastBatchPolicy.PAD`; the mask is ``batch["valid"]``) do not count.
-    Each batch gives a sum and a count, which stay on the devices until the end: nothing is waited for between batches,
-    and the state is not used up.
+    Rows that pad the last batch (`LastBatchPolicy.PAD`; the mask is ``batch["valid"]``) do not count. The sums and
+    counts of batches stay on the devices until the end, so the loop does not wait between batches. The state is not
+    donated.
 
     Args:
-        metric: takes the state and a batch, and returns one number or boolean per row, an array of shape ``(rows,)``,
-            or a pytree of such arrays. Readers of files give labels of shape ``(rows, 1)``, and ``==`` would compare
-            each of them with all predictions: flatten them in the definition, with ``fn.squeeze(labels, axes=[0])``.
-            Compiled once per function, so give the same one each time.
-        state: any pytree. What lies on the batches' devices is taken as it is.
-        iterator: an iterator at the beginning of an epoch; or any batches with a mask, one boolean per row, or without,
-            if all rows count.
+        metric: Function that takes the state and a batch, and returns one number or boolean per row, an array of shape
+            ``(rows,)``, or a pytree of such arrays. Readers of files give labels of shape ``(rows, 1)``, and ``==``
+            would compare each of them with all predictions: flatten them in the definition, with ``fn.squeeze(labels,
+            axes=[0])``. Compiled once per function object, so pass the same one each time.
+        state: Any pytree. Arrays that are on the devices of the batches are not copied.
+        iterator: Iterator at the start of an epoch, or any batches, with a mask of one boolean per row if some rows do
+            not count.
 
     Returns:
-        For each value its mean, a float, in a tree like that of `metric`. Booleans and integers are summed exactly, in
+        Means as floats, in a tree like the output of `metric`. Booleans and integers are summed exactly, in
         32 bits; floats in float32 within a batch, in float64 over batches.
 
     Raises:
-        UsageError: there are no samples; the iterator is endless, in the middle of an epoch, or leaves out or repeats
+        UsageError: There are no samples; the iterator is endless, in the middle of an epoch, or leaves out or repeats
             samples; at the first batch, the metric does not return one number per row.
 
     Example:
@@ -58,9 +58,9 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
         _check(iterator)
     parts, totals, counts = PartitionedTree.partition(jax.tree.map(on_auto_axes, state)), [], []
     program = _compiled(metric)
-    for given in iterator:
-        batch = jax.tree.map(on_auto_axes, given)
-        parts = _beside(parts, batch)
+    for batch in iterator:
+        batch = jax.tree.map(on_auto_axes, batch)  # noqa: PLW2901
+        parts = _on_devices_of(parts, batch)
         with auto_context(jax.tree.leaves(batch)[0].sharding):
             total, count = program(parts, batch)
         totals.append(total)
@@ -76,7 +76,7 @@ _programs: weakref.WeakKeyDictionary[Metric, Any] = weakref.WeakKeyDictionary()
 
 
 def _compiled(metric: Metric) -> Any:
-    """The program for a metric; forgotten with it, since a metric may hold on to a whole data set."""
+    """Return the compiled program of a metric. A weak reference, as a metric may keep a whole data set alive."""
     program = _programs.get(metric)
     if program is None:
         reference = weakref.ref(metric)
@@ -94,9 +94,9 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
     """Check that a metric returns one number per row, without computing it.
 
     Args:
-        metric: as for `evaluate`.
-        state: likewise.
-        spec: the iterator's `element_spec`.
+        metric: See `evaluate`.
+        state: See `evaluate`.
+        spec: The iterator's `element_spec`.
     """
 
     def shape(leaf: Any) -> Any:  # without its sharding: the state may lie on other devices until it is evaluated
@@ -112,7 +112,7 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
 
 
 def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Sum of each value of a metric over the valid rows, and the number of these rows."""
+    """Return the sum of each value of a metric over the valid rows, and the number of these rows."""
     rows = len(jax.tree.leaves({name: value for name, value in batch.items() if name != VALID} or batch)[0])
     valid = batch.get(VALID, jnp.ones(rows, bool))
     if valid.shape != (rows,) or valid.dtype != bool:
@@ -129,7 +129,7 @@ def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) ->
     def total(value: jax.Array) -> jax.Array:
         whole = jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
         value = value.astype(jnp.int32 if whole else jnp.float32)
-        # not a product: what the metric made of an added row may be infinite
+        # not a product with the mask: the metric of a padded row may be infinite, and 0 * inf is NaN
         return jnp.where(valid, value, jnp.zeros((), value.dtype)).sum()
 
     return jax.tree.map(total, values), valid.sum()
@@ -153,7 +153,7 @@ def _check_values(metric: Metric, values: Any, rows: int) -> None:
 
 
 def _check(iterator: DataIterator) -> None:
-    """Check that what is left of the iterator's epoch is every sample once."""
+    """Check that the iterator will visit every sample once."""
     fix = "an iterator of its own, with reader_name and last_batch_policy=LastBatchPolicy.PAD"
     if iterator.size < 0:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)
@@ -171,14 +171,14 @@ def _check(iterator: DataIterator) -> None:
         )
 
 
-def _beside(parts: PartitionedTree, batch: Any) -> PartitionedTree:
-    """The state on the devices of a batch; what is there already stays as it is."""
+def _on_devices_of(parts: PartitionedTree, batch: Any) -> PartitionedTree:
+    """Return the state on the devices of a batch. Arrays that are there already are not copied."""
     arrays = jax.tree.leaves(batch)
     if not isinstance(batch, Mapping) or not isinstance(next(iter(arrays), None), jax.Array):
         raise UsageError("a batch is a dictionary of arrays of JAX", given=short_repr(cast(Any, batch)))
     sharding = arrays[0].sharding
     if not isinstance(sharding, NamedSharding):
-        return parts  # on one device and not bound to it: it goes where the state is
+        return parts  # a batch on one device is not committed to it and follows the state
     whole = replicated_sharding(sharding.mesh)
 
     def moved(array: Any) -> Any:

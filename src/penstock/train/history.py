@@ -1,4 +1,4 @@
-"""What a training has reported, without waiting for it at each step."""
+"""History of a training's metrics, recorded without waiting for the devices."""
 
 from __future__ import annotations
 
@@ -20,35 +20,37 @@ from penstock.graph.arguments.argument_checks import check_annotations
 
 _log = logging.getLogger("penstock")
 
+# Fix for an array of shape (N, N): file readers return labels of shape (N, 1), and broadcasting compares all pairs.
 FLATTEN = (
     "if labels of shape (N, 1) are compared with predictions of shape (N,), flatten the labels: "
     "fn.squeeze(labels, axes=[0]) in the definition, or labels[:, 0]"
 )
-"""How to mend an array of shape (N, N). Readers of files give such labels, and broadcasting compares all with all."""
 
+# Steps whose metrics may stay on the devices. Beyond it, the older half is read: those steps have finished long ago.
 _UNREAD = 256
-"""Steps whose metrics may stay on the devices. When there are more, the older half is read: those steps are done."""
 
 
 class NotFiniteMetric(NamedTuple):
-    """A value that is NaN or infinite: of which step, counted from 1, and which metric."""
+    """NaN or infinite value of a metric, with its step, counted from 1."""
 
     step: int
     name: str
     value: float
 
 
-def _warn_of(found: NotFiniteMetric) -> None:
-    _log.warning("%s is %s at step %d; train.TerminateOnNaN ends a training there", found.name, found.value, found.step)
+def _warn(metric: NotFiniteMetric) -> None:
+    _log.warning(
+        "%s is %s at step %d; train.TerminateOnNaN ends a training there", metric.name, metric.value, metric.step
+    )
 
 
 class History:
-    """The metrics of every step, and what was reported at the end of each epoch.
+    """Metrics of every step, and a record of each epoch.
 
-    Metrics of steps stay on the devices until they are asked for or are many, so that recording them waits for nothing.
+    Metrics stay on the devices until they are read or become many, so recording does not wait for a step.
 
     Attributes:
-        epochs: a dictionary per epoch: the mean of each metric over the epoch's steps, and what callbacks recorded.
+        epochs: Dictionary per epoch: the mean of each metric over its steps, and values from callbacks.
 
     Example:
         >>> history = History()
@@ -61,30 +63,30 @@ class History:
 
     def __init__(self) -> None:
         self.epochs: list[dict[str, float]] = []
-        self._guard: Callable[[NotFiniteMetric], None] = _warn_of
+        self._guard: Callable[[NotFiniteMetric], None] = _warn
         self._guarded: Sequence[str] | None = None
         self._read: dict[str, list[float]] = {}
         self._unread: deque[tuple[int, dict[str, Any]]] = deque()
         self._count = 0
         self._begun: dict[str, int] = {}
-        self._told = False
+        self._reported = False
 
     def on_not_finite(self, tell: Callable[[NotFiniteMetric], None], names: Sequence[str] | None = None) -> None:
-        """Call a function with the first value that is read and not finite, in place of a warning.
+        """Call a function with the first NaN or infinite value, instead of logging a warning.
 
         Args:
-            tell: the function; what it raises comes out of the method that read the value.
-            names: the metrics that count; None for all.
+            tell: Function to call. Its exceptions propagate from the method that reads the value.
+            names: Metrics to check; by default all.
         """
         self._guard, self._guarded = tell, names
 
     def add(self, metrics: Any) -> None:
-        """Record the metrics of a step: a scalar, called "loss", or a tree of scalars, called as their paths.
+        """Record the metrics of a step: a scalar, named "loss", or a tree of scalars, named by their paths.
 
-        Of the values that `jax.pmap` returns, one per device, the mean is recorded.
+        For `jax.pmap`, which returns one value per device, the mean is recorded.
 
         Raises:
-            UsageError: a metric has other values, such as one per row.
+            UsageError: A metric is not a scalar, for example one value per row.
         """
         named = flat(metrics)
         for name, value in named.items():
@@ -102,14 +104,14 @@ class History:
             self._fetch(_UNREAD // 2)
 
     def end_epoch(self, more: Mapping[str, float] | None = None) -> None:
-        """Close an epoch. Reads what is unread, and so waits for its steps."""
+        """End an epoch. Reads all metrics and therefore waits for the steps."""
         recent = {name: values[self._begun.get(name, 0) :] for name, values in self.steps.items()}
         means = {name: float(np.mean(values)) for name, values in recent.items() if values}
         self._begun = {name: len(values) for name, values in self._read.items()}
         self.epochs.append({**means, **(more or {})})
 
     def latest(self) -> dict[str, float]:
-        """The metrics of the last step that is done; waits for none."""
+        """Return the metrics of the last finished step, without waiting."""
         for _, named in reversed(self._unread):
             if _done(named):
                 return {name: float(np.mean(value)) for name, value in named.items()}
@@ -117,38 +119,38 @@ class History:
 
     @property
     def steps(self) -> dict[str, list[float]]:
-        """Per metric its value at each step. Reads what is unread, and so waits for the steps made so far."""
+        """Values of each metric by step. Reads all metrics and therefore waits for the steps."""
         self._fetch(len(self._unread))
         return self._read
 
     def read_done(self) -> None:
-        """Read the metrics of the steps that are done; waits for none."""
+        """Read the metrics of finished steps, without waiting."""
         self._fetch(sum(1 for _ in takewhile(_done, (named for _, named in self._unread))))
 
     def _fetch(self, count: int) -> None:
         if not count:
             return
         numbers, metrics = zip(*(self._unread.popleft() for _ in range(count)), strict=True)
-        found: NotFiniteMetric | None = None
+        bad: NotFiniteMetric | None = None
         for number, named in zip(numbers, jax.device_get(list(metrics)), strict=True):
-            for name, each in named.items():
-                value = float(np.mean(each))
+            for name, array in named.items():
+                value = float(np.mean(array))
                 self._read.setdefault(name, []).append(value)
-                if found is None and not math.isfinite(value) and (self._guarded is None or name in self._guarded):
-                    found = NotFiniteMetric(number, name, value)
-        if found is not None and not self._told:
-            self._told = True  # what follows a NaN is NaN
-            self._guard(found)
+                if bad is None and not math.isfinite(value) and (self._guarded is None or name in self._guarded):
+                    bad = NotFiniteMetric(number, name, value)
+        if bad is not None and not self._reported:
+            self._reported = True  # later values of a NaN run are NaN as well
+            self._guard(bad)
 
     def position(self) -> dict[str, Any]:
-        """How far it goes, for `state`. The last epoch may still be added to, so it does not count."""
+        """Return the current position, for `state`. The last epoch may still change and is not included."""
         return {
             "steps": {name: len(values) for name, values in self.steps.items()},
             "epochs": max(len(self.epochs) - 1, 0),
         }
 
     def state(self, since: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """All of it as plain JSON, or what came after a `mark`."""
+        """Return the history as JSON values, or the part after a `position`."""
         since = since or {"steps": {}, "epochs": 0}
         first = {name: since["steps"].get(name, 0) for name in self.steps}
         return {
@@ -159,7 +161,7 @@ class History:
         }
 
     def restore(self, *states: Mapping[str, Any]) -> None:
-        """Go back to what `state` returned, in as many parts as it was asked for."""
+        """Restore the history from the results of `state`, in order."""
         self._unread.clear()
         self._read, self.epochs = {}, []
         for state in states:
@@ -171,7 +173,7 @@ class History:
 
     @check_annotations
     def plot(self, path: str | PathLike[str]) -> None:
-        """Draw the learning curves to a file: metrics by step, and by epoch.
+        """Plot metrics by step and by epoch to a file.
 
         Raises:
             MissingExtraError: matplotlib is not installed.
@@ -196,7 +198,7 @@ class History:
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether a metric is one value, or one per device in the layout of `jax.pmap`."""
+    """Return True for one value, or one per device in the layout of `jax.pmap`."""
     shape = np.shape(value)
     if math.prod(shape) == 1:
         return True
@@ -206,7 +208,7 @@ def _is_scalar(value: Any) -> bool:
 
 
 def _done(named: Mapping[str, Any]) -> bool:
-    """Whether the step of these metrics is done."""
+    """Return True if the step of these metrics has finished."""
     return all(not isinstance(value, jax.Array) or cast(Any, value).is_ready() for value in named.values())
 
 

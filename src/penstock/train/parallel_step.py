@@ -1,4 +1,4 @@
-"""`data_parallel`: a step written for one device becomes one compiled program for all of them."""
+"""Data-parallel compilation of a step that was written for one device."""
 
 from __future__ import annotations
 
@@ -36,38 +36,37 @@ def data_parallel(
     axis_name: str | None = None,
     donate: bool = True,
 ) -> Step:
-    """Compile a step for all devices: each computes its rows of the batch, and all hold the new state.
+    """Compile a step for all devices: each one computes its rows of the batch, and all hold the new state.
 
-    The step is an ordinary function, ``step(state, batch) -> state`` or ``(state, metrics)``, written as if for one big
-    device. Means over the batch are means over the whole batch, so gradients are those of one device, to rounding. It
-    is `jax.jit` with the shardings of its inputs and outputs, and a state that is placed when it first comes:
+    The step is a function ``step(state, batch) -> state`` or ``(state, metrics)``, written for one device. Means over
+    the batch are means over the global batch, so gradients equal those of one device, up to rounding. It is compiled by
+    `jax.jit` with shardings for its inputs and outputs; the state is placed at the first call:
 
-    * A state that does not lie on the devices yet is copied to them; the caller's stays as it is. A state that does
-      (the step's own output, or `replicate`'s) is donated: its memory becomes the new state's, and it is gone.
-    * Leaves that are no arrays (an Equinox model's functions) are no inputs of the program. The exception are Python
-      numbers that the step changes, as Flax's `TrainState.step`: they become arrays, or each step would be another
-      program.
-    * There is one compilation. A step that changes the dtype or shape of its state is refused.
+    * A state that is not on the devices is copied to them; your copy stays valid. A state that is (an output of the
+      step or of `replicate`) is donated: its memory is reused for the new state, and it can no longer be read.
+    * Static leaves (the functions of an Equinox model) are not inputs of the program. Python numbers that the step
+      changes, such as Flax's `TrainState.step`, become arrays; otherwise each step would compile another program.
+    * The step is compiled once. A step that changes a dtype or shape of its state is refused.
 
     Args:
-        step: takes a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
-        sharding: how batches lie: their first axis is cut. None takes `batch_sharding()`, over all devices. NumPy
-            batches are put there; a batch that is placed in another way is refused. Where the axes of its mesh are
-            Explicit, as those of `jax.make_mesh`, the step sees the same devices with Auto axes, and so does who looks
-            at the state.
-        state_sharding: how the state lies; None: whole on each device of `sharding`. For a model that is itself spread
-            over devices: a tree of shardings with the structure of the state, or the beginning of it.
-        axis_name: for a step that is written for each device alone and combines with the others by itself, as one for
-            `jax.pmap` (`jax.lax.pmean(gradients, axis_name)`): the name of the mesh axis. Metrics must be combined,
-            too. The step runs under `jax.shard_map`, without the checks that would make its gradients n times as large.
-        donate: whether memory of the state is used again.
+        step: Function of a state (any pytree) and a batch (any pytree of arrays with a leading axis of rows).
+        sharding: Sharding of batches, which splits their first axis; by default `batch_sharding()`, over all devices.
+            NumPy batches are placed accordingly; a batch with another sharding is refused. If the mesh has Explicit
+            axes, as from `jax.make_mesh`, the step and the state use the same devices with Auto axes.
+        state_sharding: Sharding of the state; by default a whole copy on each device of `sharding`. For a sharded
+            model, a tree of shardings with the structure of the state or a prefix of it.
+        axis_name: Name of the mesh axis for a step with its own collectives, as for `jax.pmap`
+            (`jax.lax.pmean(gradients, axis_name)`). The step must also combine its metrics. It runs under
+            `jax.shard_map` with `check_vma=False`, because autodiff would otherwise sum the gradients over the devices
+            first.
+        donate: True reuses the memory of the old state.
 
     Returns:
-        A function of a state and a batch that returns what `step` does. Not to be put into another `jax.jit`.
+        A function of a state and a batch with the outputs of `step`. Do not wrap it in another `jax.jit`.
 
     Raises:
-        UsageError: when it is called, a step that does not return a state like the one that it takes, or a batch that
-            the devices cannot share evenly.
+        UsageError: At a call, the new state differs from the old one in structure, shape or dtype, or the devices do
+            not divide the batch.
 
     Example:
         >>> import jax.numpy as jnp
@@ -92,7 +91,7 @@ def data_parallel(
     @with_call_site
     @functools.wraps(step)
     def parallel(state: Any, batch: Any) -> Any:
-        batch = jax.tree.map(on_auto_axes, batch)  # a state is put there with the first
+        batch = jax.tree.map(on_auto_axes, batch)  # the state is placed at the first call
         with auto_context(rows):
             return advanced(state, batch)
 
@@ -123,7 +122,7 @@ def data_parallel(
 
 
 def _program(step: Step) -> Callable[[PartitionedTree, Any], tuple[PartitionedTree, PartitionedTree | None]]:
-    """The step on the arrays of a state."""
+    """Return the step as a function of partitioned trees."""
 
     @functools.wraps(step)
     def program(parts: PartitionedTree, batch: Any) -> tuple[PartitionedTree, PartitionedTree | None]:
@@ -135,9 +134,11 @@ def _program(step: Step) -> Callable[[PartitionedTree, Any], tuple[PartitionedTr
 
 
 def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
-    """A step that combines over devices by itself, as a step over global arrays."""
+    """Return a step with its own collectives as a step over global arrays."""
     if axis_name not in rows.mesh.axis_names:
-        raise UsageError("axis_name is no axis of the mesh", given=axis_name, expected=", ".join(rows.mesh.axis_names))
+        raise UsageError(
+            "axis_name is not an axis of the mesh", given=axis_name, expected=", ".join(rows.mesh.axis_names)
+        )
 
     @functools.wraps(step)
     def combined(state: Any, batch: Any) -> Any:
@@ -157,11 +158,11 @@ def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
     return combined
 
 
-def _shardings(parts: PartitionedTree, given: Any) -> tuple[NamedSharding, ...]:
-    """Per array of a state its sharding."""
-    if isinstance(given, NamedSharding):
-        return (given,) * len(parts.arrays)
-    spread = jax.tree.broadcast(given, parts.combine(), is_leaf=_is_sharding)
+def _shardings(parts: PartitionedTree, requested: Any) -> tuple[NamedSharding, ...]:
+    """Return the sharding of each array of a state."""
+    if isinstance(requested, NamedSharding):
+        return (requested,) * len(parts.arrays)
+    spread = jax.tree.broadcast(requested, parts.combine(), is_leaf=_is_sharding)
     pairs = zip(jax.tree.leaves(spread, is_leaf=_is_sharding), parts.rest, strict=True)
     return tuple([sharding for sharding, (fixed, _) in pairs if not fixed])
 
@@ -185,11 +186,11 @@ def _check_rows(batch: Any, rows: NamedSharding) -> None:
 
 
 def _check_placement(batch: Any, rows: NamedSharding, error: ValueError) -> None:
-    """Raise where a batch does not lie on the devices as the step takes it."""
+    """Raise an error if a batch has another sharding than the step."""
     for leaf in jax.tree.leaves(batch):
         if isinstance(leaf, jax.Array) and not leaf.sharding.is_equivalent_to(rows, leaf.ndim):
             raise UsageError(
-                "the batch does not lie on the devices as the step takes it",
+                "the batch has another sharding than the step",
                 given=leaf.sharding,
                 expected=rows,
                 fix="data_parallel(step, sharding=...), with the sharding of the iterator",
@@ -197,7 +198,7 @@ def _check_placement(batch: Any, rows: NamedSharding, error: ValueError) -> None
 
 
 def _with_counters(step: Step, state: Any, batch: Any) -> Any:
-    """The state with those Python numbers as arrays that the step changes. Traces the step if there are any numbers."""
+    """Return the state with the Python numbers that the step changes as arrays. Traces the step to find them."""
     leaves, structure = jax.tree.flatten(state)
     numbers = [number for number, leaf in enumerate(leaves) if isinstance(leaf, NUMBERS)]
     if not numbers:
@@ -215,7 +216,7 @@ def _with_counters(step: Step, state: Any, batch: Any) -> Any:
 
 
 def _like(state: Any, new: Any) -> PartitionedTree:
-    """The new state, which must be like the old one, or the next step would be another program."""
+    """Return the new state, checked against the old one: a difference would compile the next step again."""
     paths = jax.tree_util.tree_leaves_with_path(state)
     leaves, structure = jax.tree.flatten(new)
     for number, ((path, old), leaf) in enumerate(zip(paths, leaves, strict=True)):
@@ -224,7 +225,7 @@ def _like(state: Any, new: Any) -> PartitionedTree:
                 raise _changed(path, repr(old), repr(leaf))
             continue
         array = jnp.asarray(leaf)
-        if array.weak_type:  # a dtype that gives way to others is another input to JAX
+        if array.weak_type:  # a weak type is part of JAX's cache key
             array = jax.lax.convert_element_type(array, array.dtype)
         if (array.shape, array.dtype) != (old.shape, old.dtype):
             raise _changed(path, f"{old.dtype}{list(old.shape)}", f"{array.dtype}{list(array.shape)}")

@@ -1,4 +1,4 @@
-"""How much of the time a step waits for data, and which stage of the pipeline is the slowest."""
+"""Stall monitoring: time spent waiting for data, and the slowest stage of the pipeline."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from penstock.iterate import DataIterator
 
 
 class StallMonitor:
-    """Batches of an iterator, with a look at who waits for whom.
+    """Iterator wrapper that measures the time in which the devices wait for data.
 
-    Iterate over it in place of the iterator, and tell it what each step gave. A step is dispatched long before it runs,
-    so what counts is when the devices had finished it and the next batch was not ready yet. A thread waits for the
-    steps' metrics to know that; where a step has none, the time that the loop waited for batches is taken, which is
-    more.
+    Iterate over it instead of the iterator, and pass the output of each step to `step_done`. JAX dispatches steps
+    asynchronously, so a thread waits for the steps' metrics to learn when the devices became idle. For steps without
+    metrics, the monitor counts the time that the loop waited for batches, an upper bound.
 
     Args:
-        iterator: an iterator of batches.
+        iterator: Iterator of batches.
 
     Attributes:
-        seconds: the time spent in loops over it, from asking for the first batch to the end of the last step's body.
+        seconds: Time spent in loops over it, from the request of the first batch to the end of the last loop body.
 
     Example:
         >>> import numpy as np
@@ -45,8 +44,8 @@ class StallMonitor:
     def __init__(self, iterator: Iterable[Any]) -> None:
         self._iterator = iterator
         self._before = _stages(iterator)
-        self._waits: deque[tuple[float, float]] = deque()  # when each batch was asked for, and when it came
-        self._done = deque([0.0])  # when the devices had finished the step before; 0 where nothing tells
+        self._waits: deque[tuple[float, float]] = deque()  # times at which a batch was requested and received
+        self._done = deque([0.0])  # times at which the previous step finished; 0 if unknown
         self._idle = 0.0
         self._steps: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -55,18 +54,18 @@ class StallMonitor:
     def __iter__(self) -> Iterator[Any]:
         batches = iter(self._iterator)
         while True:
-            asked = time.perf_counter()
+            requested = time.perf_counter()
             try:
                 batch = next(batches)
             except StopIteration:
                 return
-            self._waits.append((asked, time.perf_counter()))
+            self._waits.append((requested, time.perf_counter()))
             yield batch
-            self.seconds += time.perf_counter() - asked
+            self.seconds += time.perf_counter() - requested
             self._settle()
 
     def step_done(self, output: Any) -> None:
-        """Say what the step on the last batch returned beside the state, which the next step may use up."""
+        """Record the output of the last step, except the state, which the next step may donate."""
         arrays = [leaf for leaf in jax.tree.leaves(output) if isinstance(leaf, jax.Array)][:1]
         self._steps.put(arrays)
         if self._thread is None:
@@ -76,7 +75,7 @@ class StallMonitor:
             self._thread.start()
 
     def close(self) -> None:
-        """End the thread, when the steps are done."""
+        """Wait for the steps and end the thread."""
         if self._thread is not None:
             self._steps.put(None)
             self._thread.join()
@@ -90,24 +89,24 @@ class StallMonitor:
 
     @property
     def stall_fraction(self) -> float:
-        """The share of the time in which the devices had nothing to do because a batch was missing, from 0 to 1."""
+        """Fraction of the time in which the devices waited for a batch, from 0 to 1."""
         self._settle()
         return min(self._idle / self.seconds, 1.0) if self.seconds > 0 else 0.0
 
     def _settle(self) -> None:
-        """Count the batches before which it is known when the devices had finished."""
+        """Add the idle time before each batch whose previous step has a known end."""
         while self._waits and self._done:
-            asked, came = self._waits.popleft()
-            self._idle += max(0.0, came - max(asked, self._done.popleft()))
+            requested, received = self._waits.popleft()
+            self._idle += max(0.0, received - max(requested, self._done.popleft()))
 
     def summary(self) -> str:
-        """One line: how much of the time the step waited for data, and which stage of the pipeline worked longest."""
+        """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""
         line = f"the step waited for data {self.stall_fraction:.0%} of the {self.seconds:.1f} s"
         return f"{line}; {slowest_stage(self._before, _stages(self._iterator))}"
 
 
 def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTiming]) -> str:
-    """Which stage worked longest between two looks at an iterator's `stats`.
+    """Return a description of the stage that took the most time between two results of `stats`.
 
     >>> slowest_stage({}, {"read": StageTiming(2, 100, 0.1), "decode": StageTiming(2, 100, 0.3)})
     'slowest stage: decode, 75% of the work of the pipeline, 3000 us a sample'
@@ -138,6 +137,6 @@ def _wait(steps: queue.SimpleQueue[Any], done: deque[float]) -> None:
     while (arrays := steps.get()) is not None:
         try:
             jax.block_until_ready(arrays)
-        except Exception:  # noqa: BLE001  # whoever reads the metrics gets the error; here it only means "finished"
+        except Exception:  # noqa: BLE001  # the reader of the metrics raises it; here the step has only finished
             arrays = None
         done.append(time.perf_counter() if arrays else 0.0)

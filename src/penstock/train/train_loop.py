@@ -19,41 +19,41 @@ Step = Callable[[Any, Any], Any]
 
 
 class Callback:
-    """What is told how a training goes. Override what is needed; each method may look at the loop and change it.
+    """Base class of callbacks. Override the methods you need; each one may read and change the loop.
 
     Example:
         >>> class Report(Callback):
-        ...     def on_epoch(self, loop):
+        ...     def on_epoch_end(self, loop):
         ...         print(loop.epoch, loop.history.epochs[-1])
     """
 
     def on_train_start(self, loop: TrainLoop) -> None:
-        """Before the first step."""
+        """Called before the first step."""
 
     def on_step_end(self, loop: TrainLoop) -> None:
-        """After a step was dispatched; it may not be done yet."""
+        """Called after a step is dispatched, which may not have finished."""
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
-        """After the last step of an epoch; `loop.epoch` epochs have passed."""
+        """Called after the last step of an epoch, when `loop.epoch` is incremented."""
 
     def on_train_end(self, loop: TrainLoop) -> None:
-        """After the last step, or after the one at which the training was stopped; not if it failed."""
+        """Called after the last step, also of a stopped training, but not after an error."""
 
     def teardown(self) -> None:
-        """At the very end, also of a training that failed: give back what was taken."""
+        """Called at the end, also after an error. Release resources here."""
 
 
 class TrainLoop:
-    """A training: where it stands, and what it has reported. `fit` makes one and returns it.
+    """State and history of a training. `fit` returns it.
 
     Attributes:
-        state: what the step returned last.
-        iterator: where the batches come from.
-        step: how many steps have been made, those before a resume included.
-        epoch: how many epochs have passed, likewise.
-        history: the metrics.
-        stopped: why the training was stopped early, or None.
-        watch: who waited for whom, since this run began.
+        state: State that the last step returned.
+        iterator: Source of the batches.
+        step: Number of steps, including those before a resume.
+        epoch: Number of finished epochs, including those before a resume.
+        history: Metrics.
+        stopped: Reason of an early stop, or None.
+        watch: Monitor of the time spent waiting for data, since this run started.
     """
 
     def __init__(self, state: Any, iterator: Iterable[Any]) -> None:
@@ -66,16 +66,16 @@ class TrainLoop:
         self.watch = StallMonitor(iterator)
 
     def stop(self, reason: str) -> None:
-        """End the training after the step that is being made."""
+        """End the training after the current step."""
         self.stopped = reason
 
     def summary(self) -> str:
-        """One line: how much of the time the step waited for data, and which stage of the pipeline was the slowest."""
+        """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""
         return self.watch.summary()
 
     @property
     def epoch_ended(self) -> bool:
-        """Whether the iterator stands at the end of an epoch; False where it cannot tell."""
+        """True if the iterator is at the end of an epoch; False for iterators that do not know."""
         iterator = self.iterator
         return isinstance(iterator, DataIterator) and iterator.at_end
 
@@ -90,27 +90,27 @@ def fit(
     steps: Annotated[int | None, Range(0)] = None,
     callbacks: Sequence[Callback] = (),
 ) -> TrainLoop:
-    """Make steps over an iterator's batches, and tell callbacks about it.
+    """Run steps over the batches of an iterator and call callbacks.
 
-    This is the loop that one would write, and nothing in it is needed by a loop of one's own: what it uses (`History`,
-    `StallMonitor`, `evaluate`, `Checkpoint.save`) can be used without it. Nothing is waited for between steps.
+    Your own loop can use its parts (`History`, `StallMonitor`, `evaluate`, `Checkpoint.save`) without it. The loop does
+    not wait for the devices between steps.
 
     Args:
-        step: ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a jitted
-            one. Metrics are a scalar, called "loss", or a tree of scalars; under `jax.pmap`, one value per device.
-        state: what the first step starts from. `data_parallel` leaves the caller's as it is.
-        iterator: batches; iterated over once per epoch.
-        epochs: how many epochs there are in all, those before a resume included.
-        steps: how many steps, likewise; epochs follow each other until then.
-        callbacks: are told in this order. `Checkpoint` belongs at the end, so that it saves what the others recorded.
+        step: Function ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a
+            jitted one. Metrics are a scalar, called "loss", or a tree of scalars; under `jax.pmap`, one value per
+            device.
+        state: Initial state. `data_parallel` does not change your copy.
+        iterator: Batches; one loop over it per epoch.
+        epochs: Total number of epochs, including those before a resume.
+        steps: Total number of steps, including those before a resume, over as many epochs as necessary.
+        callbacks: Called in this order. Put `Checkpoint` last, so that it saves what the others recorded.
 
     Returns:
-        The loop: `state`, `history`, `verdict()`.
+        The loop, with `state`, `history` and `summary()`.
 
     Raises:
-        UsageError: neither or both of epochs and steps are given, they are no whole numbers; epochs of an endless
-            iterator; `callbacks` has something that is no callback; there are no batches; after the first step, a
-            metric is not a scalar.
+        UsageError: Neither or both of `epochs` and `steps` are given; an endless iterator has no epochs; there are no
+            batches; a metric is not a scalar.
 
     Example:
         >>> import numpy as np
@@ -155,7 +155,7 @@ def _finished(loop: TrainLoop, epochs: int | None, steps: int | None) -> bool:
 
 
 def _epoch(loop: TrainLoop, step: Step, structure: Any, steps: int | None, callbacks: Sequence[Callback]) -> None:
-    """What is left of an epoch, or as much as there is time for."""
+    """Run the rest of an epoch, or the remaining steps."""
     before, ended = loop.step, True
     for batch in loop.watch:
         loop.state, metrics = returned(structure, step(loop.state, batch))

@@ -1,7 +1,7 @@
-"""Trees that hold other things than arrays: what is traced, and what stays as it is.
+"""Partition of trees into arrays, which JAX traces, and static leaves.
 
-Equinox models carry functions, Flax's `TrainState` an optimizer. `PartitionedTree` takes a tree apart, so that its
-arrays can go through `jax.jit` and the rest become a part of the program's key.
+Equinox models contain functions, Flax's `TrainState` an optimizer. `PartitionedTree` separates the arrays, which go
+through `jax.jit`, from the other leaves, which become part of the key of the compiled program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NUMBERS = (bool, int, float, complex)
 
 
 def is_array(leaf: Any) -> bool:
-    """Whether a leaf is data: an array of JAX or NumPy. Python's numbers, functions and the like are not.
+    """Return True for an array of JAX or NumPy, False for Python numbers, functions and other leaves.
 
     >>> is_array(np.zeros(2)), is_array(2.0)
     (True, False)
@@ -27,7 +27,7 @@ def is_array(leaf: Any) -> bool:
 
 
 def map_arrays(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """The tree with `function` applied to its arrays; other leaves are left alone.
+    """Return the tree with `function` applied to its arrays; other leaves stay unchanged.
 
     >>> map_arrays(lambda array: array + 1, {"a": np.float32(1), "name": "b"})
     {'a': np.float32(2.0), 'name': 'b'}
@@ -37,12 +37,12 @@ def map_arrays(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 @jax.tree_util.register_pytree_node_class
 class PartitionedTree:
-    """A tree, taken apart into arrays, which JAX sees, and the rest, which JAX compares.
+    """Tree split into arrays, which JAX traces, and the rest, which JAX compares.
 
     Args:
-        arrays: the leaves that are arrays, in order.
-        structure: the structure of the whole tree.
-        rest: per leaf of the whole tree a pair: False and nothing for an array, else True and the leaf.
+        arrays: Array leaves, in order.
+        structure: Structure of the whole tree.
+        rest: Pair per leaf of the whole tree: (False, None) for an array, otherwise (True, leaf).
     """
 
     def __init__(self, arrays: Sequence[Any], structure: Any, rest: tuple[tuple[bool, Any], ...]) -> None:
@@ -50,10 +50,10 @@ class PartitionedTree:
 
     @classmethod
     def partition(cls, tree: Any) -> PartitionedTree:
-        """Take a tree apart.
+        """Split a tree.
 
         Raises:
-            UsageError: a leaf that is no array cannot be compared.
+            UsageError: A static leaf is not hashable.
         """
         leaves, structure = jax.tree.flatten(tree)
         rest = tuple([(False, None) if is_array(leaf) else (True, leaf) for leaf in leaves])
@@ -68,21 +68,21 @@ class PartitionedTree:
         return cls([leaf for leaf in leaves if is_array(leaf)], structure, rest)
 
     def combine(self) -> Any:
-        """The tree, put together again."""
+        """Return the whole tree."""
         arrays = iter(self.arrays)
         return jax.tree.unflatten(self.structure, [leaf if fixed else next(arrays) for fixed, leaf in self.rest])
 
     @property
     def key(self) -> Any:
-        """What is compared: the structure, and the leaves that are no arrays."""
+        """Key of the compiled program: the structure and the static leaves."""
         return self.structure, self.rest
 
     def replaced(self, arrays: Sequence[Any]) -> PartitionedTree:
-        """The same with something else for each array."""
+        """Return a copy with other values in place of the arrays."""
         return PartitionedTree(arrays, self.structure, self.rest)
 
     def has_shardings(self, wanted: Sequence[Any]) -> bool:
-        """Whether the arrays have these shardings."""
+        """Return True if the arrays have these shardings."""
         pairs = zip(self.arrays, wanted, strict=True)
         return all(isinstance(array, jax.Array) and array.sharding == sharding for array, sharding in pairs)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from pipelines import run
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError
@@ -21,21 +22,11 @@ NUMBERS = np.arange(16, dtype=np.float32)
 DEVICES = np.array(jax.devices())
 
 
-def run(build, *columns, batch_size=4, layout="", seed=1, **options):
-    """The first batch of a definition, an array per output."""
-    pipeline = Pipeline(batch_size, seed=seed, **options)
-    with pipeline:
-        nodes = fn.readers.arrays(columns, layout=[layout] * len(columns)) if columns else ()
-        made = build(*(nodes if isinstance(nodes, tuple | list) else (nodes,)))
-        pipeline.set_outputs(*(made if isinstance(made, tuple | list) else (made,)))
-    return [np.asarray(output.as_tensor()) for output in pipeline.run()]
-
-
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["plain", "jit"])
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float32", "float16", "bool"])
 def test_identity(wrap, dtype):
     function = jax_function(wrap(lambda x: x))
-    (same,) = run(lambda x: function(x), IMAGES.astype(dtype))
+    (same,) = run(lambda x: function(x), IMAGES.astype(dtype), batch_size=4)
     assert same.dtype == dtype
     assert np.array_equal(same, IMAGES[:4].astype(dtype))
 
@@ -50,7 +41,7 @@ def test_the_three_ways_to_write_it():
         return x + 1, x + 2
 
     named = jax_function(lambda x: [x, x + 3], num_outputs=2)
-    results = run(lambda x: (bare(x), *called(x), *named(x)), NUMBERS)
+    results = run(lambda x: (bare(x), *called(x), *named(x)), NUMBERS, batch_size=4)
     assert [result[0] for result in results] == [1, 1, 2, 0, 3]
 
 
@@ -62,7 +53,7 @@ def test_scalars_arrive_as_rows_and_wide_values_as_jax_has_them():
         seen.append((flag.shape, flag.dtype, wide.dtype))
         return flag + wide.astype(jnp.float32)
 
-    (result,) = run(look, NUMBERS, np.arange(16))
+    (result,) = run(look, NUMBERS, np.arange(16), batch_size=4)
     assert set(seen) == {((4,), np.dtype("float32"), np.dtype("int32"))}
     assert result.tolist() == [0, 2, 4, 6]
 
@@ -77,7 +68,7 @@ def test_constants_flip_and_centre_crop_around_it():
         cropped = fn.crop_mirror_normalize(fn.flip(x), crop=(4, 4), output_layout="HWC")
         return fn.crop_mirror_normalize(double(cropped, 2.0, np.float32([1, 2, 3])), mirror=1)
 
-    (result,) = run(build, IMAGES, layout="HWC")
+    (result,) = run(build, IMAGES, layout="HWC", batch_size=4)
     centre = IMAGES[:4, 1:5, ::-1][:, :, 2:6][:, :, ::-1].astype(np.float32)
     expected = (centre * 2 + np.float32([1, 2, 3])).transpose(0, 3, 1, 2)
     assert np.array_equal(result, expected)
@@ -86,7 +77,7 @@ def test_constants_flip_and_centre_crop_around_it():
 def test_inputs_of_mixed_kinds_and_memory():
     transposed = np.asfortranarray(IMAGES)
     three = jax_function(lambda a, b, c: (c, a, b), num_outputs=3)
-    c, a, b = run(lambda x, y: three(x, fn.flip(y), 7), IMAGES, transposed, layout="HWC")
+    c, a, b = run(lambda x, y: three(x, fn.flip(y), 7), IMAGES, transposed, layout="HWC", batch_size=4)
     assert np.array_equal(a, IMAGES[:4])
     assert np.array_equal(b, IMAGES[:4, :, ::-1])
     assert c.tolist() == [7, 7, 7, 7]
@@ -105,7 +96,7 @@ def test_preserve_keeps_it_though_nothing_uses_it(preserve):
         assert watched(x) == []
         return x
 
-    run(build, NUMBERS)
+    run(build, NUMBERS, batch_size=4)
     jax.effects_barrier()
     assert calls == ([[0, 1, 2, 3]] if preserve else [])
 
@@ -119,7 +110,7 @@ def test_without_inputs_and_without_outputs():
         nothing()
         return ones()
 
-    assert run(build)[0].tolist() == [[1, 1]] * 4
+    assert run(build, batch_size=4)[0].tolist() == [[1, 1]] * 4
     jax.effects_barrier()
     assert calls == [1]
 
@@ -138,10 +129,14 @@ def test_layouts_are_given_or_inherited():
 
 
 def test_bfloat16_and_float0_ranks():
-    (half,) = run(jax_function(lambda x: x.astype(jnp.bfloat16) / 3), NUMBERS)
+    (half,) = run(jax_function(lambda x: x.astype(jnp.bfloat16) / 3), NUMBERS, batch_size=4)
     assert half.dtype == jnp.bfloat16
     assert np.array_equal(half, NUMBERS[:4].astype(jnp.bfloat16) / np.array(3, jnp.bfloat16))
-    (again,) = run(lambda x: jax_function(lambda y: y * 2)(jax_function(lambda x: x.astype(jnp.bfloat16))(x)), NUMBERS)
+    (again,) = run(
+        lambda x: jax_function(lambda y: y * 2)(jax_function(lambda x: x.astype(jnp.bfloat16))(x)),
+        NUMBERS,
+        batch_size=4,
+    )
     assert again.tolist() == [0, 2, 4, 6]
 
 
@@ -191,8 +186,7 @@ def test_nothing_flows_back_to_the_host():
 
 
 def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         made = jax_function(lambda x: x)(fn.readers.arrays(NUMBERS))
         pipeline.set_outputs(fn.cast(made, dtype=np.int64))
     with pytest.raises(DefinitionError, match="cannot be on the device") as caught:
@@ -346,8 +340,7 @@ def test_no_tracer_is_left_behind():
 
 
 def test_xla_compiles_it_with_its_neighbours():
-    pipeline = Pipeline(batch_size=4, placement="device")
-    with pipeline:
+    with Pipeline(batch_size=4, placement="device") as pipeline:
         x = fn.readers.arrays(NUMBERS)
         pipeline.set_outputs(jax_function(lambda x: x * 3)(x * 2.0) - 1.0)
     text = pipeline.explain()

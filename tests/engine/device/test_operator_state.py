@@ -132,8 +132,7 @@ def test_a_state_that_was_taken_is_never_overwritten():
 
 def test_the_users_own_state_is_copied():
     mine = {"count": np.int32(0), "mean": np.zeros(3, np.float32)}
-    pipeline = Pipeline(batch_size=8, seed=1)
-    with pipeline:
+    with Pipeline(batch_size=8, seed=1) as pipeline:
         x = fn.readers.arrays(NUMBERS)
         pipeline.set_outputs(*fn.jax_function(running_mean, num_outputs=2, state=mine)(x))
     mine["mean"] += 100
@@ -149,8 +148,7 @@ def test_a_model_that_follows_another_is_a_state():
         average = jax.tree.map(lambda a, b: 0.5 * a + 0.5 * b, average, {"w": x.mean(axis=0)})
         return average, x @ average["w"]
 
-    pipeline = Pipeline(batch_size=8, seed=1)
-    with pipeline:
+    with Pipeline(batch_size=8, seed=1) as pipeline:
         x = fn.readers.arrays(NUMBERS)
         pipeline.set_outputs(fn.jax_function(follow, state={"w": np.zeros(3, np.float32)})(x))
     average = np.zeros(3, np.float32)

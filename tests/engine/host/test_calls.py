@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline
 
 import penstock
-from penstock import Pipeline, fn
+from penstock import fn
 from penstock.engine.host import chunk_scheduler
 
 PACKAGE = Path(penstock.__file__).parent
@@ -67,10 +68,7 @@ def one_pace(monkeypatch):
 
 def calls(build, data, rows, layout=""):
     """How often each function is called while a batch is taken: by file and name."""
-    pipeline = Pipeline(rows, 1, seed=1, exec_async=False)
-    with pipeline:
-        outputs = build(fn.readers.arrays(data, layout=layout))
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
+    pipeline = build_pipeline(build, data, layout=layout, batch_size=rows, num_threads=1, exec_async=False)
     for _ in range(2):
         pipeline.run()
     found = Counter()

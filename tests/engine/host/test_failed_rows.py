@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pipelines import build_pipeline
 
 from penstock import Pipeline, fn
 from penstock.core.spec import Spec
@@ -102,30 +103,27 @@ def outputs(where, on_error, bad=SEVENTHS):
     return apply({"sample": Fussy, "batch": FussyBatch}[where](bad), numbers), squares
 
 
-def run(where, batches, batch_size, **options):
-    pipeline = Pipeline(batch_size, seed=3, **options)
-    with pipeline:
-        pipeline.set_outputs(*outputs(where, "replace"))
-    made = [[output.as_array().ravel() for output in pipeline.run()] for _ in range(batches)]
-    return [np.concatenate(column) for column in zip(*made, strict=True)]
+def columns(where, batches, batch_size, **options):
+    pipeline = build_pipeline(lambda: outputs(where, "replace"), batch_size=batch_size, seed=3, **options)
+    rows = [[output.as_array().ravel() for output in pipeline.run()] for _ in range(batches)]
+    return [np.concatenate(column) for column in zip(*rows, strict=True)]
 
 
 @pytest.mark.parametrize("where", ["read", "sample", "batch"])
 def test_another_sample_takes_the_place_of_a_bad_one_in_all_readers(where):
-    numbers, squares = run(where, 10, 4, exec_async=False)
+    numbers, squares = columns(where, 10, 4, exec_async=False)
     assert not set(numbers.tolist()) & SEVENTHS
     assert (squares == numbers**2).all()
     order = SampleOrder(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH))
     own = ~np.isin(order, list(SEVENTHS))
     for options in ({"num_threads": 3}, {"num_threads": 1}):
-        again, _ = run(where, 5, 8, **options)
+        again, _ = columns(where, 5, 8, **options)
         assert (again == numbers).all()
     assert len(set(numbers.tolist())) > own.sum() - 1
 
 
 def test_a_whole_batch_sees_what_takes_the_place():
-    pipeline = Pipeline(4, seed=3)
-    with pipeline:
+    with Pipeline(4, seed=3) as pipeline:
         numbers = fn.readers.arrays(np.arange(1, LENGTH + 1, dtype=np.int32), on_error="replace")
         good = apply(Fussy(frozenset(range(0, LENGTH + 1, 7))), numbers)
         pipeline.set_outputs(good, apply(Shared(), good))
@@ -137,8 +135,7 @@ def test_a_whole_batch_sees_what_takes_the_place():
 
 @pytest.mark.parametrize("where", ["read", "sample", "batch"])
 def test_what_raises_names_the_first(where):
-    pipeline = Pipeline(LENGTH, seed=3, exec_async=False)
-    with pipeline:
+    with Pipeline(LENGTH, seed=3, exec_async=False) as pipeline:
         pipeline.set_outputs(*outputs(where, "raise"))
     first = next(
         n for n in SampleOrder(LENGTH, shuffle=True, seed=3).indices(0, np.arange(LENGTH)).tolist() if n in SEVENTHS
@@ -150,16 +147,14 @@ def test_what_raises_names_the_first(where):
 
 
 def test_where_every_sample_is_bad_the_last_is_named():
-    pipeline = Pipeline(4, seed=3, exec_async=False)
-    with pipeline:
+    with Pipeline(4, seed=3, exec_async=False) as pipeline:
         pipeline.set_outputs(*outputs("sample", "replace", frozenset(range(LENGTH))))
     with pytest.raises(SampleError, match="16 other samples were tried"):
         pipeline.run()
 
 
 def test_the_strictest_reader_decides():
-    pipeline = Pipeline(LENGTH, seed=3, exec_async=False)
-    with pipeline:
+    with Pipeline(LENGTH, seed=3, exec_async=False) as pipeline:
         one = fn.readers.arrays(np.arange(LENGTH), on_error="replace")
         other = fn.readers.arrays(np.arange(LENGTH))
         pipeline.set_outputs(apply(Fussy(SEVENTHS), one + other))
@@ -183,8 +178,7 @@ def test_others_are_others_of_the_same_part(length, shards, data):
 
 
 def test_a_part_of_a_frame_is_computed_by_itself_and_brought_back():
-    pipeline = Pipeline(2)
-    with pipeline:
+    with Pipeline(2) as pipeline:
         pipeline.set_outputs(*apply_reader(Holes(()), {}))
     ragged, dense = pipeline.graph.outputs
     step, numbers = BatchStep(0, 0, (0,), 5), np.arange(5)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline
 
 from penstock import DataIterator, Pipeline, fn
 from penstock.core.spec import Spec
@@ -37,11 +38,10 @@ class Call(Operator, SampleKernel):
 
 
 def pipeline(function, samples=16, batch_size=4, threads=2, **options):
-    made = Pipeline(batch_size, threads, seed=0, **options)
-    with made:
-        numbers = fn.readers.arrays(np.arange(samples), name="numbers")
-        made.set_outputs(apply(Call(function), numbers))
-    return made
+    def define():
+        return apply(Call(function), fn.readers.arrays(np.arange(samples), name="numbers"))
+
+    return build_pipeline(define, batch_size=batch_size, num_threads=threads, seed=0, **options)
 
 
 def alive():
@@ -150,8 +150,7 @@ class Bad(Source):
 
 
 def numbers(*bad, depth=2, **options):
-    pipe = Pipeline(4, 2, seed=0, prefetch_queue_depth=depth)
-    with pipe:
+    with Pipeline(4, 2, seed=0, prefetch_queue_depth=depth) as pipe:
         pipe.set_outputs(apply_reader(Bad(bad), {}, common={"name": "numbers"})[0])
     names = ["x", "valid"] if options else ["x"]
     return DataIterator(pipe, names, reader_name="numbers", prepare_first_batch=False, **options)
@@ -174,8 +173,7 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
 
 
 def test_ragged_results_do_not_come_in_pairs(always_threads):
-    pipe = Pipeline(2, 2, seed=0)
-    with pipe:
+    with Pipeline(2, 2, seed=0) as pipe:
         pipe.set_outputs(
             fn.slice(
                 fn.readers.arrays(np.arange(80).reshape(8, 10)),
@@ -330,8 +328,7 @@ def test_closing_and_going_on():
 
 
 def test_batches_that_were_taken_are_not_written_again():
-    pipe = Pipeline(4, 2, seed=0)
-    with pipe:
+    with Pipeline(4, 2, seed=0) as pipe:
         pipe.set_outputs(fn.readers.arrays(np.arange(64).reshape(16, 4)) * 1)
     held = [pipe.run()[0].as_array() for _ in range(12)]
     for number, batch in enumerate(held):
@@ -343,8 +340,7 @@ def test_batches_that_were_taken_are_not_written_again():
 
 
 def test_a_sample_of_another_shape_is_named():
-    pipe = Pipeline(2, 1, seed=0)
-    with pipe:
+    with Pipeline(2, 1, seed=0) as pipe:
         images = apply_reader(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
         pipe.set_outputs(fn.reshape(images, shape=[6]))
     pipe.run()
@@ -381,8 +377,7 @@ class Broken(Source):
 
 
 def test_a_source_that_fails_ends_the_run_with_its_error():
-    pipe = Pipeline(2, 2, seed=0)
-    with pipe:
+    with Pipeline(2, 2, seed=0) as pipe:
         pipe.set_outputs(apply_reader(Broken(), {})[0])
     pipe.run()
     with pytest.raises(OSError, match="the disk is gone"):
@@ -436,8 +431,7 @@ class Slow(ListSource):
 @pytest.mark.parametrize(("seconds", "light"), [(0.01, False), (1e-5, True)])
 def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
     source = Slow(list(np.arange(400)), seconds, monkeypatch)
-    pipe = Pipeline(2, 1, seed=0, prefetch_queue_depth=1)
-    with pipe:
+    with Pipeline(2, 1, seed=0, prefetch_queue_depth=1) as pipe:
         pipe.set_outputs(apply_reader(source, {})[0])
     expected = [[number, number + 1] for number in range(0, 24, 2)]
     assert [[int(sample) for sample in pipe.run()[0]] for _ in range(6)] == expected[:6]
@@ -487,8 +481,7 @@ from penstock.engine.host import chunk_scheduler as pace
 
 pace._LIGHT_BATCH_SECONDS = -1.0  # every batch goes to threads
 warnings.simplefilter("ignore")  # JAX and Python warn of forks
-pipeline = Pipeline(2, 2, seed=0)
-with pipeline:
+with Pipeline(2, 2, seed=0) as pipeline:
     pipeline.set_outputs(fn.readers.arrays(np.arange(16)))
 pipeline.run()
 

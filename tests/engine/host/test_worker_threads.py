@@ -53,15 +53,13 @@ def test_closing_a_pool_leaves_the_work_of_another_alone():
 
 
 def test_a_pipeline_within_a_function_of_the_users_does_not_wait_for_itself():
-    inner = Pipeline(4, 1, seed=0)
-    with inner:
+    with Pipeline(4, 1, seed=0) as inner:
         inner.set_outputs(fn.python_function(fn.readers.arrays([1, 2, 3, 4]), function=lambda x: x + 1))
 
     def total(x):
         return x + sum(int(sample) for sample in inner.run()[0].as_array())
 
-    outer = Pipeline(1, 1, seed=0)
-    with outer:
+    with Pipeline(1, 1, seed=0) as outer:
         outer.set_outputs(fn.python_function(fn.readers.arrays([10, 20]), function=total))
     assert [outer.run()[0].as_array().tolist() for _ in range(2)] == [[24], [34]]
     outer.close()
@@ -107,8 +105,7 @@ def stuck(sample):
     sum(range(300_000))  # costs enough for a thread of its own
     return sample
 
-pipeline = Pipeline(2, 1, seed=0)
-with pipeline:
+with Pipeline(2, 1, seed=0) as pipeline:
     pipeline.set_outputs(fn.python_function(fn.readers.arrays(np.arange(20.0)), function=stuck))
 iterator = DataIterator(pipeline, ["x"])
 for _ in range(3):
@@ -136,8 +133,7 @@ def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
         go.wait(PATIENCE)
         return np.zeros((2, 3), np.float32)
 
-    pipeline = Pipeline(2, 1)
-    with pipeline:
+    with Pipeline(2, 1) as pipeline:
         pipeline.set_outputs(fn.external_source(source, dtype=np.float32, ndim=1))
 
     def consume():

@@ -138,7 +138,7 @@ def test_where_there_is_one_device_any_number_means_it(monkeypatch):
     monkeypatch.setattr(jax, "local_devices", lambda: [jax.devices()[3]])
 
     def of(rank):
-        with (pipeline := Pipeline(4, device_id=rank)):
+        with Pipeline(4, device_id=rank) as pipeline:
             pipeline.set_outputs(fn.readers.arrays(DATA, name="r", shard_id=rank, num_shards=2))
         return pipeline
 
@@ -227,8 +227,7 @@ def test_batches_that_jax_holds_are_never_written():
 
 
 def test_hand_over_copies_nothing_on_the_cpu():
-    pipeline = Pipeline(16, 1, seed=0, placement="host")
-    with pipeline:
+    with Pipeline(16, 1, seed=0, placement="host") as pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
     (buffer,) = iterator._run._loader.get(iterator._next).columns

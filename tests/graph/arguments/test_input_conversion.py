@@ -2,18 +2,12 @@
 
 import numpy as np
 import pytest
+from pipelines import run
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.errors import ArgumentTypeError, DefinitionError
 
 IMAGES = np.arange(24, dtype=np.uint8).reshape(2, 2, 3, 2)
-
-
-def run(build):
-    with (pipeline := Pipeline(batch_size=2, seed=1)):
-        outputs = build(fn.readers.arrays(IMAGES, layout="HWC"))
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else [outputs]))
-    return [output.as_array() for output in pipeline.run()]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +42,9 @@ def run(build):
     ids=["size", "crop", "slice-bounds", "slice-anchor", "range", "probability", "add", "divide", "cast", "array"],
 )
 def test_constants_stand_for_numbers(with_constant, with_number):
-    for mine, theirs in zip(run(with_constant), run(with_number), strict=True):
+    for mine, theirs in zip(
+        run(with_constant, IMAGES, layout="HWC"), run(with_number, IMAGES, layout="HWC"), strict=True
+    ):
         assert mine.dtype == theirs.dtype
         assert np.array_equal(mine, theirs)
 
@@ -62,7 +58,7 @@ def test_a_list_of_inputs_gives_a_list():
         assert not flipped[1].value.node.name
         return flipped
 
-    first, second = run(define)
+    first, second = run(define, IMAGES, layout="HWC")
     assert np.array_equal(first, IMAGES[:, ::-1, ::-1])
     assert np.array_equal(second, IMAGES[:, ::-1, ::-1] + 1)
 
@@ -71,7 +67,7 @@ def test_lists_are_combined_element_by_element_and_single_nodes_are_used_with_ea
     def define(x):
         return fn.slice([x, x + 1], [fn.constant([0, 0]), fn.constant([1, 0])], fn.constant([1, 1]))
 
-    first, second = run(define)
+    first, second = run(define, IMAGES, layout="HWC")
     assert np.array_equal(first, IMAGES[:, :1, :1])
     assert np.array_equal(second, IMAGES[:, :1, 1:2] + 1)
 
@@ -83,16 +79,16 @@ def test_several_outputs_give_a_list_each():
         (images, other), (maxima, others) = both
         return images, other, maxima, others
 
-    assert [output.max() for output in run(define)] == [23, 24, 23, 24]
+    assert [output.max() for output in run(define, IMAGES, layout="HWC")] == [23, 24, 23, 24]
 
 
 def test_a_list_with_one_node_is_that_node():
-    assert np.array_equal(run(lambda x: fn.flip([x]))[0], IMAGES[:, :, ::-1])
+    assert np.array_equal(run(lambda x: fn.flip([x]), IMAGES, layout="HWC")[0], IMAGES[:, :, ::-1])
 
 
 def test_lists_of_different_lengths_are_refused():
     with pytest.raises(DefinitionError, match=r"lists of 2, 3 nodes"):
-        run(lambda x: fn.slice([x, x], [fn.constant([0, 0])] * 3, fn.constant([1, 1])))
+        run(lambda x: fn.slice([x, x], [fn.constant([0, 0])] * 3, fn.constant([1, 1])), IMAGES, layout="HWC")
 
 
 @pytest.mark.parametrize(
@@ -101,7 +97,9 @@ def test_lists_of_different_lengths_are_refused():
 )
 @pytest.mark.parametrize("number", [lambda: 0.4, lambda: fn.constant(0)], ids=["number", "constant"])
 def test_a_number_gives_draws_its_shape_alone(draw, meant, number, caplog):
-    with_number, without = (run(lambda _, like=like: draw(*like(), seed=3)) for like in (lambda: (number(),), tuple))
+    with_number, without = (
+        run(lambda like=like: draw(*like(), seed=3), batch_size=2) for like in (lambda: (number(),), tuple)
+    )
     assert np.array_equal(with_number[0], without[0])
     assert meant in caplog.text
     assert "test_input_conversion.py" in caplog.text
@@ -119,7 +117,7 @@ def test_a_long_list_is_looked_at_once(monkeypatch):
 
 def test_regions_that_no_axis_bounds_are_refused():
     with pytest.raises(DefinitionError, match="regions are bounded along no axis"):
-        run(lambda x: fn.erase(x, anchor=[0, 0], shape=[1, 1], axis_names=""))
+        run(lambda x: fn.erase(x, anchor=[0, 0], shape=[1, 1], axis_names=""), IMAGES, layout="HWC")
 
 
 def test_the_options_of_pipeline_def_may_be_given_when_the_pipeline_is_made():

@@ -7,6 +7,7 @@ import traceback
 
 import numpy as np
 import pytest
+from pipelines import run
 
 from penstock import Pipeline, fn, pipeline, pipeline_def, types
 from penstock.errors import DefinitionError
@@ -18,10 +19,9 @@ def numbers(count=4):
     return fn.readers.arrays(np.arange(count, dtype=np.int32))
 
 
-def run(define, **options):
-    made = pipeline_def(define, enable_conditionals=True, batch_size=4, seed=1, **options)()
-    outputs = [output.as_array().tolist() for output in made.run()]
-    made.close()
+def converted(define):
+    """Return the outputs of a definition with conditionals, as lists."""
+    outputs = [output.tolist() for output in run(define, batch_size=4, enable_conditionals=True)]
     return outputs[0] if len(outputs) == 1 else outputs
 
 
@@ -167,7 +167,7 @@ MISUSE = {
 def test_what_cannot_be_is_refused_at_the_line(define):
     message, line = MISUSE[define]
     with pytest.raises((DefinitionError, TypeError), match=message) as caught:
-        run(define)
+        converted(define)
     assert __file__ in str(caught.value.where)
     if define is not break_of_some_rows:
         assert line in str(caught.value.where)
@@ -184,7 +184,7 @@ def test_a_variable_that_is_not_used_afterwards_may_be_anything():
             x = x - step if how is None else x
         return x
 
-    assert run(define) == [0, 0, 8, 13]
+    assert converted(define) == [0, 0, 8, 13]
 
 
 def test_rows_that_return_take_no_part_in_the_rest():
@@ -215,7 +215,7 @@ def test_rows_that_return_take_no_part_in_the_rest():
 
 
 def test_expressions_choose_row_by_row():
-    assert run(lambda: numbers() * 10 if numbers() > 1 else numbers()) == [0, 1, 20, 30]
+    assert converted(lambda: numbers() * 10 if numbers() > 1 else numbers()) == [0, 1, 20, 30]
 
 
 def test_python_conditions_are_evaluated_once_and_lazily():
@@ -239,7 +239,7 @@ def test_python_conditions_are_evaluated_once_and_lazily():
             x = x + i
         return x if not note(None) else None
 
-    assert run(define) == [2, 3, 4, 5]
+    assert converted(define) == [2, 3, 4, 5]
     assert calls == [0, "", 1, 2, 0, None]
 
 
@@ -274,7 +274,7 @@ def test_methods_partials_and_closures_are_converted():
         x = numbers()
         return inner(x), Twice(5).add(x), functools.partial(inner, x)(), (lambda v: v > 0 and v < 2)(x)
 
-    assert run(define) == [[0, 1, 5, 6], [0, 2, 14, 16], [0, 1, 6, 7], [False, True, False, False]]
+    assert converted(define) == [[0, 1, 5, 6], [0, 2, 14, 16], [0, 1, 6, 7], [False, True, False, False]]
     assert offset == 5
 
 
@@ -288,14 +288,14 @@ def test_libraries_and_what_is_marked_run_as_they_are():
     for function in (fn.flip, np.stack, np.linalg.norm, textwrap.dedent, len, int, Pipeline):
         assert convert_function(function) is function
     with pytest.raises(TypeError, match="enable_conditionals"):
-        run(lambda: marked(numbers()))
+        converted(lambda: marked(numbers()))
 
 
 def test_a_definition_without_source_is_refused():
     scope = {"numbers": numbers}
     exec("def define():\n    x = numbers()\n    return x", scope)
     with pytest.raises(DefinitionError, match="the source of define cannot be read"):
-        run(scope["define"])
+        converted(scope["define"])
 
 
 def test_tracebacks_show_the_users_lines():
@@ -306,7 +306,7 @@ def test_tracebacks_show_the_users_lines():
         return x
 
     with pytest.raises(NameError, match="undefined_name") as caught:
-        run(define)
+        converted(define)
     last = traceback.extract_tb(caught.value.__traceback__)[-1]
     assert (last.filename, last.name) == (__file__, "define")
     assert "undefined_name" in last.line
@@ -326,8 +326,8 @@ def test_a_branch_does_not_change_the_draws_of_others():
         numbers()
         return first, second, third, last
 
-    first, y, last = run(lambda: define(forked=True))
-    drawn = run(plain)
+    first, y, last = converted(lambda: define(forked=True))
+    drawn = converted(plain)
     assert (first, last) == (drawn[0], drawn[3])
     assert y == drawn[2][:2] + drawn[1][2:]
 

@@ -7,8 +7,9 @@ from typing import Annotated, TypedDict, Unpack
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline
 
-from penstock import Pipeline, fn, types
+from penstock import fn, types
 from penstock.core.spec import Spec
 from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint
 from penstock.graph.identity.canonical_text import canonical_text
@@ -23,11 +24,7 @@ IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 
 
 def traced(build):
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
-        outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    return canonical_definition(pipeline.graph)
+    return canonical_definition(build_pipeline(lambda: build(), batch_size=2).graph)
 
 
 def images(**options):

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from pipelines import run
 
 from penstock import Pipeline, fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
@@ -52,8 +53,7 @@ def ragged(data):
 @pytest.mark.parametrize("by", [3, [3], 3.0, np.array([3]), "node"])
 @pytest.mark.parametrize("shape", ["dense", "ragged"])
 def test_a_kernel_is_given_what_its_schema_says(placement, operator, by, shape):
-    pipeline = Pipeline(batch_size=4, placement=placement, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=4, placement=placement, num_threads=1) as pipeline:
         data = fn.readers.arrays(NUMBERS)
         given = fn.readers.arrays(np.int64([[3], [4], [5], [6]])) if isinstance(by, str) else by
         pipeline.set_outputs(apply(operator, data if shape == "dense" else ragged(data), by=given))
@@ -65,8 +65,7 @@ def test_a_kernel_is_given_what_its_schema_says(placement, operator, by, shape):
 
 def test_a_bad_entry_is_named_whatever_the_kernel():
     for operator in (InBatches(), BySample()):
-        pipeline = Pipeline(batch_size=2)
-        with pipeline:
+        with Pipeline(batch_size=2) as pipeline:
             by = fn.readers.arrays(np.float32([[1], [1], [1], [-2]]))
             pipeline.set_outputs(apply(operator, fn.readers.arrays(NUMBERS), by=by))
         pipeline.run()
@@ -100,9 +99,7 @@ def test_what_only_moves_elements_needs_axes():
 
 @pytest.mark.parametrize("placement", ["host", "device"])
 def test_scalars_are_cast_twice(placement):
-    pipeline = Pipeline(batch_size=2, placement=placement)
-    with pipeline:
-        pipeline.set_outputs(
-            fn.cast(fn.cast(fn.readers.arrays(np.float32([1, 300])), dtype=types.UINT8), dtype=types.FLOAT)
-        )
-    assert pipeline.run()[0].as_array().tolist() == [1, 255]
+    def define(x):
+        return fn.cast(fn.cast(x, dtype=types.UINT8), dtype=types.FLOAT)
+
+    assert run(define, np.float32([1, 300]), placement=placement)[0].tolist() == [1, 255]

@@ -28,8 +28,7 @@ HERE = __file__
 
 
 def traced(build):
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         pipeline.set_outputs(build())
     return pipeline
 
@@ -258,8 +257,7 @@ fn.flip
 
 
 def test_layouts_follow():
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2):
         x = images()
         assert x[0].layout == "WC"
         assert x[types.newaxis("F")].layout == "FHWC"
@@ -297,8 +295,7 @@ def test_types_combine_as_in_dali():
 
 
 def test_python_numbers_are_32_bits_wide():
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2):
         x = images()
         assert [(x + 1).dtype, (x * 2.0).dtype, (x / 2).dtype, (x - 300).dtype, (x + True).dtype] == [
             np.int32,
@@ -354,15 +351,14 @@ def test_fingerprints_tell_definitions_apart():
 
 
 def test_specs_are_inferred_again_from_a_node():
-    with (pipeline := Pipeline(batch_size=2)):
+    with Pipeline(batch_size=2) as pipeline:
         value = fn.flip(images()).value
         pipeline.set_outputs(images())
     assert infer_specs(value.node.operator, value.node.inputs, value.node.arguments) == value.node.specs
 
 
 def test_a_long_definition_is_no_deep_recursion():
-    pipeline = Pipeline(2, 1)
-    with pipeline:
+    with Pipeline(2, 1) as pipeline:
         numbers = fn.readers.arrays(np.arange(4, dtype=np.int32), name="r")
         for _ in range(400):
             numbers = numbers + 1

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import simplejpeg
+from damaged_images import damaged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -263,21 +264,6 @@ def test_a_harmless_flaw_is_overlooked_and_a_serious_one_is_not(backend, reduce)
             whole(bad, decoder, reduce)
         with pytest.raises(ValueError, match=r"."):
             part(bad, decoder, region, reduce)
-
-
-def damaged(original, rng):
-    """Flipped bits, an end too early, or another header."""
-    data = bytearray(original.tobytes())
-    kind = rng.integers(3)
-    if kind == 0:
-        for place in rng.integers(0, len(data), rng.integers(1, 20)):
-            data[place] ^= 1 << rng.integers(8)
-    elif kind == 1:
-        del data[rng.integers(0, len(data)) :]
-    else:
-        for place in rng.integers(0, min(len(data), 700), rng.integers(1, 6)):
-            data[place] = rng.integers(256)
-    return np.frombuffer(bytes(data), np.uint8)
 
 
 @pytest.mark.filterwarnings("ignore")  # Pillow's, about damaged files

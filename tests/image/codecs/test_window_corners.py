@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
+from pipelines import run
 
-from penstock import Pipeline, fn, types
+from penstock import fn, types
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import Region
@@ -46,12 +47,13 @@ def encoded(kind):
     return np.frombuffer(file.getvalue(), np.uint8)
 
 
-def run(build, *columns):
-    """What a definition gives for a batch."""
-    pipeline = Pipeline(len(columns[0]), 1, seed=3)
-    with pipeline:
-        pipeline.set_outputs(build(*[fn.external_source(repeat(column), batch=True) for column in columns]))
-    return list(pipeline.run()[0])
+def evaluate(build, *columns):
+    """Return the output for samples whose extents the definition does not know."""
+
+    def define():
+        return build(*[fn.external_source(repeat(column), batch=True) for column in columns])
+
+    return run(define, batch_size=len(columns[0]), seed=3)[0]
 
 
 def windows(whole):
@@ -90,7 +92,7 @@ def arguments(operator, found, whole):
 
 def of_pixels(follow, images):
     """What follows a cut, after pixels that are cut already."""
-    return run(lambda pixels: follow(fn.reinterpret(pixels, layout="HWC")), images)
+    return evaluate(lambda pixels: follow(fn.reinterpret(pixels, layout="HWC")), images)
 
 
 def shrink(images):
@@ -109,15 +111,15 @@ def crop_normalize(images):
 @pytest.mark.parametrize("operator", CUTS)
 def test_windows_at_every_corner_and_edge(operator, kind):
     data = encoded(kind)
-    (whole,) = run(fn.decoders.image, [data])
+    (whole,) = evaluate(fn.decoders.image, [data])
     found = windows(whole)
     columns = [data] * len(found), *arguments(operator, found, whole)
     expected = [
         np.ascontiguousarray(whole[top : top + tall, left : left + wide]) for top, left, tall, wide in found.tolist()
     ]
-    assert all(map(np.array_equal, run(CUTS[operator], *columns), expected))
+    assert all(map(np.array_equal, evaluate(CUTS[operator], *columns), expected))
     for follow in (shrink, normalize, crop_normalize):
-        rows = run(lambda *nodes, follow=follow: follow(CUTS[operator](*nodes)), *columns)
+        rows = evaluate(lambda *nodes, follow=follow: follow(CUTS[operator](*nodes)), *columns)
         assert np.array_equal(rows, of_pixels(follow, expected))
 
 
@@ -132,10 +134,10 @@ def test_random_windows_at_corners(kind):
     def window(data):
         return fn.decoders.image_random_crop(data, random_area=[0.05, 0.9], seed=8)
 
-    pixels = run(window, files)
+    pixels = evaluate(window, files)
     assert len({image.shape for image in pixels}) > 10
     for follow in (shrink, normalize):
-        rows = run(lambda data, follow=follow: follow(window(data)), files)
+        rows = evaluate(lambda data, follow=follow: follow(window(data)), files)
         assert np.array_equal(rows, of_pixels(follow, pixels))
 
 
@@ -146,7 +148,9 @@ def test_reduced_images_have_corners_too():
 
     smooth = np.asarray(Image.fromarray(PIXELS[:6, :8]).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC))
     data = np.frombuffer(simplejpeg.encode_jpeg(np.ascontiguousarray(smooth), 95, "RGB", "420"), np.uint8)
-    (fast,), (exact,) = (run(lambda node, reduced=reduced: corner(node, reduced=reduced), [data]) for reduced in (1, 0))
+    (fast,), (exact,) = (
+        evaluate(lambda node, reduced=reduced: corner(node, reduced=reduced), [data]) for reduced in (1, 0)
+    )
     assert np.abs(fast.astype(int) - exact).mean() < 4
 
 

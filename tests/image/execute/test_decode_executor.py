@@ -5,8 +5,9 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from pipelines import build_pipeline
 
-from penstock import DataIterator, Pipeline, fn
+from penstock import DataIterator, fn
 from penstock.errors import SampleError
 from penstock.operators.decoders.image import DecodeImage
 
@@ -27,10 +28,7 @@ def files(kinds):
 
 
 def pipeline(build, kinds):
-    made = Pipeline(len(kinds), 1, seed=0)
-    with made:
-        made.set_outputs(build(fn.decoders.image(fn.readers.arrays(files(kinds)))))
-    return made
+    return build_pipeline(lambda data: build(fn.decoders.image(data)), files(kinds), seed=0, num_threads=1)
 
 
 KINDS = ["JPEG"] * 8, ["JPEG", "PNG", "JPEG", "WEBP", "PNG", "PNG", "JPEG", "JPEG"]

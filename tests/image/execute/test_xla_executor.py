@@ -8,6 +8,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from PIL import Image
+from pipelines import build_pipeline, run
 
 from penstock import Pipeline, data_iterator, fn, math, types
 from penstock.engine.sample_probe import resolve_shapes
@@ -130,21 +131,14 @@ BOUNDED = [resized, training, evaluation, letterbox, normalized_window, twice_re
 
 
 def planned(build, platform="cpu", placement="device"):
-    pipeline = Pipeline(batch_size=4, seed=5)
-    with pipeline:
-        outputs = build()
-        pipeline.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
-    graph = resolve_shapes(merge_shards([pipeline.graph], (0,), 1), dense_outputs=True).graph
+    graph = resolve_shapes(
+        merge_shards([build_pipeline(build, batch_size=4, seed=5).graph], (0,), 1), dense_outputs=True
+    ).graph
     return make_plan(graph, TargetMachine(platform, False, placement), dense_outputs=True)
 
 
 def batch(build, placement):
-    pipeline = Pipeline(batch_size=8, seed=5, placement=placement)
-    with pipeline:
-        pipeline.set_outputs(build())
-    output = np.stack([np.asarray(sample) for sample in pipeline.run()[0]])
-    pipeline.close()
-    return output
+    return run(build, batch_size=8, seed=5, placement=placement)[0]
 
 
 @pytest.mark.parametrize("build", [random_crop, random_crop_of_floats, parts, filters_by_row, *BOUNDED])

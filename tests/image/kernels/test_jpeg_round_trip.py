@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
+from pipelines import run
 
-from penstock import Pipeline, fn
+from penstock import fn
 from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 from penstock.operators.filters import jpeg_compression_distortion as distortion
 
@@ -51,16 +52,12 @@ def test_large_images_become_files_and_are_the_same(monkeypatch):
     images = [RNG.integers(0, 256, (3, *size, 3), np.uint8) for size in [(20, 30), (7, 9)]]
     qualities = [np.int32(30), np.int32(80)]
 
-    def made():
-        pipeline = Pipeline(batch_size=2)
-        with pipeline:
-            given = fn.external_source(lambda: (images, qualities), num_outputs=2, layout=["FHWC", ""])
-            pipeline.set_outputs(fn.jpeg_compression_distortion(given[0], quality=given[1]))
-        (result,) = pipeline.run()
-        return [np.asarray(result[row]) for row in range(2)]
+    def distorted():
+        frames, quality = fn.external_source(lambda: (images, qualities), num_outputs=2, layout=["FHWC", ""])
+        return fn.jpeg_compression_distortion(frames, quality=quality)
 
-    rounded = made()
+    (rounded,) = run(distorted, batch_size=2)
     monkeypatch.setattr(distortion, "SMALL", 0)
-    for image, quality, mine, theirs in zip(images, qualities, rounded, made(), strict=True):
+    for image, quality, mine, theirs in zip(images, qualities, rounded, run(distorted, batch_size=2)[0], strict=True):
         assert np.array_equal(mine, theirs)
         assert np.array_equal(mine, [kept(frame, int(quality)) for frame in image])

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from pipelines import run
 from scipy import ndimage
 
 from penstock import Pipeline, fn
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.operators.readers.reader_arguments import apply_reader
-from penstock.testing import ListSource
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
 
@@ -28,12 +27,7 @@ def images(dtype):
 
 def ours(define, *columns, layout="HWC"):
     """The results for samples of several sizes."""
-    pipeline = Pipeline(len(columns[0]), 2)
-    with pipeline:
-        layouts = [layout, *[""] * (len(columns) - 1)]
-        nodes = apply_reader(ListSource(list(columns), layouts), {})
-        pipeline.set_outputs(define(*nodes))
-    return [np.asarray(sample) for sample in pipeline.run()[0]]
+    return run(define, *columns, layout=[layout, *[""] * (len(columns) - 1)])[0]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

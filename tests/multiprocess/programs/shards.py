@@ -67,8 +67,7 @@ def main(batch):
     blocks = [index[0].start or 0 for index in sharding.addressable_devices_indices_map((count,)).values()]
     pipelines = []
     for block in sorted(blocks):
-        pipeline = Pipeline(batch_size=batch, seed=0)
-        with pipeline:
+        with Pipeline(batch_size=batch, seed=0) as pipeline:
             pipeline.set_outputs(fn.readers.arrays(np.arange(9 * batch), shard_id=block, num_shards=count, name="r"))
         pipelines.append(pipeline)
     made = next(DataIterator(pipelines, ["x"], reader_name="r", sharding=sharding))["x"]

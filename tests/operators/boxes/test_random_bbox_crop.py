@@ -2,18 +2,16 @@
 
 import numpy as np
 import pytest
+from pipelines import run
 
-from penstock import Pipeline, fn
+from penstock import fn
 from penstock.errors import DefinitionError, SampleError
 
 BOXES = np.float32([[[0.1, 0.1, 0.9, 0.9]]] * 50)
 
 
 def windows(boxes=BOXES, **arguments):
-    pipeline = Pipeline(batch_size=len(boxes), seed=3)
-    with pipeline:
-        pipeline.set_outputs(*fn.random_bbox_crop(fn.readers.arrays(boxes), **arguments))
-    return [output.as_array() if n < 2 else list(output) for n, output in enumerate(pipeline.run())]
+    return run(lambda boxes: fn.random_bbox_crop(boxes, **arguments), boxes, seed=3)
 
 
 def test_windows_stay_inside_of_the_image():

@@ -1,4 +1,7 @@
-"""Uses of operators, by family: each module has `CASES`, a list of uses per operator."""
+"""Uses of all operators, which several tests check: each module adds its `CASES`, a list of uses per operator.
+
+An operator belongs to one module. Modules share the arrays and files of `case_data`.
+"""
 
 import importlib
 import pkgutil

@@ -5,8 +5,9 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from pipelines import run
 
-from penstock import Pipeline, fn, pipeline_def, types
+from penstock import Pipeline, fn, types
 from penstock.auto_aug import rand_augment
 from penstock.errors import DefinitionError, SampleError
 from penstock.image.describe.custom_pass import CustomPass
@@ -108,12 +109,6 @@ def images_of(sizes, *, dense):
     return np.stack(images) if dense else images, np.float32([[box_in(n, *size)] for n, size in enumerate(sizes)])
 
 
-def run(define, placement="host", **options):
-    """The outputs of a definition, each a list of samples."""
-    pipeline = pipeline_def(define, batch_size=ROWS, seed=5, placement=placement, **options)()
-    return [[np.asarray(each) for each in output] for output in pipeline.run()]
-
-
 def test_masks_follow_where_each_pixel_goes_its_own_way():
     images, _ = images_of(SIZES, dense=True)
 
@@ -121,7 +116,7 @@ def test_masks_follow_where_each_pixel_goes_its_own_way():
         made = fn.water(flips(source(images)), fill_value=0, **NEAREST)
         return made, fn.follow.masks(source(images), made)
 
-    for image, mask in zip(*run(define), strict=True):
+    for image, mask in zip(*run(define, batch_size=ROWS, seed=5, placement="host"), strict=True):
         np.testing.assert_array_equal(mask, image)
 
 
@@ -134,7 +129,7 @@ def check(chains, dense, tolerance, placement="host"):
         followed = [(x, *fn.follow.boxes(there, x, ltrb=True), fn.follow.masks(source(images), x)) for x in made]
         return tuple(value for each in followed for value in each)
 
-    columns = run(define, placement)
+    columns = run(define, batch_size=ROWS, seed=5, placement=placement)
     for number, name in enumerate(chains):
         kept = 0
         for image, box, valid, mask in zip(*columns[4 * number : 4 * number + 4], strict=True):
@@ -200,7 +195,9 @@ def test_a_random_crop_while_decoding_is_not_drawn_again():
         placed = fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True)
         return made, *placed, fn.follow.masks(masks, made), *fn.follow.points(fn.readers.arrays(points), made)
 
-    for made, box, valid, mask, corners, inside in zip(*run(define), strict=True):
+    for made, box, valid, mask, corners, inside in zip(
+        *run(define, batch_size=ROWS, seed=5, placement="host"), strict=True
+    ):
         seen = ends(made)
         np.testing.assert_array_equal(made, mask)
         assert valid[0] == (seen is not None)
@@ -227,7 +224,9 @@ def test_each_sample_follows_its_own_branches():
         followed = fn.follow.boxes(there, made, ltrb=True, since=coloured)
         return x, masks, there, *followed, fn.follow.masks(masks, made, since=coloured)
 
-    for image, mask, before, box, valid, moved_mask in zip(*run(define, enable_conditionals=True), strict=True):
+    for image, mask, before, box, valid, moved_mask in zip(
+        *run(define, batch_size=ROWS, seed=5, placement="host", enable_conditionals=True), strict=True
+    ):
         np.testing.assert_array_equal(image, mask)
         assert np.abs(before[0] - ends(image)).max() <= 1
         assert valid[0] == (ends(moved_mask) is not None)
@@ -256,7 +255,7 @@ def test_boxes_are_clipped_sorted_out_and_padded(arguments, kept):
         boxes = fn.readers.arrays(np.repeat(SQUARES + 10, ROWS, axis=0))
         return fn.follow.boxes(boxes, images, labels, ltrb=True, **arguments)
 
-    boxes, valid, labels = (output[0] for output in run(define))
+    boxes, valid, labels = (output[0] for output in run(define, batch_size=ROWS, seed=5, placement="host"))
     most = arguments.get("max_boxes", 4)
     assert (boxes.shape, valid.tolist()) == ((most, 4), [n < len(kept) for n in range(most)])
     assert labels.tolist() == [n + 1 for n in kept] + [0] * (most - len(kept))
@@ -275,7 +274,7 @@ def test_relative_boxes_of_a_ragged_number():
         given = fn.external_source(source=lambda: boxes, ndim=2, dtype=types.FLOAT)
         return fn.follow.boxes(given, images, ratio=True, max_boxes=3)
 
-    placed, valid = run(define)
+    placed, valid = run(define, batch_size=ROWS, seed=5, placement="host")
     assert [each.sum() for each in valid] == [0, 1, 2, 3, 3, 3]
     np.testing.assert_allclose(placed[1][0], [0.6, 0.2, 0.3, 0.4], atol=1e-6)
 
@@ -323,7 +322,7 @@ def test_a_function_may_make_the_images_that_boxes_belong_to():
         made = fn.flip(fn.reshape(half, layout="HWC"))
         return made, *fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True, since=made)
 
-    for _, placed, valid in zip(*run(define), strict=True):
+    for _, placed, valid in zip(*run(define, batch_size=ROWS, seed=5, placement="host"), strict=True):
         assert valid.size == 1
         assert placed.max() <= 40
 
@@ -336,7 +335,7 @@ def test_a_mask_of_another_size_is_named():
         return fn.follow.masks(source(others), fn.flip(source(images)))
 
     with pytest.raises(SampleError, match="the mask is 33 x 71, and its image 50 x 50"):
-        run(define)
+        run(define, batch_size=ROWS, seed=5, placement="host")
 
 
 @pytest.mark.parametrize(
@@ -351,7 +350,7 @@ def test_chains_of_picking_operators_are_followed(names):
             made = CHAINS[name](made)
         return made, *fn.follow.boxes(fn.readers.arrays(boxes), made, ltrb=True), fn.follow.masks(source(images), made)
 
-    for image, box, valid, mask in zip(*run(define), strict=True):
+    for image, box, valid, mask in zip(*run(define, batch_size=ROWS, seed=5, placement="host"), strict=True):
         np.testing.assert_array_equal(mask, image)
         assert valid[0] == (ends(image) is not None)
         if valid[0]:
@@ -403,12 +402,11 @@ ALBUMENTATIONS = {
 
 @pytest.mark.parametrize(("chain", "boxes", "points"), ALBUMENTATIONS.values(), ids=ALBUMENTATIONS)
 def test_boxes_and_points_go_where_albumentations_sends_them(chain, boxes, points):
-    pipeline = Pipeline(1, seed=1)
-    with pipeline:
-        images = chain(fn.readers.arrays(np.zeros((1, 60, 80, 3), np.uint8), layout="HWC"))
-        given = fn.readers.arrays(np.float32([[[10, 5, 40, 30], [50, 20, 78, 55]]]))
-        followed, *_ = fn.follow.boxes(given, images, ltrb=True)
-        places, _ = fn.follow.points(fn.readers.arrays(np.float32([[[12.5, 7.25], [60, 40]]])), images)
-        pipeline.set_outputs(followed, places)
-    for output, expected in zip(pipeline.run(), (boxes, points), strict=True):
-        np.testing.assert_allclose(output.as_array()[0], expected, atol=2e-3)
+    def define(images, boxes, points):
+        images = chain(images)
+        return fn.follow.boxes(boxes, images, ltrb=True)[0], fn.follow.points(points, images)[0]
+
+    inputs = np.float32([[[10, 5, 40, 30], [50, 20, 78, 55]]]), np.float32([[[12.5, 7.25], [60, 40]]])
+    outputs = run(define, np.zeros((1, 60, 80, 3), np.uint8), *inputs, layout=("HWC", "", ""))
+    for output, expected in zip(outputs, (boxes, points), strict=True):
+        np.testing.assert_allclose(output[0], expected, atol=2e-3)

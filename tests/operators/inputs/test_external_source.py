@@ -26,8 +26,7 @@ def numbered(info):
 
 
 def pipeline(source, batch_size=4, **options):
-    made = Pipeline(batch_size, 2, seed=0)
-    with made:
+    with Pipeline(batch_size, 2, seed=0) as made:
         nodes = fn.external_source(source, **options)
         made.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
     return made
@@ -416,8 +415,7 @@ def test_outputs_of_different_length():
 
 
 def test_two_sources_of_different_length():
-    made = Pipeline(4, 2)
-    with made:
+    with Pipeline(4, 2) as made:
         made.set_outputs(fn.external_source(lambda: np.zeros(4)), fn.external_source(lambda: np.zeros(2)))
     with pytest.raises(errors.SourceError, match="different numbers of samples"):
         made.run()
@@ -466,8 +464,7 @@ def test_what_an_ended_epoch_left_is_given_next_though_the_memory_was_used_again
             raise StopIteration
         return written(100)
 
-    made = Pipeline(4, 2)
-    with made:
+    with Pipeline(4, 2) as made:
         made.set_outputs(fn.external_source(lambda: written(next(numbers))), fn.external_source(other))
     seen = [made.run()[0].as_array()[0, 0] for _ in range(2)]
     with pytest.raises(StopIteration):
@@ -545,8 +542,7 @@ def test_what_no_kind_of_data_can_be():
 
 
 def test_an_error_of_what_was_fed_names_the_line():
-    made = Pipeline(2, 2)
-    with made:
+    with Pipeline(2, 2) as made:
         made.set_outputs(fn.decoders.image(fn.external_source(name="files")))  # here
     made.feed_input("files", np.zeros((2, 3, 3), np.float32))
     with pytest.raises(errors.PenstockError, match="# here"):
@@ -601,8 +597,7 @@ def test_a_queue_of_one_batch_holds_the_one_asked_for(fed):
 
 
 def test_repeat_last():
-    made = Pipeline(2, 2)
-    with made:
+    with Pipeline(2, 2) as made:
         made.set_outputs(fn.external_source(name="x", repeat_last=True), fn.external_source(lambda n: np.full(2, n)))
     made.feed_input("x", np.ones(2))
     assert [made.run()[0].as_array().tolist() for _ in range(3)] == [[1.0, 1.0]] * 3

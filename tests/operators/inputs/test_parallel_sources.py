@@ -16,8 +16,7 @@ psutil = pytest.importorskip("psutil", reason="psutil is not installed (dependen
 
 
 def pipeline(source, workers=2, batch_size=4, pickler=None, **options):
-    made = Pipeline(batch_size, 2, seed=0, py_num_workers=workers, py_callback_pickler=pickler)
-    with made:
+    with Pipeline(batch_size, 2, seed=0, py_num_workers=workers, py_callback_pickler=pickler) as made:
         nodes = fn.external_source(source, **{"parallel": True, "batch": False, **options})
         made.set_outputs(*(nodes if isinstance(nodes, list) else [nodes]))
     return made
@@ -91,8 +90,7 @@ def test_the_same_batches_as_in_one_process(case):
 @pytest.mark.parametrize("lengths", [(3, 2), (2, 3)])
 def test_sources_that_end_apart_lose_nothing(lengths):
     def ends(workers):
-        made = Pipeline(4, 2, py_num_workers=workers)
-        with made:
+        with Pipeline(4, 2, py_num_workers=workers) as made:
             options = {"parallel": True, "cycle": "raise", "prefetch_queue_depth": 3}
             made.set_outputs(*(fn.external_source(sources.Batches(length), **options) for length in lengths))
         return [batch if batch == "end" else (batch[0][0], batch[4][0]) for batch in log(made, 12)]
@@ -120,7 +118,7 @@ def test_other_processes_call_it_and_never_import_jax():
 
 @pytest.mark.parametrize("start", ["fork", "forkserver", "spawn"])
 def test_workers_are_new_processes_however_dali_would_start_them(start):
-    with (made := Pipeline(4, 1, py_num_workers=1, py_start_method=start)):
+    with Pipeline(4, 1, py_num_workers=1, py_start_method=start) as made:
         made.set_outputs(fn.external_source(sources.whereabouts, parallel=True, batch=False))
     number, jax_is_there = made.run()[0].as_array()[0, :2].tolist()
     assert (number, jax_is_there) == (children()[0].pid, 0)

@@ -6,14 +6,14 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
+from pipelines import run
 
 from penstock import Pipeline, fn, types
 
 
 def drawn(draw, epochs=1):
     """Four samples of seed 11, where `draw` is the second random operator of its definition."""
-    pipeline = Pipeline(batch_size=4, seed=11)
-    with pipeline:
+    with Pipeline(batch_size=4, seed=11) as pipeline:
         fn.random.uniform()
         pipeline.set_outputs(draw())
     return [pipeline.run()[0].as_array().tolist() for _ in range(epochs)]
@@ -111,11 +111,7 @@ def test_draws_of_64_bits_are_the_same_on_the_device(draw):
     results = []
     with jax.enable_x64(True):
         for placement in ("host", "device"):
-            pipeline = Pipeline(batch_size=4, seed=11, placement=placement)
-            with pipeline:
-                pipeline.set_outputs(draw())
-            results.append(pipeline.run()[0].as_array())
-            pipeline.close()
+            results += run(draw, batch_size=4, seed=11, placement=placement)
     host, device = results
     assert host.dtype == device.dtype
     assert not np.isnan(device.astype(np.float64)).any()
@@ -164,10 +160,5 @@ WINDOWS = {
 
 @pytest.mark.parametrize(("options", "expected"), WINDOWS.values(), ids=WINDOWS)
 def test_random_windows_are_pinned(options, expected):
-    pipeline = Pipeline(batch_size=4, seed=11)
-    with pipeline:
-        data = fn.readers.arrays(np.stack([shown()] * 4))
-        pipeline.set_outputs(fn.decoders.image_random_crop(data, **options))
-    images = list(pipeline.run()[0])
-    pipeline.close()
+    (images,) = run(lambda data: fn.decoders.image_random_crop(data, **options), np.stack([shown()] * 4), seed=11)
     assert [(*image[0, 0, :2].tolist(), *image.shape[:2]) for image in images] == expected

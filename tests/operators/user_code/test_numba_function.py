@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline, run
 
-from penstock import Pipeline, data_iterator, errors, fn, types
-from penstock.operators.readers.reader_arguments import apply_reader
+from penstock import data_iterator, errors, fn, types
 from penstock.plugin.numba.experimental import NumbaFunction
 from penstock.plugin.numba.fn.experimental import numba_function
-from penstock.testing import ListSource
 
 IMAGES = [np.random.default_rng(size).integers(0, 256, (size, 5, 3), np.uint8) for size in (4, 6, 5)]
 UINT8 = dict(in_types=[types.UINT8], ins_ndim=[3], out_types=[types.UINT8], outs_ndim=[3])
@@ -27,11 +26,7 @@ def turned(out0, in0):
 
 
 def pipeline(**arguments):
-    made = Pipeline(3, 1)
-    with made:
-        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
-        made.set_outputs(numba_function(images, **(UINT8 | arguments)))
-    return made
+    return build_pipeline(lambda images: numba_function(images, **(UINT8 | arguments)), IMAGES, layout="HWC")
 
 
 def test_images_are_turned():
@@ -41,12 +36,9 @@ def test_images_are_turned():
 
 
 def test_the_class_is_the_function():
-    made = Pipeline(3, 1)
-    with made:
-        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
-        made.set_outputs(NumbaFunction(run_fn=turned, setup_fn=turned_shapes, **UINT8)(images))
+    (actual,) = run(NumbaFunction(run_fn=turned, setup_fn=turned_shapes, **UINT8), IMAGES, layout="HWC")
     (expected,) = pipeline(run_fn=turned, setup_fn=turned_shapes).run()
-    for mine, theirs in zip(made.run()[0], expected, strict=True):
+    for mine, theirs in zip(actual, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(mine), np.asarray(theirs))
 
 
@@ -83,16 +75,13 @@ def test_a_function_that_raises_fails_for_its_row_alone(on_error):
 
 
 def test_a_function_may_change_what_is_its_own():
-    given = [np.full(2, 5, np.int32), np.full(3, 4, np.int32)]
-    for each in given:
-        each.flags.writeable = False
-    made = Pipeline(2, 1)
-    with made:
-        (numbers,) = apply_reader(ListSource([given], ("",)), {})
-        kinds = dict(in_types=types.INT32, ins_ndim=1, out_types=types.INT32, outs_ndim=1)
-        made.set_outputs(numba_function(numbers, run_fn=counted_down, **kinds))
-    assert [np.asarray(each).tolist() for each in made.run()[0]] == [[4, 0], [3, 0, 0]]
-    assert [each.tolist() for each in given] == [[5] * 2, [4] * 3]
+    inputs = [np.full(2, 5, np.int32), np.full(3, 4, np.int32)]
+    for sample in inputs:
+        sample.flags.writeable = False
+    kinds = dict(in_types=types.INT32, ins_ndim=1, out_types=types.INT32, outs_ndim=1)
+    (samples,) = run(lambda numbers: numba_function(numbers, run_fn=counted_down, **kinds), inputs)
+    assert [sample.tolist() for sample in samples] == [[4, 0], [3, 0, 0]]
+    assert [sample.tolist() for sample in inputs] == [[5] * 2, [4] * 3]
 
 
 def counted_down(out0, in0):
@@ -107,12 +96,11 @@ def top_shapes(outs, ins):
 
 
 def test_outputs_that_have_one_shape_are_joined_and_delivered():
-    made = Pipeline(3, 1)
-    with made:
-        (images,) = apply_reader(ListSource([IMAGES], ("HWC",)), {})
+    def define(images):
         first = numba_function(images, run_fn=top, setup_fn=top_shapes, **UINT8)
-        made.set_outputs(first, fn.reshape(first, shape=[3, 5, 3]), fn.cat(first, images))
-    first, dense, both = ([np.asarray(each) for each in output] for output in made.run())
+        return first, fn.reshape(first, shape=[3, 5, 3]), fn.cat(first, images)
+
+    first, dense, both = run(define, IMAGES, layout="HWC")
     for row, image in enumerate(IMAGES):
         np.testing.assert_array_equal(first[row], image[:3])
         np.testing.assert_array_equal(dense[row], image[:3])
@@ -138,8 +126,8 @@ def refused(out0, in0):
         ({"outs_ndim": [2]}, "without setup_fn"),
         ({"device": "gpu"}, "runs on the host"),
         ({"run_fn": 3}, "run_fn is of another kind"),
-        ({"run_fn": refused}, r"(?s)cannot compile refused: .*in0\.nothing_of_the_kind.* at: .*in pipeline"),
-        ({"setup_fn": refused}, "(?s)cannot compile refused: .* at: .*in pipeline"),
+        ({"run_fn": refused}, r"(?s)cannot compile refused: .*in0\.nothing_of_the_kind.* at: .*in <lambda>"),
+        ({"setup_fn": refused}, "(?s)cannot compile refused: .* at: .*in <lambda>"),
     ],
 )
 def test_mistakes(arguments, message):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pipelines import build_pipeline, run
 
 from penstock import Pipeline, fn
 from penstock.errors import DefinitionError
@@ -18,8 +19,7 @@ def test_inputs_that_a_function_keeps_or_returns_stay_as_they_are():
             np.add(sample, 100, out=sample)
         return samples[::-1]
 
-    made = Pipeline(4, 2)
-    with made:
+    with Pipeline(4, 2) as made:
         given = fn.readers.arrays(numbers)
         made.set_outputs(fn.python_function(given, function=keep, batch_processing=True, dtype=np.int32, ndim=1), given)
     batches = [made.run() for _ in range(4)]
@@ -34,11 +34,8 @@ def test_numbers_come_as_arrays():
     def seen(samples):
         return [np.int64([type(sample) is np.ndarray, sample.ndim]) for sample in samples]
 
-    made = Pipeline(2, 1)
-    with made:
-        numbers = fn.readers.arrays(np.int32([5, 6]))
-        made.set_outputs(fn.python_function(numbers, function=seen, batch_processing=True))
-    assert made.run()[0].as_array().tolist() == [[1, 0], [1, 0]]
+    (kinds,) = run(lambda x: fn.python_function(x, function=seen, batch_processing=True), np.int32([5, 6]))
+    assert kinds.tolist() == [[1, 0], [1, 0]]
 
 
 def clips(lengths=(3, 5, 4)):
@@ -54,11 +51,11 @@ def test_while_it_is_traced_a_function_sees_nothing_but_the_first_sample(by_batc
         seen.extend((sample.shape, int(sample.max())) for sample in (clip if by_batch else [clip]))
         return [sample.max(axis=(1, 2)) for sample in clip] if by_batch else clip.max(axis=(1, 2))
 
-    pipeline = Pipeline(3, 1)
-    with pipeline:
-        clip = apply_reader(ListSource([clips()], ["FHWC"]), {})[0]
+    def define(clip):
         assert clip.spec.shape == (None,) * 4
-        pipeline.set_outputs(fn.python_function(clip, function=brightest, batch_processing=by_batch))
+        return fn.python_function(clip, function=brightest, batch_processing=by_batch)
+
+    pipeline = build_pipeline(define, clips(), layout="FHWC")
     assert set(seen) == {((3, 7, 5, 3), 3)}
     assert [np.asarray(sample).shape for sample in pipeline.run()[0]] == [(3, 3), (5, 3), (4, 3)]
 
@@ -69,12 +66,8 @@ def test_a_function_may_fail_on_zeros():
             raise ValueError("all of it is black")
         return clip / np.float32(clip.max())
 
-    pipeline = Pipeline(3, 1)
-    with pipeline:
-        pipeline.set_outputs(
-            fn.python_function(apply_reader(ListSource([clips()], ["FHWC"]), {})[0], function=normalized)
-        )
-    assert [np.asarray(sample).max() for sample in pipeline.run()[0]] == [1, 1, 1]
+    (samples,) = run(lambda clip: fn.python_function(clip, function=normalized), clips(), layout="FHWC")
+    assert [sample.max() for sample in samples] == [1, 1, 1]
 
 
 def test_a_function_that_fails_on_the_first_sample_is_named_with_it():
@@ -92,8 +85,7 @@ def test_what_is_fed_later_is_tried_with_small_zeros():
         sizes.append(clip.size)
         return clip[:1]
 
-    pipeline = Pipeline(3, 1)
-    with pipeline:
+    with Pipeline(3, 1) as pipeline:
         clip = fn.external_source(name="clip", dtype=np.uint8, ndim=4)
         pipeline.set_outputs(fn.python_function(clip, function=first))
     assert max(sizes) < 10**7
@@ -102,11 +94,10 @@ def test_what_is_fed_later_is_tried_with_small_zeros():
 
 
 def test_what_a_function_makes_of_a_ragged_value_goes_into_a_function_for_jax_that_takes_one_size_only():
-    pipeline = Pipeline(3, 1)
-    with pipeline:
-        clip = apply_reader(ListSource([clips()], ["FHWC"]), {})[0]
+    def define(clip):
         small = fn.python_function(clip, function=lambda clip: clip[:2, :2, :2])
         flat = fn.jax_function(lambda clips: clips.reshape(3, 24))(small)
         assert flat.spec.shape == (None,)
-        pipeline.set_outputs(flat)
-    assert pipeline.run()[0].as_array().tolist() == [[n] * 24 for n in (3, 5, 4)]
+        return flat
+
+    assert run(define, clips(), layout="FHWC")[0].tolist() == [[n] * 24 for n in (3, 5, 4)]

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from pipelines import run
 from scipy.ndimage import map_coordinates
 
-from penstock import Pipeline, fn, types
+from penstock import fn, types
 from penstock.errors import DefinitionError
 
 cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
@@ -14,12 +15,8 @@ IMAGES = RNG.integers(0, 256, (2, 7, 9, 3), np.uint8)
 X, Y = RNG.uniform(-2, 11, (2, 2, 5, 8)).astype(np.float32)
 
 
-def run(images, x, y, layout="HWC", **arguments):
-    pipeline = Pipeline(batch_size=len(images))
-    with pipeline:
-        nodes = [fn.readers.arrays(each, layout=name) for each, name in ((images, layout), (x, ""), (y, ""))]
-        pipeline.set_outputs(fn.experimental.remap(*nodes, **arguments))
-    return pipeline.run()[0].as_array()
+def remap(*columns, layout="HWC", **arguments):
+    return run(lambda *nodes: fn.experimental.remap(*nodes, **arguments), *columns, layout=(layout, "", ""))[0]
 
 
 def expected(image, x, y, order):
@@ -35,7 +32,7 @@ def expected(image, x, y, order):
 @pytest.mark.parametrize("origin", ["corner", "center"])
 def test_values(dtype, nearest, origin):
     arguments = {"interp": types.INTERP_NN} if nearest else {}
-    made = run(IMAGES.astype(dtype), X, Y, pixel_origin=origin, **arguments)
+    made = remap(IMAGES.astype(dtype), X, Y, pixel_origin=origin, **arguments)
     assert made.dtype == dtype
     back = 0.5 if origin == "corner" else 0
     for image, x, y, result in zip(IMAGES, X, Y, made, strict=True):
@@ -45,7 +42,7 @@ def test_values(dtype, nearest, origin):
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.uint16])
 def test_cubic(dtype):
-    made = run(IMAGES.astype(dtype), X, Y, pixel_origin="center", interp=types.INTERP_CUBIC)
+    made = remap(IMAGES.astype(dtype), X, Y, pixel_origin="center", interp=types.INTERP_CUBIC)
     for image, x, y, result in zip(IMAGES, X, Y, made, strict=True):
         reference = cv2.remap(image.astype(dtype), x, y, cv2.INTER_CUBIC, borderMode=cv2.BORDER_CONSTANT)
         assert abs(result.astype(float) - reference).max() <= (1e-3 if dtype == np.float32 else 1)
@@ -53,18 +50,18 @@ def test_cubic(dtype):
 
 def test_frames_share_maps_or_have_their_own():
     videos = np.stack([IMAGES, IMAGES[::-1]], axis=1)
-    shared = run(videos, X[..., None], Y[..., None], "FHWC")
-    assert (shared[:, 0] == run(IMAGES, X, Y)).all()
-    assert (shared[:, 1] == run(IMAGES[::-1].copy(), X, Y)).all()
-    own = run(videos, np.stack([X, Y], axis=1), np.stack([Y, X], axis=1), "FHWC")
+    shared = remap(videos, X[..., None], Y[..., None], layout="FHWC")
+    assert (shared[:, 0] == remap(IMAGES, X, Y)).all()
+    assert (shared[:, 1] == remap(IMAGES[::-1].copy(), X, Y)).all()
+    own = remap(videos, np.stack([X, Y], axis=1), np.stack([Y, X], axis=1), layout="FHWC")
     assert (own[:, 0] == shared[:, 0]).all()
-    assert (own[:, 1] == run(IMAGES[::-1].copy(), Y, X)).all()
+    assert (own[:, 1] == remap(IMAGES[::-1].copy(), Y, X)).all()
 
 
 def test_mistakes():
     with pytest.raises(DefinitionError, match="differ in size"):
-        run(IMAGES, X, Y[:, :4])
+        remap(IMAGES, X, Y[:, :4])
     with pytest.raises(DefinitionError, match="floats"):
-        run(IMAGES, X.astype(int), Y)
+        remap(IMAGES, X.astype(int), Y)
     with pytest.raises(DefinitionError, match="no such interpolation"):
-        run(IMAGES, X, Y, interp=types.INTERP_LANCZOS3)
+        remap(IMAGES, X, Y, interp=types.INTERP_LANCZOS3)

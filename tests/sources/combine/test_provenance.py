@@ -78,8 +78,7 @@ def test_names_begin_with_each_epoch(root, policy):
 
 def test_another_sample_brings_its_own_name(root):
     (root / "3.bin").unlink()
-    pipeline = Pipeline(7, seed=2)
-    with pipeline:
+    with Pipeline(7, seed=2) as pipeline:
         data, label = fn.readers.file(**files(root), on_error="replace")
         pipeline.set_outputs(label, info(data))
     label, names = pipeline.run()
@@ -95,8 +94,7 @@ def test_components_of_tar_files_have_their_own_names(tmp_path):
                 entry = tarfile.TarInfo(name)
                 entry.size = 1
                 file.addfile(entry, io.BytesIO(b"x"))
-    pipeline = Pipeline(1)
-    with pipeline:
+    with Pipeline(1) as pipeline:
         parts = [fn.readers.webdataset(paths=str(tmp_path / path), ext=["cls", "jpg"]) for path in ("a.tar", "b.tar")]
         mixed = fn.readers.mix(*parts)
         subset = fn.readers.webdataset(paths=str(tmp_path / "b.tar"), ext=["cls", "jpg"], subset=[0])
@@ -111,8 +109,7 @@ def test_components_of_tar_files_have_their_own_names(tmp_path):
 
 
 def test_samples_in_other_rows_have_no_name(root):
-    pipeline = Pipeline(2)
-    with pipeline:
+    with Pipeline(2) as pipeline:
         moved = fn.permute_batch(fn.readers.file(**files(root))[0], indices=[1, 0])
         pipeline.set_outputs(moved, info(moved))
     moved, names = pipeline.run()
@@ -121,8 +118,7 @@ def test_samples_in_other_rows_have_no_name(root):
 
 
 def test_several_readers_have_no_one_name(root):
-    pipeline = Pipeline(2)
-    with pipeline:
+    with Pipeline(2) as pipeline:
         first, second = (fn.readers.file(**files(root))[0][:1] for _ in range(2))
         pipeline.set_outputs(info(first + second))
     assert [text(name) for name in pipeline.run()[0]] == ["", ""]

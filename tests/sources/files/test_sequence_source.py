@@ -22,8 +22,7 @@ def folders(tmp_path):
 
 
 def frames(root, rows, **options):
-    pipeline = Pipeline(batch_size=rows)
-    with pipeline:
+    with Pipeline(batch_size=rows) as pipeline:
         pipeline.set_outputs(fn.readers.sequence(file_root=root, **options))
     return [sample[:, 0, 0, 0].tolist() for sample in pipeline.run()[0]]
 
@@ -77,8 +76,7 @@ def test_definitions(folders):
         source(folders, 4)
     with pytest.raises(SourceNotFoundError, match="is no folder"):
         source(folders / "none", 1)
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         older = ops.SequenceReader(file_root=str(folders), sequence_length=2)()
         pipeline.set_outputs(older, ops.readers.Sequence(file_root=str(folders), sequence_length=2, stride=2)())
     assert [output.at(0)[:, 0, 0, 0].tolist() for output in pipeline.run()] == [[3, 4], [0, 2]]

@@ -126,8 +126,7 @@ def test_definitions(tmp_path, monkeypatch):
     path = write(tmp_path / "a", [b"x", b"yy", b"zzz", b""])
     with Pipeline(batch_size=1), pytest.raises(DefinitionError, match="paths is empty"):
         fn.readers.array_record(paths=[])
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         pipeline.set_outputs(fn.readers.array_record(paths=[path], shard_id=1, num_shards=2))
     assert [bytes(each) for each in pipeline.run()[0]] == [b"zzz", b""]
     monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)

@@ -123,8 +123,7 @@ def test_definitions(tmp_path):
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.readers.caffe(**options)
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         images = fn.readers.caffe(path=tmp_path, label_available=False)
         _, labels = ops.CaffeReader(path=str(tmp_path))()
         pipeline.set_outputs(images, labels)

@@ -126,8 +126,7 @@ def test_definitions(tmp_path, monkeypatch):
     ):
         with Pipeline(batch_size=1), pytest.raises(PenstockError, match=message):
             fn.experimental.readers.fits(**options)
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         pipeline.set_outputs(*fn.readers.fits(file_root=tmp_path, hdu_indices=2, dtypes=types.INT16))
     assert np.array_equal(pipeline.run()[0].at(0), PIXELS)
     monkeypatch.setitem(sys.modules, "astropy.io.fits", None)

@@ -139,8 +139,7 @@ def test_definitions(folder, monkeypatch):
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match="nemo_asr"):
             fn.readers.nemo_asr(**{"manifest_filepaths": manifest, **options})
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         older = ops.NemoAsrReader(manifest_filepaths=manifest, read_text=False, read_idxs=True)()
         alone = ops.readers.NemoAsr(manifest_filepaths=[manifest], read_text=False, read_sample_rate=False)()
         pipeline.set_outputs(*older, alone)

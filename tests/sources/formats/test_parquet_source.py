@@ -133,8 +133,7 @@ def test_a_schema_that_says_that_lists_have_fewer_than_no_numbers(tmp_path):
     data = (tmp_path / "good").read_bytes().replace(schema, base64.b64encode(wrong))
     (tmp_path / "bad").write_bytes(data)
     assert source(tmp_path / "good", columns=("x",)).read(np.array([0]), [None])[0].tolist() == [list(range(77))]
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         pipeline.set_outputs(*fn.readers.parquet(paths=tmp_path / "bad").values())
     with pytest.raises(SampleError, match="sample 0 "):
         pipeline.run()
@@ -161,8 +160,7 @@ def test_definitions(tmp_path, monkeypatch):
     for options in ({"paths": []}, {"paths": tmp_path / "a", "columns": []}):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match="is empty"):
             fn.readers.parquet(**options)
-    pipeline = Pipeline(batch_size=3)
-    with pipeline:
+    with Pipeline(batch_size=3) as pipeline:
         row = fn.readers.parquet(paths=[tmp_path / "a"], columns=["label", "image.bytes"], shard_id=1, num_shards=2)
         pipeline.set_outputs(*row.values())
     labels, images = pipeline.run()

@@ -91,8 +91,7 @@ def test_a_bad_record_is_named(tmp_path):
     }
     write_recordio(tmp_path / "a", [good, *bad.values(), good])
     check_bad_samples(source(tmp_path / "a"), [1, 2, 3])
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         pipeline.set_outputs(*fn.readers.mxnet(path=tmp_path / "a"))
     with pytest.raises(PenstockError, match=r"sample 1 .* at byte 40.* it has 2 labels, but the first record has one"):
         pipeline.run()
@@ -165,8 +164,7 @@ def test_definitions(tmp_path):
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.readers.mxnet(**options)
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         _, labels = ops.MXNetReader(path=str(tmp_path / "a.rec"), index_path=index)()
         _, again = ops.readers.MXNet(path=[str(tmp_path / "a.rec")], index_path=[index])()
         pipeline.set_outputs(labels, again)

@@ -296,7 +296,7 @@ def test_a_definition_says_which_features(tmp_path):
     ):
         with Pipeline(batch_size=1), pytest.raises(error, match=message):
             fn.readers.tfrecord(**{"path": path, **options})
-    with (pipeline := Pipeline(batch_size=10)):
+    with Pipeline(batch_size=10) as pipeline:
         read = fn.readers.tfrecord(path=[path, path], features=dict(reversed(FEATURES.items())))
         assert list(read) == ["words", "label", "image", "box"]
         pipeline.set_outputs(read["label"])

@@ -181,8 +181,7 @@ def test_definitions(tmp_path, monkeypatch):
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.readers.video(**options)
-    pipeline = Pipeline(batch_size=4)
-    with pipeline:
+    with Pipeline(batch_size=4) as pipeline:
         clips, labels = fn.readers.video(**many, labels=[], dtype=types.FLOAT, normalized=True, pad_sequences=True)
         same, _ = fn.experimental.readers.video(file_root=tmp_path, sequence_length=2, pad_mode="constant")
         small, numbers = ops.VideoReaderResize(**many, enable_frame_num=True, size=[8, 12], step=5)()
@@ -202,8 +201,7 @@ def test_definitions(tmp_path, monkeypatch):
 
 
 def test_a_video_of_bytes_that_is_none():
-    pipeline = Pipeline(batch_size=1)
-    with pipeline:
+    with Pipeline(batch_size=1) as pipeline:
         pipeline.set_outputs(fn.decoders.video(fn.constant(np.arange(100, dtype=np.uint8))))
     with pytest.raises(RuntimeError, match="not a video"):
         pipeline.run()

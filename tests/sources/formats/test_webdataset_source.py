@@ -186,8 +186,7 @@ def test_text_of_a_number_is_read_as_that_number(tmp_path, dtype, ext):
     path = tmp_path / "a.tar"
     texts = [b"3", b"12", b"+7\n", b" 100 "]
     path.write_bytes(tar([(f"{n}.{ext}", text) for n, text in enumerate(texts)]))
-    pipeline = Pipeline(batch_size=4)
-    with pipeline:
+    with Pipeline(batch_size=4) as pipeline:
         nodes = fn.readers.webdataset(paths=path, ext=ext, dtypes=dtype)
     (column,) = outputs(pipeline, nodes, rows=4)
     assert [(sample.dtype, sample.tolist()) for sample in column] == [(np.dtype(dtype), [int(text)]) for text in texts]
@@ -242,8 +241,7 @@ def test_fields_are_decoded_as_in_webdatasets_own_library(tmp_path):
     path.write_bytes(tar([(f"{n}.{ext}", data) for n, sample in enumerate(samples) for ext, data in sample.items()]))
     decoder = autodecode.Decoder([autodecode.imagehandler("rgb8")])
     expected = [decoder({"__key__": str(n), **sample}) for n, sample in enumerate(samples)]
-    pipeline = Pipeline(batch_size=4)
-    with pipeline:
+    with Pipeline(batch_size=4) as pipeline:
         nodes = fn.readers.webdataset(paths=path, ext=list(samples[0]), decode=True)
     assert [str(node.spec) for node in nodes[2:4]] == ["int64[]", "int64[]"]
     for ext, column in zip(samples[0], outputs(pipeline, *nodes, rows=4), strict=True):
@@ -259,8 +257,7 @@ def test_decoded_fields_in_types_of_the_users(tmp_path):
     path = tmp_path / "a.tar"
     samples = [fields(number) for number in range(4)]
     path.write_bytes(tar([(f"{n}.{ext}", data) for n, sample in enumerate(samples) for ext, data in sample.items()]))
-    pipeline = Pipeline(batch_size=4)
-    with pipeline:
+    with Pipeline(batch_size=4) as pipeline:
         nodes = fn.readers.webdataset(
             paths=path,
             ext=["jpg;png", "cls", "npy", "bin"],
@@ -284,8 +281,7 @@ def test_a_class_that_is_no_number_is_named(tmp_path, content, message):
     path = tmp_path / "a.tar"
     others = [] if content is None else [("1.cls", content)]
     path.write_bytes(tar([("0.cls", b"3"), ("1.txt", b"x"), *others]))
-    pipeline = Pipeline(batch_size=2)
-    with pipeline:
+    with Pipeline(batch_size=2) as pipeline:
         pipeline.set_outputs(fn.readers.webdataset(paths=path, ext="cls", decode=True))
     with pytest.raises(SampleError, match=message):
         pipeline.run()
@@ -300,8 +296,7 @@ def test_shards_by_folder_glob_and_pattern(tmp_path):
     (tmp_path / "{0..1}[a].tar").write_bytes(tar([("0.cls", b"77")]))
 
     def read(paths, **options):
-        pipeline = Pipeline(batch_size=1)
-        with pipeline:
+        with Pipeline(batch_size=1) as pipeline:
             pipeline.set_outputs(fn.readers.webdataset(paths=paths, ext="cls", decode=True, name="r", **options))
         found = [pipeline.run()[0].as_array().item() for _ in range(pipeline.reader_meta("r")["epoch_size"])]
         pipeline.close()

@@ -6,8 +6,9 @@ import tarfile
 
 import numpy as np
 import pytest
+from pipelines import run
 
-from penstock import Pipeline, data_iterator, fn, types
+from penstock import data_iterator, fn, types
 from penstock import tfrecord as tfrec
 from penstock.errors import ResourceError, SampleError, UsageError
 from penstock.sources.formats.caffe.caffe_source import write_caffe
@@ -24,14 +25,6 @@ def sparse(path, size=HUGE, head=b""):
     path.write_bytes(head)
     os.truncate(path, size)
     return path
-
-
-def run(build):
-    pipeline = Pipeline(1, 1, seed=0)
-    with pipeline:
-        outputs = build()
-        pipeline.set_outputs(*outputs if isinstance(outputs, list | tuple) else [outputs])
-    return pipeline.run()
 
 
 @pytest.fixture(autouse=True)
@@ -90,7 +83,7 @@ def sequence(folder):
 @pytest.mark.parametrize("kind", [webdataset, io_file_read, sequence])
 def test_readers_of_sparse_data(kind, tmp_path):
     with pytest.raises(ResourceError, match=r"(train.tar at byte 1536|huge.jpg|1.png) is too large(.|\n)*40000000000"):
-        run(kind(tmp_path))
+        run(kind(tmp_path), batch_size=1)
 
 
 def tfrecords(folder):
@@ -116,10 +109,10 @@ def lmdb(folder):
 @pytest.mark.parametrize("kind", [tfrecords, recordio, lmdb])
 def test_records(kind, tmp_path, monkeypatch):
     build = kind(tmp_path)
-    run(build)
+    run(build, batch_size=1)
     monkeypatch.setenv(NAME, "2K")
     with pytest.raises(ResourceError, match=r"too large to be read for one sample\n  given:    30\d\d bytes"):
-        run(build)
+        run(build, batch_size=1)
 
 
 def npy(path, shape, size=None, dtype="<f4"):
@@ -134,27 +127,27 @@ def test_large_arrays_stay_readable(tmp_path, monkeypatch):
     monkeypatch.setenv(NAME, "20K")
     expected = np.arange(30_000, dtype=np.float32)
     path = npy(tmp_path / "1.npy", expected.shape)
-    (arrays,) = run(lambda: fn.readers.numpy(files=[path]))
-    assert np.array_equal(arrays.at(0), expected)
-    (part,) = run(lambda: fn.readers.numpy(files=[path], roi_start=29_000, roi_end=29_002))
-    assert part.at(0).tolist() == [29_000, 29_001]
+    (arrays,) = run(lambda: fn.readers.numpy(files=[path]), batch_size=1)
+    assert np.array_equal(arrays[0], expected)
+    (part,) = run(lambda: fn.readers.numpy(files=[path], roi_start=29_000, roi_end=29_002), batch_size=1)
+    assert part[0].tolist() == [29_000, 29_001]
 
 
 def test_of_an_array_no_more_is_read_than_its_header_announces(tmp_path):
     path = npy(tmp_path / "1.npy", (3,), HUGE)
-    (arrays,) = run(lambda: fn.readers.numpy(files=[path]))
-    assert arrays.at(0).shape == (3,)
+    (arrays,) = run(lambda: fn.readers.numpy(files=[path]), batch_size=1)
+    assert arrays[0].shape == (3,)
     good, cut, other = npy(tmp_path / "2.npy", (2,)), npy(tmp_path / "3.npy", (HUGE,), HUGE), sparse(tmp_path / "4.npy")
     for bad, said in ((cut, "cut short"), (other, "begins with")):
         with pytest.raises(SampleError, match=said) as raised:
-            run(lambda bad=bad: fn.readers.numpy(files=[good, bad], subset=[1]))
+            run(lambda bad=bad: fn.readers.numpy(files=[good, bad], subset=[1]), batch_size=1)
         assert raised.value.path == str(bad)
 
 
 def test_a_header_in_memory_announces_too_much(tmp_path):
     data = np.frombuffer(npy(tmp_path / "1.npy", (10**12,), 200).read_bytes(), np.uint8)
     with pytest.raises(SampleError, match=f"cut short: .* of {4 * 10**12} bytes"):
-        run(lambda: fn.decoders.numpy(fn.constant(data), dtype=types.FLOAT, ndim=1))
+        run(lambda: fn.decoders.numpy(fn.constant(data), dtype=types.FLOAT, ndim=1), batch_size=1)
 
 
 @pytest.mark.parametrize("decoder", ["decoders.audio", "readers.nemo_asr"])
@@ -170,7 +163,7 @@ def test_sound_that_announces_too_much(decoder, tmp_path, monkeypatch):
     }[decoder]
     monkeypatch.setenv(NAME, "8K")
     with pytest.raises(SampleError, match="its header announces 12000 bytes"):
-        run(build)
+        run(build, batch_size=1)
 
 
 def test_the_limit(monkeypatch):

@@ -262,8 +262,7 @@ def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
             s3.put(key, (tmp_path / key).read_bytes())
     batches = []
     for paths in (written, [f"{s3.url}/{key}" for key in keys]):
-        pipeline = Pipeline(batch_size=16, num_threads=2, prefetch_queue_depth=1)
-        with pipeline:
+        with Pipeline(batch_size=16, num_threads=2, prefetch_queue_depth=1) as pipeline:
             pipeline.set_outputs(*read(paths[0], paths[-1]))
         batches.append([[[*map(np.ndarray.tolist, out)] for out in pipeline.run()] for _ in range(4)])
         pipeline.close()
@@ -283,8 +282,7 @@ def test_one_index_of_several_objects(tmp_path, s3):
 def test_records_that_follow_each_other_are_fetched_together(tmp_path, s3):
     tar(tmp_path / "data")
     s3.put("data", (tmp_path / "data").read_bytes())
-    pipeline = Pipeline(batch_size=16, num_threads=2)
-    with pipeline:
+    with Pipeline(batch_size=16, num_threads=2) as pipeline:
         pipeline.set_outputs(*fn.readers.webdataset(paths=s3.url + "/data", ext=["jpg", "cls"]))
     s3.proxy.asked.clear()
     for _ in range(5):
@@ -316,8 +314,7 @@ def test_what_becomes_of_records_in_a_store_that_are_written_to(name, tmp_path, 
     path = tmp_path / "data"
     key = str((path, *write(path))[-1].relative_to(tmp_path))
     s3.put(key, (tmp_path / key).read_bytes())
-    pipeline = Pipeline(batch_size=1, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=1, num_threads=1) as pipeline:
         pipeline.set_outputs(*read(f"{s3.url}/data", None))
     s3.put(key, b"something else")
     if name == "caffe":
@@ -335,8 +332,7 @@ def test_what_becomes_of_records_in_a_store_that_are_written_to(name, tmp_path, 
 def test_a_video_that_was_written_to(tmp_path, s3):
     video(tmp_path / "data")
     s3.put("data", (tmp_path / "data").read_bytes())
-    pipeline = Pipeline(batch_size=4, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=4, num_threads=1) as pipeline:
         pipeline.set_outputs(fn.readers.video(filenames=s3.url + "/data", sequence_length=2))
     s3.put("data", (tmp_path / "data").read_bytes() + b"more")
     with pytest.raises(SampleError, match="has been written to since the data set was opened"):
@@ -353,8 +349,7 @@ def test_row_groups_are_fetched_ahead_without_columns_that_nobody_reads(tmp_path
         table, tmp_path / "data", row_group_size=10, compression="none"
     )
     s3.put("data", (tmp_path / "data").read_bytes())
-    pipeline = Pipeline(batch_size=10, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=10, num_threads=1) as pipeline:
         pipeline.set_outputs(*fn.readers.parquet(paths=s3.url + "/data", columns=["a", "b.c"]).values())
     s3.proxy.asked.clear()
     assert [row.tobytes() for _ in range(4) for row in pipeline.run()[0]] == images
@@ -382,8 +377,7 @@ def test_a_damaged_answer_has_a_wrong_checksum(tmp_path, s3):
     records(tmp_path / "data")
     s3.put("data", (tmp_path / "data").read_bytes())
     source = READERS["tfrecord"][1]
-    pipeline = Pipeline(batch_size=4, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=4, num_threads=1) as pipeline:
         pipeline.set_outputs(*source(s3.url + "/data", None))
     s3.proxy.fail(*["corrupt"] * 50, at="data")
     with pytest.raises(SampleError, match=r"checksum|length") as caught:

@@ -83,8 +83,7 @@ def opened(web):
 
 
 def labels(web):
-    pipeline = Pipeline(batch_size=20, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=20, num_threads=1) as pipeline:
         label = tfrecord.FixedLenFeature([1], tfrecord.int64, -1)
         records = fn.readers.tfrecord(path=web.url + "/records", features={"label": label}, random_shuffle=True, seed=1)
         pipeline.set_outputs(records["label"])
@@ -114,8 +113,7 @@ def test_what_is_kept_is_asked_for_again_where_it_may_have_changed(web, tmp_path
 
 @pytest.mark.parametrize("web", TOLD, indirect=True, ids=str)
 def test_a_record_file_that_was_written_to(web):
-    pipeline = Pipeline(batch_size=20, num_threads=1)
-    with pipeline:
+    with Pipeline(batch_size=20, num_threads=1) as pipeline:
         label = tfrecord.FixedLenFeature([1], tfrecord.int64, -1)
         pipeline.set_outputs(fn.readers.tfrecord(path=web.url + "/records", features={"label": label})["label"])
     web.files["/records"] += b"more"

@@ -1,4 +1,4 @@
-"""What automatic augmentations are made of: augmentations with magnitudes, policies, and a choice for each sample."""
+"""Building blocks of automatic augmentation: augmentations with magnitudes, policies, selection per sample."""
 
 from penstock.auto_aug.core.decorator import Augmentation as Augmentation
 from penstock.auto_aug.core.decorator import SignedBin as SignedBin

@@ -1,4 +1,4 @@
-"""One of several functions for each sample."""
+"""Selection of a function per sample."""
 
 from __future__ import annotations
 

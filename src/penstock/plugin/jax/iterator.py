@@ -7,5 +7,5 @@ from penstock.types import LastBatchPolicy as LastBatchPolicy
 
 
 def default_num_threads_value() -> int:
-    """How many threads a pipeline has that is not told a number."""
+    """Return the default number of threads of a pipeline."""
     return DEFAULT_THREADS

@@ -33,7 +33,7 @@ LOADER = {
 
 @dataclass(frozen=True)
 class Files:
-    """What a decoder is to read.
+    """Arguments of a reader, which the decoder runs.
 
     Args:
         name: the reader's name in rocAL.
@@ -44,7 +44,7 @@ class Files:
     given: Mapping[str, Any]
 
     def read(self, **loader: Any) -> DataNode:
-        """The encoded images; their labels go to the pipeline.
+        """Return the encoded images and register their labels with the pipeline.
 
         Raises:
             DefinitionError: the pipeline has a reader already, or shards are to have a size of their own.

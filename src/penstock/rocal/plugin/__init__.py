@@ -1,1 +1,1 @@
-"""What rocAL has for frameworks; here for JAX."""
+"""rocAL's framework plugins: JAX."""

@@ -56,11 +56,11 @@ class ROCALJaxIterator(DataIterator):
 
 
 class ROCALPeekableIterator(ROCALJaxIterator, PeekableDataIterator):
-    """A `ROCALJaxIterator` with `peek`, `peek_async` and `element_spec`, as `PeekableDataIterator` has them."""
+    """`ROCALJaxIterator` with the methods of `PeekableDataIterator`: `peek`, `peek_async` and `element_spec`."""
 
 
 def convert_to_jax_array(array: Any) -> jax.Array:
-    """A copy of an array of another library, as a `jax.Array`.
+    """Copy an array of another library to a `jax.Array`.
 
     Raises:
         ArgumentTypeError: it is none.

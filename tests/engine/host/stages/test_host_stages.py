@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from pipelines import run
 
 from penstock import DataIterator, Pipeline, data_iterator, fn, types
 from penstock.core.columns import RowSelection
@@ -13,7 +14,6 @@ from penstock.errors import InternalError, SampleError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator, Reader, SampleKernel, WholeBatchKernel
 from penstock.graph.tracing.apply import apply, apply_many
-from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
 FLOAT = np.dtype(np.float32)
@@ -35,8 +35,7 @@ class SumInPlace(Operator, SampleKernel):
 
 def test_a_kernel_of_single_numbers_is_given_an_array():
     kernel, numbers = SumInPlace([]), np.arange(12, dtype=np.float32).reshape(4, 3)
-    pipeline = Pipeline(4, 1, exec_async=False)
-    with pipeline:
+    with Pipeline(4, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(kernel, fn.readers.arrays(numbers)))
     assert pipeline.run()[0].as_array().tolist() == [3, 12, 21, 30]
     assert [(type(out), out.shape) for out in kernel.given] == [(np.ndarray, ())] * 4
@@ -59,17 +58,13 @@ class Times(Operator, SampleKernel):
 def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
     numbers = [np.arange(n, dtype=np.float32) for n in (2, 3, 1)]
 
-    def run(factor):
-        pipeline = Pipeline(3, 1)
-        with pipeline:
-            (data,) = apply_reader(ListSource([numbers], [""]), {})
-            factors = fn.reshape(fn.cast(data, dtype=np.int32), shape=[-1]) * factor
-            pipeline.set_outputs(apply(Times(), data, factor=factors))
-        return [sample.tolist() for sample in pipeline.run()[0]]
+    def times(data, factor):
+        return apply(Times(), data, factor=fn.reshape(fn.cast(data, dtype=np.int32), shape=[-1]) * factor)
 
-    assert run(2) == [[0, 2], [0, 2, 8], [0]]
+    (products,) = run(lambda data: times(data, 2), numbers)
+    assert [sample.tolist() for sample in products] == [[0, 2], [0, 2, 8], [0]]
     with pytest.raises(SampleError, match="an argument is"):
-        run(5)
+        run(lambda data: times(data, 5), numbers)
 
 
 @dataclass(frozen=True)
@@ -86,8 +81,7 @@ class Refuse(Operator, WholeBatchKernel):
 
 
 def test_a_whole_batch_that_fails_blames_no_sample():
-    pipeline = Pipeline(4, 1, exec_async=False)
-    with pipeline:
+    with Pipeline(4, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(Refuse(), fn.readers.arrays(np.arange(8))))
     with pytest.raises(SampleError) as caught:
         pipeline.run()
@@ -106,8 +100,7 @@ class Annotated(Reader):
 
 def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
     ragged = ListSource([[np.zeros((2, 3), np.uint8)] * 4], ["HW"], [(None, None)])
-    pipeline = Pipeline(2, 1)
-    with pipeline:
+    with Pipeline(2, 1) as pipeline:
         (images,) = apply_many(Annotated(source=ragged, annotations="more.json"))
         pipeline.set_outputs(fn.reshape(images, shape=[6]))
     assert next(DataIterator(pipeline, ["x"]))["x"].shape == (2, 6)
@@ -125,8 +118,7 @@ class Liar(Operator, SampleKernel):
 
 
 def test_a_broken_promise_is_said_once():
-    pipeline = Pipeline(2, 1, exec_async=False)
-    with pipeline:
+    with Pipeline(2, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(Liar(), fn.readers.arrays(np.zeros((2, 3), np.float32))))
     with pytest.raises(InternalError) as caught:
         pipeline.run()

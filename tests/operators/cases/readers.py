@@ -1,0 +1,26 @@
+"""Readers and inputs, which have tests of their own and no cases."""
+
+CASES = {
+    "external_source": [],
+    "inputs.video": [],
+    "readers.array_record": [],
+    "readers.arrays": [],
+    "readers.caffe": [],
+    "readers.caffe2": [],
+    "readers.cifar10": [],
+    "readers.coco": [],
+    "readers.file": [],
+    "readers.fits": [],
+    "readers.items": [],
+    "readers.mix": [],
+    "readers.mnist": [],
+    "readers.mxnet": [],
+    "readers.nemo_asr": [],
+    "readers.numpy": [],
+    "readers.parquet": [],
+    "readers.sequence": [],
+    "readers.tfrecord": [],
+    "readers.video": [],
+    "readers.video_resize": [],
+    "readers.webdataset": [],
+}
