@@ -1,7 +1,7 @@
 """ImageNet training with the API of DALI 0.x: operators as objects, a class with `define_graph`.
 
-Only the imports differ from the program for DALI. `--data` takes a folder with one folder of JPEGs per class. Without it,
-the example writes photographs.
+Only the imports differ from the program for DALI. `--data` takes a folder with one folder of JPEGs per class. By
+default, the example writes photographs.
 """
 
 import argparse
