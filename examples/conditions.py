@@ -1,6 +1,6 @@
-"""Augmentations that only some images get: conditions in a definition.
+"""Augment only some images, with conditionals in a definition.
 
-Half of the images are flipped, and dark images are made brighter. Rows that do not take a branch do no work in it. The
+Half of the images are flipped, and dark images are brightened. Rows that do not take a branch cost no work in it. The
 program prints how many images took each branch, and the plan.
 
     python examples/conditions.py
@@ -18,7 +18,7 @@ COUNT, BATCH = 64, 16
 
 
 def stretched(images: Any, brightness: Any) -> Any:
-    """Dark images, brighter. It is called by a definition with conditionals, so its conditions work on nodes, too."""
+    """Brighten dark images. A definition with conditionals calls this function, so `if` works on nodes here too."""
     if brightness < 100:
         factor = 4.0 if brightness < 50 else 2.0
         images = fn.cast(images * factor, dtype=types.UINT8)
@@ -28,7 +28,7 @@ def stretched(images: Any, brightness: Any) -> Any:
 @data_iterator(output_map=["images", "brightness", "flipped"], reader_name="reader")
 @pipeline_def(enable_conditionals=True)
 def augmented(images: Any, brightness: Any) -> Any:
-    """Images of one size."""
+    """Return augmented images of one size."""
     data = fn.readers.arrays(
         {"x": images, "b": brightness}, layout={"x": "HWC", "b": ""}, random_shuffle=True, name="reader"
     )
@@ -39,7 +39,7 @@ def augmented(images: Any, brightness: Any) -> Any:
 
 
 def main() -> None:
-    """Count what the branches did."""
+    """Count the images that took each branch."""
     rng = np.random.default_rng(0)
     brightness = rng.integers(20, 200, COUNT).astype(np.int32)
     images = rng.integers(0, 40, (COUNT, 32, 32, 3)).astype(np.uint8) + (brightness[:, None, None, None] // 4).astype(

@@ -1,9 +1,9 @@
-"""Train and evaluate on photographs of which some are damaged.
+"""Train and evaluate on photographs, some of which are damaged.
 
-The program copies photographs, damages a part of them as disks and downloads do (cut short, overwritten, empty), and
-fits a line to the remainder twice: with ``on_error="replace"``, where another photograph takes the place of a damaged
-one, and with ``on_error="skip"``, where the step gives the row no weight. The evaluation counts each photograph that
-can be read once. At the end stand the counts, and the list of the damaged files.
+The program copies photographs, damages some of them as disks and downloads do (truncated, overwritten, empty), and fits
+a line to the rest twice: with ``on_error="replace"``, which reads another photograph instead of a damaged one, and with
+``on_error="skip"``, where the step ignores the row. The evaluation counts each readable photograph once. The program
+ends with the counts and a list of the damaged files.
 
     python examples/damaged_photographs.py [--data FOLDER-OF-CLASSES] [--share 0.05] [--epochs 2] [--devices 2]
 """
@@ -25,7 +25,7 @@ from penstock import LastBatchPolicy, data_iterator, fn, train, types
 
 
 def photographs(folder):
-    """The definition: a decoder fails on damaged files."""
+    """Decode and resize photographs. The decoder fails on damaged files."""
     jpegs, labels = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True)
     images = fn.decoders.image(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[16, 16])
@@ -33,7 +33,7 @@ def photographs(folder):
 
 
 def damage(source: Path, target: Path, share: float) -> int:
-    """Copy a folder of classes, and damage a share of the files; how many these are."""
+    """Copy a folder of classes, damage a share of its files, and return the number of damaged files."""
     shutil.copytree(source, target)
     files = sorted(path for path in target.rglob("*") if path.is_file())
     chosen = np.random.default_rng(0).permutation(len(files))[: round(share * len(files))]
@@ -45,13 +45,13 @@ def damage(source: Path, target: Path, share: float) -> int:
 
 
 def errors(weights, batch):
-    """The squared error of each row."""
+    """Return the squared error of each row."""
     rows = batch["images"].reshape(len(batch["images"]), -1)
     return (rows @ weights[:-1] + weights[-1] - batch["labels"]) ** 2
 
 
 def step(weights, batch):
-    """One step of gradient descent; rows that hold no photograph have no weight."""
+    """Take one step of gradient descent. Rows without a photograph have no weight."""
     weight = batch.get("valid", jnp.ones(len(batch["labels"]), bool))
 
     def loss(weights):
@@ -62,9 +62,9 @@ def step(weights, batch):
 
 
 def main() -> None:
-    """Run it."""
+    """Train with both policies, evaluate, and print the quarantine file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="a folder with a folder of photographs per class")
+    parser.add_argument("--data", type=Path, help="folder with one folder of photographs per class")
     parser.add_argument("--share", type=float, default=0.05)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch-size", type=int, default=16)

@@ -1,7 +1,7 @@
-"""Boxes that follow augmented photographs: a random window while decoding, a resize, a turn, a mirror, colours.
+"""Augment photographs and their boxes: random crop while decoding, resize, rotation, flip, color.
 
-What detection trains on: images, boxes as dense arrays with a mask of which are boxes, and their classes. The program
-writes `boxes.png`, the augmented images with their boxes drawn over them, and prints how well the boxes fit.
+The batches are ready for training a detector: images, dense arrays of boxes with a mask, and classes. The program
+writes `boxes.png`, the augmented images with their boxes, and prints how well the boxes fit.
 
     python examples/detection.py [--batch-size 16] [--devices 2]
 """
@@ -23,7 +23,7 @@ SIZE = 160
 
 
 def detection(folder):
-    """Augmented images, and the boxes and classes in them."""
+    """Return augmented images with their boxes and classes."""
     files, boxes, classes = fn.readers.coco(
         file_root=folder / "images", annotations_file=folder / "scenes.json", random_shuffle=True, name="scenes"
     )
@@ -37,7 +37,7 @@ def detection(folder):
 
 
 def drawn(image: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """An image with its boxes."""
+    """Return an image with its boxes drawn."""
     picture = Image.fromarray(image)
     draw = ImageDraw.Draw(picture)
     for (left, top, width, height), number in zip(boxes.tolist(), classes.tolist(), strict=True):
@@ -47,7 +47,7 @@ def drawn(image: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> np.ndarr
 
 
 def filled(image: np.ndarray, box: np.ndarray, number: int) -> float:
-    """How much of the colour of a class is in a box, of all that is within 12 pixels of it."""
+    """Return the share of a class's color inside its box, out of all within 12 pixels of the box."""
     distance = np.abs(image.astype(int) / np.maximum(image.max(axis=-1, keepdims=True), 1) * 240 - COLOURS[number - 1])
     there = distance.sum(axis=-1) < 90
     left, top = np.floor(box[:2]).astype(int)
@@ -57,7 +57,7 @@ def filled(image: np.ndarray, box: np.ndarray, number: int) -> float:
 
 
 def main() -> None:
-    """Run it."""
+    """Read an epoch, measure how the boxes fit, and draw a batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--devices", type=int, default=2)

@@ -1,4 +1,4 @@
-"""The handwritten digits that scikit-learn brings along, as a data set that pipelines read."""
+"""The handwritten digits of scikit-learn as a data set that pipelines can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 
 def write_digits(folder: Path) -> Path:
-    """Write 1,797 real digits as two Caffe2 LMDBs of 28x28 JPEGs, unless they are there already.
+    """Write 1,797 real digits as two Caffe2 LMDBs of 28x28 JPEGs, unless they exist.
 
     Every sixth digit goes to ``testing``, 300 in all; the other 1,497 go to ``training``.
     """
@@ -27,7 +27,7 @@ def write_digits(folder: Path) -> Path:
 
 
 def digit_arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
-    """The digits of "train" or of "test" as images (rows, 28, 28, 1), uint8, and classes (rows, 1), int32."""
+    """Return the digits of "train" or "test": images, uint8 (rows, 28, 28, 1), and classes, int32 (rows, 1)."""
     digits = load_digits()
     chosen = [number for number in range(len(digits.images)) if (number % 6 == 0) == (split == "test")]
     images = np.stack([np.asarray(_enlarged(digits.images[number])) for number in chosen])

@@ -1,12 +1,12 @@
-"""Train an Equinox model data-parallel, and evaluate it on every sample: the task of Equinox's page on autoparallelism.
+"""Train an Equinox model data-parallel and evaluate it on every sample: the task of Equinox's autoparallelism page.
 
-    python examples/equinox_mlp.py                       64 samples, batches of 16 over eight devices, 10 steps
-    python examples/equinox_mlp.py --samples 61          the last batch of the evaluation is padded, and masked
+    python examples/equinox_mlp.py                       64 samples, batches of 16 on eight devices, 10 steps
+    python examples/equinox_mlp.py --samples 61          the last batch of the evaluation is padded and masked
 
-Without an accelerator it runs on eight emulated CPU devices; `--devices 1` uses one, and ends with the same parameters.
+Without an accelerator, it runs on eight emulated CPU devices. `--devices 1` uses one and ends with the same parameters.
 
-What to expect (two CPU cores): a few seconds; a mean squared error of 0.4 to 0.5 after 10 steps, and below 0.35 with
-`--steps 100`, on 64 samples.
+Expected (two CPU cores): a few seconds; with 64 samples, a mean squared error of 0.4 to 0.5 after 10 steps and below
+0.35 with `--steps 100`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from penstock import train
 
 
 def main(arguments=None):
-    """Train, evaluate; returns the loop and the error over all samples."""
+    """Train and evaluate. Return the loop and the error over all samples."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--samples", type=int, default=64)
-    parser.add_argument("--batch-size", type=int, default=16, help="over all devices")
+    parser.add_argument("--batch-size", type=int, default=16, help="global batch size")
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
+    parser.add_argument("--devices", type=int, default=8, help="maximum number of devices")
     options = parser.parse_args(arguments)
     jax.config.update("jax_num_cpu_devices", 8)
     sharding = train.batch_sharding(train.data_mesh(jax.devices()[: options.devices]))

@@ -1,17 +1,17 @@
 """Train a convolutional network data-parallel: Flax Linen or NNX, with a sharding, with pmap, or on one device.
 
-    python examples/flax_cnn.py                             the digits that scikit-learn brings, no download
+    python examples/flax_cnn.py                             the digits of scikit-learn, no download
     python examples/flax_cnn.py --data FOLDER               MNIST or Fashion-MNIST, in its four IDX files
-    python examples/flax_cnn.py --flax nnx --mode pmap      with NNX instead of Linen, with pmap instead of a sharding
+    python examples/flax_cnn.py --flax nnx --mode pmap      NNX instead of Linen, pmap instead of a sharding
 
-The task is that of the notebook on multiple GPUs for "Probabilistic Machine Learning": batches of 256 over eight
-devices, Adam with the very large rate 0.2, and a loss that is summed over the rows of a device and averaged over
-devices. So the first epoch explodes, and its loss says nothing; `--rate 0.001` learns better.
-All modes compute the same.
+The task is that of the multi-GPU notebook of "Probabilistic Machine Learning": batches of 256 on eight devices, Adam
+with the very large learning rate 0.2, and a loss that is summed over the rows of a device and averaged over devices.
+The first epoch therefore diverges and its loss is meaningless; `--rate 0.001` learns better. All modes compute the
+same.
 
-What to expect (two CPU cores, eight emulated devices):
-    digits   8 epochs of 5 batches at rate 0.001: half a minute, test accuracy 0.93 or more
-    MNIST    5 epochs of 234 batches: seven minutes; at rate 0.001 test accuracy 0.985 or more
+Expected (two CPU cores, eight emulated devices):
+    digits   8 epochs of 5 batches at rate 0.001: half a minute, test accuracy at least 0.93
+    MNIST    5 epochs of 234 batches: seven minutes; at rate 0.001, test accuracy at least 0.985
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTS = 8  # a mean over this many devices is a sum over the batch, divided by t
 
 
 def images(path, split, shuffle):
-    """Images as bytes, with their class."""
+    """Return uint8 images and their classes."""
     if path is None:
         images, labels = fn.readers.arrays(digit_arrays(split), name="reader", random_shuffle=shuffle)
     else:
@@ -41,18 +41,18 @@ def images(path, split, shuffle):
 
 
 def main(arguments=None):
-    """Train, evaluate after each epoch, draw the curves."""
+    """Train, evaluate after each epoch, and plot the curves."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with the four IDX files")
     parser.add_argument("--flax", choices=INTERFACES, default="linen")
     parser.add_argument("--mode", choices=("sharding", "pmap", "single"), default="sharding")
-    parser.add_argument("--rate", type=float, help="of Adam")
-    parser.add_argument("--batch-size", type=int, default=256, help="over all devices")
+    parser.add_argument("--rate", type=float, help="learning rate of Adam")
+    parser.add_argument("--batch-size", type=int, default=256, help="global batch size")
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--steps", type=int, help="instead of epochs")
-    parser.add_argument("--shuffle", action="store_true", help="another order in each epoch; the notebook has none")
+    parser.add_argument("--steps", type=int, help="number of steps, instead of epochs")
+    parser.add_argument("--shuffle", action="store_true", help="shuffle each epoch; the notebook does not")
     parser.add_argument("--seed", type=int, default=42)
-    parser.add_argument("--checkpoints", type=Path, help="a folder to save to, and to go on from")
+    parser.add_argument("--checkpoints", type=Path, help="folder to save to and to resume from")
     options = parser.parse_args(arguments)
     jax.config.update("jax_num_cpu_devices", 8)
     devices = jax.devices()[: 1 if options.mode == "single" else None]

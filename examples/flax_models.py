@@ -1,4 +1,4 @@
-"""The network of Flax's README, in both of Flax's interfaces, with what a training needs to know of it."""
+"""The network of Flax's README with Linen and with NNX, and its loss and update."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CLASSES = 10
 
 
 class LinenCNN(flax.linen.Module):
-    """Two convolutions with average pooling, two dense layers; logarithms of the class probabilities."""
+    """Two convolutions with average pooling and two dense layers; returns log-probabilities of the classes."""
 
     @flax.linen.compact
     def __call__(self, x):
-        """From images to logarithms of probabilities."""
+        """Return log-probabilities of the classes."""
         for features in (32, 64):
             x = flax.linen.relu(flax.linen.Conv(features, (3, 3))(x))
             x = flax.linen.avg_pool(x, (2, 2), strides=(2, 2))
@@ -33,19 +33,19 @@ class NnxCNN(nnx.Module):
         self.dense, self.last = nnx.Linear(7 * 7 * 64, 256, rngs=rngs), nnx.Linear(256, CLASSES, rngs=rngs)
 
     def __call__(self, x):
-        """From images to logarithms of probabilities."""
+        """Return log-probabilities of the classes."""
         for convolution in (self.first, self.second):
             x = nnx.avg_pool(nnx.relu(convolution(x)), (2, 2), strides=(2, 2))
         return nnx.log_softmax(self.last(nnx.relu(self.dense(x.reshape(len(x), -1)))))
 
 
 def summed_loss(logits, labels):
-    """Cross entropy, summed over the rows. Logarithms of probabilities are logits, too."""
+    """Return the cross entropy, summed over the rows. Log-probabilities are valid logits."""
     return optax.softmax_cross_entropy_with_integer_labels(logits, labels).sum()
 
 
 def linen(rate, seed):
-    """State, logits, and a function from a loss of logits to value, gradient and the update."""
+    """Return the state, the logits, and a function from a loss of logits to value, gradient and update."""
     module = LinenCNN()
     params = module.init(jax.random.split(jax.random.key(seed))[1], jnp.ones((1, 28, 28, 1)))["params"]
     state = TrainState.create(apply_fn=module.apply, params=params, tx=optax.adam(rate))
@@ -65,7 +65,7 @@ def linen(rate, seed):
 
 
 def nnx_(rate, seed):
-    """The same for NNX; the state is the pair of model and optimiser."""
+    """Return the same for NNX. The state is the pair of model and optimizer."""
     model = NnxCNN(nnx.Rngs(seed))
     state = model, nnx.Optimizer(model, optax.adam(rate), wrt=nnx.Param)
 

@@ -1,7 +1,7 @@
-"""Read two data sets from an object store, mixed three to one, and keep what was fetched on the local disk.
+"""Read two data sets from an object store, mixed three to one, with a cache on the local disk.
 
-Without arguments, the program serves photographs that scikit-learn brings along from a small web server of its own, and
-shows how often that was asked for each. With two folders or lists of a store, it reads those:
+Without arguments, the program starts a small web server with photographs of scikit-learn and counts its requests. With
+two folders or lists in a store, it reads those:
 
     python examples/from_a_store.py [s3://bucket/photographs gs://bucket/drawings.txt] [--epochs 3] [--cache FOLDER]
 """
@@ -26,7 +26,7 @@ from penstock import data_iterator, fn, types
 
 @data_iterator(output_map=["images", "labels"], reader_name="mixture")
 def training(sources):
-    """Three photographs of the first data set for each of the second: exactly, over any stretch."""
+    """Mix exactly three photographs of the first data set with one of the second, over any range of samples."""
     readers = [
         fn.readers.file(**{"file_list" if source.endswith(".txt") else "file_root": source}, name=f"data set {number}")
         for number, source in enumerate(sources)
@@ -38,8 +38,8 @@ def training(sources):
 
 
 @contextlib.contextmanager
-def served(folder: Path, asked: collections.Counter[str]):
-    """The address of a web server with the files of a folder. It knows ETags, which is what a cache needs."""
+def served(folder: Path, requests: collections.Counter[str]):
+    """Return the URL of a web server for the files of a folder. It sends ETags, which the cache requires."""
 
     class Files(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -49,7 +49,7 @@ def served(folder: Path, asked: collections.Counter[str]):
             tag = f'"{zlib.crc32(data):08x}"'
             status = 304 if self.headers.get("If-None-Match") == tag else 200
             if self.command == "GET":
-                asked["unchanged" if status == 304 else "fetched"] += 1
+                requests["unchanged" if status == 304 else "fetched"] += 1
             self.send_response(status)
             self.send_header("ETag", tag)
             self.send_header("Content-Length", str(len(data)))
@@ -59,7 +59,7 @@ def served(folder: Path, asked: collections.Counter[str]):
 
         do_HEAD = do_GET  # noqa: N815  # as the library names it
 
-        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # likewise
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # as the library names it
             del format, arguments
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Files)
@@ -71,24 +71,24 @@ def served(folder: Path, asked: collections.Counter[str]):
 
 
 def main() -> None:
-    """Run it."""
+    """Read some epochs and print what was fetched."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="*", help="two folders of classes, or lists (.txt) of paths and labels")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=16)
-    parser.add_argument("--cache", type=Path, help="where to keep what is fetched")
+    parser.add_argument("--cache", type=Path, help="folder of the disk cache")
     arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp())
     os.environ.update(PENSTOCK_CACHE_SIZE="10GB", PENSTOCK_CACHE_DIR=str(arguments.cache or work / "cache"))
     with contextlib.ExitStack() as stack:
-        asked: collections.Counter[str] = collections.Counter()
+        requests: collections.Counter[str] = collections.Counter()
         sources = arguments.sources
         if not sources:
             folder = write_photographs(work / "photographs")
             for label, name in enumerate(("china", "flower")):
                 paths = sorted((folder / name).iterdir())
                 (folder / f"{name}.txt").write_text("".join(f"{name}/{path.name} {label}\n" for path in paths))
-            address = stack.enter_context(served(folder, asked))
+            address = stack.enter_context(served(folder, requests))
             sources = [f"{address}/china.txt", f"{address}/flower.txt"]
         iterator = training(sources=sources, batch_size=arguments.batch_size, num_threads=2, seed=1)
         print(iterator.explain())
@@ -96,8 +96,8 @@ def main() -> None:
             labels = np.concatenate([np.asarray(batch["labels"]) for batch in iterator])
             print(f"epoch {epoch}: {np.bincount(labels).tolist()} photographs by class")
         iterator.close()
-        if asked:
-            print(f"the server sent {asked['fetched']} files, and said of {asked['unchanged']} that they are unchanged")
+        if requests:
+            print(f"the server sent {requests['fetched']} files and reported {requests['unchanged']} as unchanged")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """Mix pictures across devices and processes: DALI's tutorial for JAX functions on several GPUs.
 
-    penstock launch -n 2 examples/global_mixup.py               # two processes with a device each, as in the tutorial
-    penstock launch -n 2 --devices 4 examples/global_mixup.py   # what DALI cannot run: four devices in each process
+    penstock launch -n 2 examples/global_mixup.py               # two processes with one device each, as in the tutorial
+    penstock launch -n 2 --devices 4 examples/global_mixup.py   # four devices per process, which DALI cannot run
     python examples/global_mixup.py --devices 8                 # one process, eight devices
 
-Shards with even numbers read pictures of a temple, the others of a flower. A JAX function with a collective, a part of
-the pipeline, mixes each with the picture at the same place in the neighbouring shard. Each process draws the samples
-that its devices hold: out/global_mixup/process_0.png and so on.
+Even shards read pictures of a temple, odd shards pictures of a flower. A JAX function with a collective, which is part
+of the pipeline, mixes each picture with the one at the same position in the neighboring shard. Each process draws the
+samples of its devices: out/global_mixup/process_0.png and so on.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ from penstock import data_iterator, fn
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-SAMPLES = 8
-"""Pictures of each kind, and rows of each device."""
+SAMPLES = 8  # pictures of each kind, and rows per device
 
 
 def main() -> None:
-    """Make a batch, and draw it."""
+    """Compute a batch and draw it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", type=int, help="how many devices a single process emulates")
+    parser.add_argument("--devices", type=int, help="number of devices that a single process emulates")
     devices = parser.parse_args().devices
     if devices is not None:
         jax.config.update("jax_num_cpu_devices", devices)
@@ -68,7 +67,7 @@ def main() -> None:
 
 
 def write_pictures(folder: Path, name: str) -> list[str]:
-    """Write cuttings of a photograph as JPEGs of different sizes, unless they are there; returns their paths."""
+    """Write crops of a photograph as JPEGs of different sizes, unless they exist. Return their paths."""
     paths = [folder / name / f"{number}.jpg" for number in range(SAMPLES)]
     for number, path in enumerate(paths):
         if not path.exists():
@@ -76,7 +75,7 @@ def write_pictures(folder: Path, name: str) -> list[str]:
             size = 200 + 20 * number
             left, top = 45 * number, 10 * number
             cutting = load_sample_image(f"{name}.jpg")[top : top + size, left : left + size]
-            part = path.with_suffix(f".{jax.process_index()}")  # several processes may write it at the same time
+            part = path.with_suffix(f".{jax.process_index()}")  # several processes may write it at once
             Image.fromarray(cutting).save(part, "JPEG", quality=95)
             part.replace(path)
     return [str(path) for path in paths]

@@ -1,13 +1,13 @@
-"""The input of an ImageNet training and of its evaluation, as users of DALI write them, on folders of JPEGs.
+"""The input pipelines of ImageNet training and evaluation, as users of DALI write them, for folders of JPEGs.
 
-    python examples/imagenet_input.py                  96 pieces of the two photographs that scikit-learn brings
+    python examples/imagenet_input.py                  96 crops of the two photographs of scikit-learn
     python examples/imagenet_input.py --data FOLDER    FOLDER/<class>/<image>.JPEG
 
-Prints the plans and how fast the images come, and leaves a picture of a training batch, with the device that holds each
-row, in out/imagenet_input. The evaluation counts each image once: its last batch is padded and masked. Without an
-accelerator this runs on eight emulated CPU devices; `--devices 1` uses one. The batches are the same on any number.
+Prints the plans and the throughput, and draws a training batch with the device of each row in out/imagenet_input. The
+evaluation counts each image once: its last batch is padded and masked. Without an accelerator, it runs on eight
+emulated CPU devices; `--devices 1` uses one. The batches are the same on any number of devices.
 
-What to expect (two CPU cores): a few seconds for the photographs; 400 images of ImageNet at 300 to 600 images/s.
+Expected (two CPU cores): a few seconds for the photographs; 300 to 600 images/s for 400 images of ImageNet.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 
 def training(root):
-    """Random windows of shuffled images, mirrored at random, normalised."""
+    """Return random crops of shuffled images, randomly mirrored and normalized."""
     jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, size=[224, 224])
@@ -41,7 +41,7 @@ def training(root):
 
 
 def evaluation(root):
-    """The centre of each image, in order."""
+    """Return the center of each image, in order."""
     jpegs, labels = fn.readers.file(file_root=root, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, resize_shorter=256)
@@ -52,15 +52,15 @@ def evaluation(root):
 
 
 def main():
-    """Both iterators: plan, pass, picture."""
+    """Run both pipelines: plan, epochs, picture."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder with a folder of JPEGs per class")
-    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
-    parser.add_argument("--batch-size", type=int, default=64, help="of the global batch")
+    parser.add_argument("--data", type=Path, help="folder with one folder of JPEGs per class")
+    parser.add_argument("--devices", type=int, default=8, help="maximum number of devices")
+    parser.add_argument("--batch-size", type=int, default=64, help="global batch size")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", options.devices)  # what there is, where there is an accelerator
+    jax.config.update("jax_num_cpu_devices", options.devices)  # no effect with an accelerator
     devices = jax.devices()[: options.devices]
     OUT.mkdir(parents=True, exist_ok=True)
     root = options.data or write_photographs(OUT / "photographs")

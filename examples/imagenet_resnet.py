@@ -1,16 +1,16 @@
 """Train a ResNet-50 (Flax NNX) on folders of photographs, data-parallel, with checkpoints.
 
     python examples/imagenet_resnet.py --data FOLDER     FOLDER/train/<class>/<image>.JPEG, FOLDER/val/<class>/...
-    python examples/imagenet_resnet.py --small           a small network on pieces of two photographs, no download
+    python examples/imagenet_resnet.py --small           a small network on crops of two photographs, no download
 
-The recipe is the usual one: SGD with Nesterov momentum, five epochs of warm-up to a rate of 0.1 per 256 rows, a cosine
-to zero, weight decay on kernels only, smoothed labels. Batch normalisation takes its means over the whole batch, on all
-devices. Stop it with Ctrl-C or SIGTERM, start it again, and it goes on where it was.
+The recipe is the usual one: SGD with Nesterov momentum, five epochs of warmup to a learning rate of 0.1 per 256 rows,
+cosine decay to zero, weight decay on kernels only, label smoothing. Batch normalization averages over the whole batch,
+on all devices. Stop it with Ctrl-C or SIGTERM and start it again: it resumes.
 
-What to expect:
-    --small          (two CPU cores) 2 epochs of 4 batches: a minute; the loss falls
-    ImageNet         90 epochs, on GPUs, with --dtype bfloat16. This has not been run to its end here: the recipe is
-                     known for 0.76 of the validation images. The verdict at the end says whether the GPUs waited.
+Expected:
+    --small          (two CPU cores) 2 epochs of 4 batches: one minute; the loss decreases
+    ImageNet         90 epochs, on GPUs, with --dtype bfloat16. We have not run this to the end; the recipe is known to
+                     reach 0.76 on the validation images. The stall report shows how long the GPUs waited.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 
 def training(root, size):
-    """Random windows of shuffled images, mirrored at random, normalised."""
+    """Return random crops of shuffled images, randomly mirrored and normalized."""
     jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, size=[size, size])
@@ -43,7 +43,7 @@ def training(root, size):
 
 
 def validation(root, size):
-    """The centre of each image, in order."""
+    """Return the center of each image, in order."""
     jpegs, labels = fn.readers.file(file_root=root, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, resize_shorter=size * 256 // 224)
@@ -52,7 +52,7 @@ def validation(root, size):
 
 
 def step(state, batch):
-    """One step of the optimiser, with the loss and the share of rows that are right."""
+    """Take one optimizer step. Return the loss and the accuracy as metrics."""
     model, optimizer = state
     labels = batch["labels"]
 
@@ -67,7 +67,7 @@ def step(state, batch):
 
 
 def right(state, batch):
-    """Which rows the network gets right, first and among its first five answers."""
+    """Return for each row if the first answer and if one of the first five answers is correct."""
     model, labels = state[0], batch["labels"]
     model.eval()  # the copy that is traced: means of the training, not of the batch
     logits = model(batch["images"])
@@ -76,19 +76,21 @@ def right(state, batch):
 
 
 def main(arguments=None):
-    """Train, evaluate after each epoch, save."""
+    """Train, evaluate after each epoch, and save."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with train and val")
-    parser.add_argument("--small", action="store_true", help="a small network, small images")
-    parser.add_argument("--batch-size", type=int, help="over all devices")
+    parser.add_argument("--small", action="store_true", help="train a small network on small images")
+    parser.add_argument("--batch-size", type=int, help="global batch size")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--threads", type=int, default=8)
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="of the computation")
-    parser.add_argument("--checkpoints", type=Path, default=OUT / "checkpoints", help="where to save and go on from")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="dtype of the computation")
+    parser.add_argument(
+        "--checkpoints", type=Path, default=OUT / "checkpoints", help="folder to save to and to resume from"
+    )
     options = parser.parse_args(arguments)
     if not (options.data or options.small):
         parser.error("give --data FOLDER or --small")
-    jax.config.update("jax_num_cpu_devices", 8)  # emulated ones, where there is no accelerator
+    jax.config.update("jax_num_cpu_devices", 8)  # emulated; no effect with an accelerator
     if options.data:
         roots = options.data / "train", options.data / "val"
     else:

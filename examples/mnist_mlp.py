@@ -1,7 +1,7 @@
-"""The network of DALI's JAX tutorials: 784-1024-1024-10, tanh, plain SGD, in nothing but JAX.
+"""The network of DALI's JAX tutorials: 784-1024-1024-10, tanh, plain SGD, in pure JAX.
 
-The seeds are those of the tutorials, too: a second `init_model()` in one process goes on in the same stream of random
-numbers and gives other weights.
+The seeds are also those of the tutorials: a second `init_model()` in one process continues the same stream of random
+numbers and returns different weights.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from jax.scipy.special import logsumexp
 LAYERS = (784, 1024, 1024, 10)
 LEARNING_RATE = 0.001
 
-_stream = np.random.RandomState(0)  # the stream that the published numbers were made with
+_stream = np.random.RandomState(0)  # the generator behind the published numbers
 
 
 def init_model(layers=LAYERS, scale=0.1):
-    """Weights and biases, normal with standard deviation `scale`, drawn layer by layer."""
+    """Return weights and biases, normal with standard deviation `scale`, drawn layer by layer."""
     drawn = [(scale * _stream.randn(into, out), scale * _stream.randn(out)) for into, out in pairwise(layers)]
     return jax.tree.map(np.float32, drawn)
 
 
 def predict(model, images):
-    """Logarithms of the class probabilities."""
+    """Return log-probabilities of the classes."""
     values = images
     for weights, bias in model[:-1]:
         values = jnp.tanh(values @ weights + bias)
@@ -36,7 +36,7 @@ def predict(model, images):
 
 
 def loss(model, batch):
-    """Mean cross entropy against one-hot labels."""
+    """Return the mean cross entropy against one-hot labels."""
     return -jnp.mean(jnp.sum(predict(model, batch["images"]) * batch["labels"], axis=1))
 
 
@@ -45,18 +45,18 @@ def _descend(model, gradients, rate):
 
 
 def update(model, batch, rate=LEARNING_RATE):
-    """One step of SGD, and the loss before it, as if there were one device."""
+    """Take one step of SGD as on a single device. Return the loss before the update."""
     value, gradients = jax.value_and_grad(loss)(model, batch)
     return _descend(model, gradients, rate), value
 
 
 def update_of_a_device(model, batch, rate=LEARNING_RATE):
-    """The same for one of several devices, for `jax.pmap`: gradients are averaged over the axis "batch"."""
+    """Take the same step on one of several devices under `jax.pmap`; averages gradients over the axis "batch"."""
     value, gradients = jax.value_and_grad(loss)(model, batch)
     gradients = jax.lax.pmean(gradients, "batch")
     return _descend(model, gradients, rate), jax.lax.pmean(value, "batch")
 
 
 def right(model, batch):
-    """Which images of a batch are classified rightly."""
+    """Return for each image if it is classified correctly."""
     return jnp.argmax(predict(model, batch["images"]), axis=1) == batch["labels"]

@@ -1,7 +1,7 @@
-"""An ImageNet training in the spelling of DALI 0.x: operators as objects, a class with `define_graph`.
+"""ImageNet training with the API of DALI 0.x: operators as objects, a class with `define_graph`.
 
-Only its imports differ from the program for DALI. `--data` takes a folder with a folder of JPEGs per class; without it,
-the example writes photographs of its own.
+Only the imports differ from the program for DALI. `--data` takes a folder with one folder of JPEGs per class. By
+default, the example writes photographs.
 """
 
 import argparse
@@ -19,7 +19,7 @@ STD = [0.229 * 255, 0.224 * 255, 0.225 * 255]
 
 
 class HybridTrainPipe(Pipeline):
-    """Random windows of shuffled images, mirrored at random, normalised."""
+    """Random crops of shuffled images, randomly mirrored and normalized."""
 
     def __init__(self, batch_size, num_threads, device_id, data_dir, crop, shard_id=0, num_shards=1):
         super().__init__(batch_size, num_threads, device_id, seed=12)
@@ -52,9 +52,9 @@ class HybridTrainPipe(Pipeline):
 
 
 def main():
-    """Go through some epochs."""
+    """Run some epochs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, help="folder with a folder of JPEGs per class")
+    parser.add_argument("--data", type=Path, help="folder with one folder of JPEGs per class")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=2)
     options = parser.parse_args()

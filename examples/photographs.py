@@ -1,4 +1,4 @@
-"""The two photographs that scikit-learn brings along, cut into a small set of JPEG files in two classes."""
+"""The two photographs of scikit-learn, cut into a small set of JPEG files in two classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sklearn.datasets import load_sample_images
 
 
 def write_photographs(folder: Path, per_class: int = 48) -> Path:
-    """Write JPEGs of 150 to 400 pixels a side into ``china/`` and ``flower/``, unless they are there already."""
+    """Write JPEGs with sides of 150 to 400 pixels into ``china/`` and ``flower/``, unless they exist."""
     rng = np.random.default_rng(0)
     for name, pixels in zip(("china", "flower"), load_sample_images().images, strict=True):
         (folder / name).mkdir(parents=True, exist_ok=True)

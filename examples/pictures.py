@@ -1,4 +1,4 @@
-"""The pictures that examples leave behind."""
+"""Plots that the examples write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 
 def learning_curves(path: Path, losses: dict[str, list[float]], accuracies: dict[str, list[float]]) -> None:
-    """Draw the loss per step and the accuracy per epoch of several runs."""
+    """Plot the loss per step and the accuracy per epoch of several runs."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     for name, values in losses.items():
         left.plot(values, label=name, linewidth=1)
@@ -27,13 +27,13 @@ def learning_curves(path: Path, losses: dict[str, list[float]], accuracies: dict
 
 
 def batch_by_device(path: Path, images, labels, columns: int = 16) -> None:
-    """Draw a sharded batch: a line per device, with the first of the rows that the device holds.
+    """Draw a sharded batch: one line per device, with the first rows that the device holds.
 
     Args:
-        path: where to.
-        images: values from 0 to 1, (rows, 784) or (rows, height, width, 3), sharded along its rows.
-        labels: one-hot, or a number per row.
-        columns: how many images of each device to show.
+        path: Path of the picture.
+        images: Values from 0 to 1, (rows, 784) or (rows, height, width, 3), sharded along the rows.
+        labels: One-hot labels, or one number per row.
+        columns: Number of images per device.
     """
     shards = sorted(images.addressable_shards, key=lambda shard: shard.index[0].start or 0)
     columns = min(columns, max(len(shard.data) for shard in shards))

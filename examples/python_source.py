@@ -1,9 +1,9 @@
-"""Samples that Python makes, in processes of their own: a function that draws, as slow as Python is.
+"""Samples that Python computes in worker processes, with a function that is slow on purpose.
 
-Each image shows a disc; the function draws it pixel by pixel, which takes milliseconds. `parallel=True` divides the
-samples between worker processes, which get the function and never import JAX. The function is told which sample is
-meant, so the iterator's state stays a few numbers: the program stops in the middle of an epoch, and another iterator
-goes on from there.
+Each image shows a disc, which the function draws pixel by pixel in a few milliseconds. `parallel=True` distributes the
+samples over worker processes, which receive the function and do not import JAX. The function receives the index of the
+sample, so the state of the iterator remains a few numbers: the program stops in the middle of an epoch, and
+another iterator resumes there.
 
     python examples/python_source.py --workers 2
 """
@@ -23,20 +23,20 @@ SAMPLES, BATCH, SIDE = 96, 16, 48
 
 
 class Discs:
-    """A data set that is computed. A worker process has a copy of it.
+    """Computed data set. Each worker process has a copy.
 
     Args:
-        seed: other discs for another number.
+        seed: Seed of the discs.
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
 
     def __call__(self, info: types.SampleInfo) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """An image, the radius of its disc, and the process that drew it.
+        """Return an image, the radius of its disc, and the process that drew it.
 
         Raises:
-            StopIteration: there are no more; also for later samples, since batches are begun ahead.
+            StopIteration: After the last sample. Workers prepare batches ahead, so they also request later samples.
         """
         if info.idx_in_epoch >= SAMPLES:
             raise StopIteration
@@ -51,7 +51,7 @@ class Discs:
 
 @data_iterator(output_map=["images", "radius", "process"])
 def discs(source: Discs) -> Any:
-    """Noisy images with what they show."""
+    """Return noisy images, the radius of each disc, and the process that drew it."""
     images, radius, process = fn.external_source(
         source, num_outputs=3, batch=False, parallel=True, prefetch_queue_depth=2, layout=["HWC", "", ""]
     )
@@ -60,7 +60,7 @@ def discs(source: Discs) -> Any:
 
 
 def main() -> None:
-    """Take half an epoch, and the other half with another iterator."""
+    """Read half of an epoch, and the other half with another iterator."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()

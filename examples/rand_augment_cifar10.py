@@ -1,13 +1,13 @@
-"""Train a small network on CIFAR-10 twice: on images as they are, mirrored and shifted, and with RandAugment besides.
+"""Train a small network on CIFAR-10 twice: with mirrored and shifted images, and also with RandAugment.
 
     python examples/rand_augment_cifar10.py FOLDER [--epochs 10] [--batch-size 256] [--devices 2]
 
 FOLDER is cifar-10-batches-bin, with data_batch_1.bin to test_batch.bin. Both networks start from the same weights and
-see the same images in the same order; the test accuracy of each is printed.
+see the same images in the same order. The program prints the test accuracy of each.
 
-After two epochs of all 50,000 images (--epochs 2 --batch-size 64 --devices 1) plain training had 0.536 of the test
-images right, and RandAugment 0.530: so short a training shows that both learn, and not what augmentation is for, which
-is to go on learning when plain training no longer does.
+After two epochs of all 50,000 images (--epochs 2 --batch-size 64 --devices 1), plain training reached a test accuracy
+of 0.536 and RandAugment 0.530. Such a short run shows that both learn. The benefit of augmentation appears later, when
+plain training stops improving.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ MEAN, STD = [125.3, 123.0, 113.9], [63.0, 62.1, 66.7]
 
 
 class Network(nn.Module):
-    """Three convolutions, each with a normalisation and a pooling."""
+    """Three convolutions, each with normalization and pooling."""
 
     @nn.compact
     def __call__(self, x):
-        """From images to logits."""
+        """Return logits for images."""
         for features in (32, 64, 128):
             x = nn.relu(nn.GroupNorm(8)(nn.Conv(features, (3, 3))(x)))
             x = nn.max_pool(x, (2, 2), strides=(2, 2))
@@ -41,7 +41,7 @@ class Network(nn.Module):
 
 
 def training(folder, augmented):
-    """Training images, augmented, and their classes."""
+    """Return augmented training images and their classes."""
     images, labels = fn.readers.cifar10(
         file_root=folder, filename_prefix="data_batch_", random_shuffle=True, name="cifar"
     )
@@ -54,14 +54,14 @@ def training(folder, augmented):
 
 
 def testing(folder):
-    """Test images and their classes."""
+    """Return test images and their classes."""
     images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch", name="cifar")
     images = fn.transpose(images, perm=[1, 2, 0])
     return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), fn.squeeze(labels, axes=[0])
 
 
 def update(state, batch):
-    """One step on a batch."""
+    """Take one step on a batch."""
 
     def loss(params):
         logits = state.apply_fn({"params": params}, batch["images"])
@@ -72,13 +72,13 @@ def update(state, batch):
 
 
 def right(state, batch):
-    """Which rows are classified rightly."""
+    """Return for each row if it is classified correctly."""
     logits = state.apply_fn({"params": state.params}, batch["images"])
     return logits.argmax(axis=-1) == batch["labels"]
 
 
 def main() -> None:
-    """Both trainings."""
+    """Train both networks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="cifar-10-batches-bin")
     parser.add_argument("--epochs", type=int, default=10)
@@ -100,8 +100,8 @@ def main() -> None:
         for _ in range(options.epochs):
             for batch in images:
                 state, loss = step(state, batch)
-        found = train.evaluate(right, state, tests)
-        print(f"{name}: test accuracy {found:.4f} after {options.epochs} epochs, loss {float(loss):.3f}", flush=True)
+        accuracy = train.evaluate(right, state, tests)
+        print(f"{name}: test accuracy {accuracy:.4f} after {options.epochs} epochs, loss {float(loss):.3f}", flush=True)
 
 
 if __name__ == "__main__":

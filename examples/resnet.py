@@ -11,7 +11,7 @@ RESNET50 = (3, 4, 6, 3)
 
 
 class Bottleneck(nnx.Module):
-    """1x1, 3x3 and 1x1 convolutions beside a shortcut; the last normalisation begins at zero."""
+    """1x1, 3x3 and 1x1 convolutions with a shortcut. The scale of the last normalization starts at zero."""
 
     def __init__(self, into, width, stride, dtype, rngs):
         conv = partial(nnx.Conv, use_bias=False, dtype=dtype, rngs=rngs)
@@ -25,7 +25,7 @@ class Bottleneck(nnx.Module):
         self.shortcut = nnx.Sequential(*cut)
 
     def __call__(self, x):
-        """From features to features."""
+        """Return features for features."""
         y = nnx.relu(self.norm1(self.conv1(x)))
         y = nnx.relu(self.norm2(self.conv2(y)))
         return nnx.relu(self.norm3(self.conv3(y)) + self.shortcut(x))
@@ -35,11 +35,11 @@ class ResNet(nnx.Module):
     """Four stages of bottlenecks.
 
     Args:
-        classes: how many.
-        rngs: what the weights are drawn from.
-        blocks: of each stage; the default is ResNet-50.
-        width: channels of the first stage.
-        dtype: of the computation; weights are float32.
+        classes: Number of classes.
+        rngs: Source of the initial weights.
+        blocks: Number of blocks per stage; the default is ResNet-50.
+        width: Number of channels in the first stage.
+        dtype: Dtype of the computation; weights are float32.
     """
 
     def __init__(self, classes, rngs, blocks=RESNET50, width=64, dtype=jnp.float32):
@@ -55,7 +55,7 @@ class ResNet(nnx.Module):
         self.head = nnx.Linear(into, classes, dtype=dtype, rngs=rngs)
 
     def __call__(self, x):
-        """From images (rows, height, width, 3) to logits, float32."""
+        """Return float32 logits for images (rows, height, width, 3)."""
         x = nnx.relu(self.norm(self.stem(x)))
         x = nnx.max_pool(x, (3, 3), strides=(2, 2), padding="SAME")
         return self.head(self.blocks(x).mean(axis=(1, 2))).astype(jnp.float32)

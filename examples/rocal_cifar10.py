@@ -1,13 +1,14 @@
-"""Train a network on CIFAR-10 with rocAL's vocabulary: the JAX notebook of rocAL, data-parallel in its two ways.
+"""Train a network on CIFAR-10 with rocAL's API: rocAL's JAX notebook, data-parallel in both of its ways.
 
-One pipeline per device. With a sharding, batches are global arrays; without one they have the layout of `jax.pmap`.
-`amd.rocal` has become `penstock.rocal`, `PositionalSharding`, which JAX no longer has, `NamedSharding`.
+One pipeline per device. With a sharding, batches are global arrays; without one, they have the layout of `jax.pmap`.
+The differences from the notebook: `penstock.rocal` replaces `amd.rocal`, and `NamedSharding` replaces
+`PositionalSharding`, which JAX has removed.
 
     python examples/rocal_cifar10.py FOLDER      FOLDER is cifar-10-batches-bin, with data_batch_1.bin to test_batch.bin
 
-Without an accelerator it runs on eight emulated CPU devices.
+Without an accelerator, it runs on eight emulated CPU devices.
 
-What to expect (two CPU cores, ten minutes): test accuracy near .20 .23 .25 .26 .27 after the five epochs of each half.
+Expected (two CPU cores, ten minutes): test accuracy near .20 .23 .25 .26 .27 after the five epochs of each half.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HALF = [0.5 * 255] * 3
 
 
 def pipeline(folder, prefix, batch_size, shard=0, shards=1, **reader):
-    """Images between -1 and 1, as the files have them: planar."""
+    """Return images between -1 and 1 in the planar layout of the files."""
     made = Pipeline(
         batch_size=batch_size, num_threads=2, device_id=shard, seed=shard + 42, rocal_cpu=False, prefetch_queue_depth=3
     )
@@ -59,12 +60,12 @@ def pipeline(folder, prefix, batch_size, shard=0, shards=1, **reader):
 
 @partial(jax.jit, static_argnames="axes")
 def as_batch(images, labels, axes):
-    """What the network takes: flat images and one-hot labels, behind as many leading axes."""
+    """Return the input of the network: flat images and one-hot labels, with the same leading axes."""
     return {"images": images.reshape(*images.shape[:axes], -1), "labels": jax.nn.one_hot(labels, 10)}
 
 
 def train(name, model, step, training, validation, axes, one_device, options):
-    """Run all epochs, and print the test accuracy after each."""
+    """Run all epochs and print the test accuracy after each."""
     classified = jax.jit(right)
     for epoch in range(1, options.epochs + 1):
         for images, labels in training:
@@ -72,16 +73,16 @@ def train(name, model, step, training, validation, axes, one_device, options):
         training.reset()
         tested = one_device(model)
         batches = ({**as_batch(images, labels, 1), "labels": labels} for images, labels in validation)
-        found = sum(int(classified(tested, batch).sum()) for batch in batches)
+        correct = sum(int(classified(tested, batch).sum()) for batch in batches)
         validation.reset()
-        print(f"{name}: epoch {epoch}, test accuracy {found / validation.size:.4f}", flush=True)
+        print(f"{name}: epoch {epoch}, test accuracy {correct / validation.size:.4f}", flush=True)
 
 
 def main():
-    """Both halves."""
+    """Train with a sharding and with pmap."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path, help="cifar-10-batches-bin")
-    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
+    parser.add_argument("--devices", type=int, default=8, help="maximum number of devices")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16, help="images per device")
     parser.add_argument("--rate", type=float, default=0.001, help="learning rate")

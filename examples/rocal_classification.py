@@ -1,11 +1,11 @@
-"""Read photographs for a classifier with rocAL's vocabulary: rocAL's sample program for JAX, on today's JAX.
+"""Read photographs for a classifier with rocAL's API: rocAL's sample program, on a current JAX.
 
-Random parts of JPEGs, resized to 224 x 224, mirrored by chance and normalised, as float16 NHWC, a pipeline per device.
-`amd.rocal` has become `penstock.rocal`, and `PositionalSharding`, which JAX no longer has, `NamedSharding`.
+Random crops of JPEGs, resized to 224 x 224, randomly mirrored and normalized, as float16 NHWC, with one pipeline per
+device. `penstock.rocal` replaces `amd.rocal`, and `NamedSharding` replaces `PositionalSharding`, which JAX has removed.
 
-    python examples/rocal_classification.py FOLDER      FOLDER has a folder of JPEGs per class
+    python examples/rocal_classification.py FOLDER      FOLDER has one folder of JPEGs per class
 
-What to expect (two CPU cores, 400 photographs of ImageNet): 300 to 500 images a second.
+Expected (two CPU cores, 400 photographs of ImageNet): 300 to 500 images/s.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.rocal.plugin.jax import ROCALPeekableIterator
 
 @pipeline_def(num_threads=2, seed=7, rocal_cpu=True, tensor_layout=types.NHWC, tensor_dtype=types.FLOAT16)
 def photographs(folder, shard, shards):
-    """The images; the labels follow by themselves."""
+    """Return the images. The iterator adds the labels."""
     jpegs, _ = fn.readers.file(file_root=folder)
     images = fn.decoders.image_slice(
         jpegs, file_root=folder, output_type=types.RGB, shard_id=shard, num_shards=shards, random_shuffle=True
@@ -43,10 +43,10 @@ def photographs(folder, shard, shards):
 
 
 def main():
-    """Some epochs, and what their batches are."""
+    """Run some epochs and print their batches."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
+    parser.add_argument("--devices", type=int, default=8, help="maximum number of devices")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=8, help="images per device")
     options = parser.parse_args()

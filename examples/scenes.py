@@ -1,4 +1,4 @@
-"""A small data set to detect and to segment: discs, squares and triangles on photographs, as COCO has them."""
+"""A small data set for detection and segmentation: shapes on photographs, with COCO annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLOURS = ((230, 40, 40), (40, 200, 60), (60, 90, 240))
 
 
 def write_scenes(folder: Path, count: int = 48) -> Path:
-    """Write JPEGs, a mask of classes for each (0 is the background), and ``scenes.json``, boxes as COCO has them."""
+    """Write JPEGs, their masks of classes (0 is the background), and ``scenes.json`` with boxes in the COCO format."""
     photographs = sorted(write_photographs(folder / "photographs", -(-count // 2)).rglob("*.jpg"))
     images, annotations = list[dict[str, object]](), list[dict[str, object]]()
     (folder / "images").mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
-"""Masks that follow augmented photographs: the same window, the same turn, the same mirror, by nearest neighbours.
+"""Augment photographs and their masks: the same crop, rotation and flip, with nearest-neighbor interpolation for masks.
 
-The program writes `masks.png`: photographs, and beside each the classes of its pixels laid over it.
+The program writes `masks.png`: photographs, each with its classes as an overlay.
 
     python examples/segmentation.py [--batch-size 16] [--devices 2]
 """
@@ -19,12 +19,11 @@ from scenes import COLOURS, write_scenes
 from penstock import data_iterator, fn, train, types
 
 SIZE = 160
-IGNORE = 255
-"""The class of what shows no pixel of the photograph."""
+IGNORE = 255  # class of pixels outside the photograph
 
 
 def segmentation(folder):
-    """Augmented images, and the class of each pixel."""
+    """Return augmented images and the class of each pixel."""
     images, _ = fn.readers.file(file_root=folder, dir_filters="images", random_shuffle=True, name="scenes")
     masks, _ = fn.readers.file(file_root=folder, dir_filters="masks", random_shuffle=True)
     images = fn.decoders.image_random_crop(images, random_area=[0.4, 1.0])
@@ -36,7 +35,7 @@ def segmentation(folder):
 
 
 def main() -> None:
-    """Run it."""
+    """Read an epoch, compare masks and colors, and draw a batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--devices", type=int, default=2)

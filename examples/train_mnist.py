@@ -1,15 +1,15 @@
-"""Train a network on handwritten digits, data-parallel, in the two ways of DALI's multi-GPU tutorial for JAX.
+"""Train a network on handwritten digits, data-parallel, in both ways of DALI's multi-GPU tutorial for JAX.
 
-First with automatic parallelisation: batches are global arrays with a sharding, and `jax.jit` splits the work. Then
-with `jax.pmap`: the same pipeline, asked for the layout that pmap takes.
+First with automatic parallelization: batches are global arrays with a sharding, and `jax.jit` splits the work. Then
+with `jax.pmap`: the same pipeline returns the layout of pmap.
 
-    python examples/train_mnist.py                     the digits that scikit-learn brings, no download
+    python examples/train_mnist.py                     the digits of scikit-learn, no download
     python examples/train_mnist.py --data FOLDER       MNIST: FOLDER/training and FOLDER/testing are Caffe2 LMDBs
 
-Without an accelerator it runs on eight emulated CPU devices; `--devices 1` uses one.
+Without an accelerator, it runs on eight emulated CPU devices; `--devices 1` uses one.
 
-What to expect (two CPU cores):
-    digits   8 epochs of 16 batches, batch size 96, learning rate 0.02: half a minute, test accuracy 0.95 or more
+Expected (two CPU cores):
+    digits   8 epochs of 16 batches, batch size 96, learning rate 0.02: half a minute, test accuracy at least 0.95
     MNIST    5 epochs of 300 batches, batch size 200, learning rate 0.001, as in the tutorial: five minutes, test
              accuracy .674 .784 .824 .846 .860 after the epochs of the first half, .689 .783 .822 .844 .858 after
              those of the second, all within .01
@@ -35,7 +35,7 @@ OUT = Path("out/train_mnist")
 
 
 def training_pipeline(data_path, num_shards, shard_id):
-    """Shuffled images, flat and between 0 and 1, with one-hot labels."""
+    """Return shuffled images, flat and between 0 and 1, and one-hot labels."""
     jpegs, labels = fn.readers.caffe2(
         path=data_path, random_shuffle=True, name="reader", num_shards=num_shards, shard_id=shard_id
     )
@@ -46,7 +46,7 @@ def training_pipeline(data_path, num_shards, shard_id):
 
 
 def validation_pipeline(data_path):
-    """Images in order, with their labels."""
+    """Return images in order and their labels."""
     jpegs, labels = fn.readers.caffe2(path=data_path, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.GRAY)
     images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
@@ -54,14 +54,14 @@ def validation_pipeline(data_path):
 
 
 def main():
-    """Both halves, then the plan and the pictures."""
+    """Train in both ways; print the plan and draw the pictures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, help="folder with the LMDBs training and testing")
-    parser.add_argument("--devices", type=int, default=8, help="how many are used at most")
+    parser.add_argument("--devices", type=int, default=8, help="maximum number of devices")
     parser.add_argument("--epochs", type=int)
-    parser.add_argument("--seed", type=int, default=0, help="of the shuffle")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the shuffle")
     options = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", options.devices)  # what there is, where there is an accelerator
+    jax.config.update("jax_num_cpu_devices", options.devices)  # no effect with an accelerator
     devices = jax.devices()[: options.devices]
     OUT.mkdir(parents=True, exist_ok=True)
 

@@ -1,8 +1,8 @@
-"""Two views of each photograph, as self-supervised training takes them, and RandAugment beside them.
+"""Two augmented views of each photograph, as in self-supervised training, and a third with RandAugment.
 
-Both views are augmented independently: crop, mirror, colours, blur. A row of `views.png` shows a photograph, its two
-views and what RandAugment made of it. The program prints how alike the two views of a photograph are, and those of
-two photographs.
+Both views are augmented independently: crop, flip, color, blur. A row of `views.png` shows a photograph, its two views
+and the result of RandAugment. The program prints how similar two views of one photograph and two different photographs
+are.
 
     python examples/two_views.py [--data FOLDER-OF-CLASSES] [--batch-size 16] [--devices 2]
 """
@@ -25,7 +25,7 @@ SIZE = 96
 
 
 def view(jpegs):
-    """One view of each photograph, with the augmentations of SimCLR."""
+    """Return one view of each photograph, with the augmentations of SimCLR."""
     images = fn.decoders.image_random_crop(jpegs, random_area=[0.3, 1.0])
     images = fn.resize(images, size=[SIZE, SIZE])
     images = fn.flip(images, horizontal=fn.random.coin_flip())
@@ -45,14 +45,14 @@ def view(jpegs):
 
 
 def views(folder):
-    """Each photograph, two views of it, and RandAugment's."""
+    """Return each photograph, two views of it, and RandAugment's."""
     jpegs, _ = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True)
     plain = fn.resize(fn.decoders.image(jpegs), size=[SIZE, SIZE])
     return plain, view(jpegs), view(jpegs), rand_augment.rand_augment(plain, n=2, m=15, shape=(SIZE, SIZE))
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> float:
-    """The mean correlation of the pixels of two batches, photograph by photograph."""
+    """Return the mean correlation of the pixels of two batches, photograph by photograph."""
     rows = [batch.reshape(len(batch), -1).astype(np.float32) for batch in (one, other)]
     rows = [batch - batch.mean(axis=1, keepdims=True) for batch in rows]
     rows = [batch / np.linalg.norm(batch, axis=1, keepdims=True) for batch in rows]
@@ -60,9 +60,9 @@ def alike(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Run it."""
+    """Read an epoch, compare views, and draw a batch."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="a folder with a folder of photographs per class")
+    parser.add_argument("--data", type=Path, help="folder with one folder of photographs per class")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--devices", type=int, default=2)
     arguments = parser.parse_args()
