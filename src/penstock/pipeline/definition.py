@@ -35,7 +35,6 @@ class Definition(DaliMethods):
         self._entered: list[AbstractContextManager[Any]] = []
         self._graph: Graph | None = None
         self._outputs: Sequence[Any] = ()
-        self._defined: Callable[[], Any] | None = None
         self._postponed = False
 
     def __enter__(self) -> Self:
@@ -142,11 +141,8 @@ class Definition(DaliMethods):
             except PenstockError as error:
                 error.where = user_call_site()
                 raise
-        if self._defined is not None:
-            self.define(self._defined, again=True)
-            return
         with self._trace.active():
-            self._trace.journal.repeat()
+            self._trace.journal.replay()
         self.set_outputs(*self._outputs)
 
     @with_call_site
@@ -189,19 +185,20 @@ class Definition(DaliMethods):
         )
 
     @check_annotations
-    def define(self, definition: Callable[[], Any], *, again: bool = False) -> None:
-        """Run a definition once, and make what it returns the outputs; again, where another kind of data is fed.
+    def define(self, definition: Callable[[], Any]) -> None:
+        """Run a definition once, and make what it returns the outputs.
 
         Raises:
             PenstockError: what it raises.
         """
         with self:
+            if self._postponed:
+                self._trace.journal.restart()
             try:
-                outputs = self._trace.journal.define(definition, again=again or self._postponed)
+                outputs = definition()
             except SourceNotReadyError:
                 self._postponed = True
                 raise
-            self._defined = definition if self._trace.fed and self._trace.journal.branches else None
             self.set_outputs(*(outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
     def define_early(self, definition: Callable[[], Any]) -> None:

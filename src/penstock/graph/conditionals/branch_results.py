@@ -10,14 +10,14 @@ import numpy as np
 from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.node import Value
+from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import wrap_operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 
 
-def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
+def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: str) -> Any:
     """One value for the rows of all branches.
 
     What is the same in all branches stays what it is. Nodes and numbers become a node; tuples, lists and dictionaries
@@ -66,7 +66,7 @@ def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) ->
     )
 
 
-def select(guards: Sequence[Value], values: Sequence[Any]) -> DataNode:
+def select(guards: Sequence[NodeHandle], values: Sequence[Any]) -> DataNode:
     """A node with, per row, the value of the first branch that the row takes; the last value where it takes none.
 
     Args:
@@ -76,7 +76,7 @@ def select(guards: Sequence[Value], values: Sequence[Any]) -> DataNode:
     Raises:
         DefinitionError: the values differ in dtype, layout or number of axes.
     """
-    return _select(*map(DataNode, guards), *values)
+    return _select(*guards, *values)
 
 
 def _make_select(*inputs: Any) -> DataNode:

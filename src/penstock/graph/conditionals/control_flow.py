@@ -19,7 +19,7 @@ from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.conditionals.branch_results import merge_branches, select
 from penstock.graph.ir.branch_operators import BranchMask
-from penstock.graph.ir.node import Value
+from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import journal, wrap_operator
 from penstock.graph.tracing.trace import DataNode, current_trace
@@ -45,18 +45,18 @@ class RewrittenCall:
     def __init__(self) -> None:
         self.open = 0
         """How many branches of nodes are being traced, one in another."""
-        self.returned: list[tuple[Value, Any]] = []
+        self.returned: list[tuple[NodeHandle, Any]] = []
         """The guards of rows that have returned, and what."""
         self.lost: dict[str, PenstockError] = {}
         """Why names that branches assign to have no value after them."""
 
     def __enter__(self) -> Self:
         self._trace = current_trace()
-        self._guard = self._trace.guard
+        self._branch = self._trace.branch
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._trace.guard = self._guard
+        self._trace.branch = self._branch
         name = _missing(error, self.lost)
         if name:
             raise self.lost[name] from None
@@ -71,7 +71,7 @@ class RewrittenCall:
         Raises:
             Returned: the branch of a node ends here. Its fork catches it.
         """
-        guard = self._trace.guard
+        guard = self._trace.branch
         if guard is None or not (self.open or self.returned):
             return value
         self.returned.append((guard, value))
@@ -85,7 +85,7 @@ class RewrittenCall:
         """
         if self.open:
             raise AllRowsReturned
-        self._trace.guard = self._guard
+        self._trace.branch = self._branch
         guards = [guard for guard, _ in self.returned[:-1]]
         return merge_branches(guards, [value for _, value in self.returned], "what the function returns")
 
@@ -118,12 +118,12 @@ class IfStatement:
         self._condition = condition
         self._truth = self.forks or bool(condition)
         self._now: list[Any] | None = None
-        self._guards: list[Value] = []
-        self._ends: list[Value | None] = []
+        self._guards: list[NodeHandle] = []
+        self._ends: list[NodeHandle | None] = []
         if self.forks:
             _settle(functools.partial(_check_scalar, condition))
             self._trace = current_trace()
-            self._outer = self._trace.guard
+            self._outer = self._trace.branch
             self._states = [self._captured()]
             self._returned = len(activation.returned)
 
@@ -141,17 +141,17 @@ class IfStatement:
 
     def __enter__(self) -> None:
         if self.forks:
-            guard = branch_mask(self._condition, self._outer, wanted=not self._guards).value
+            guard = branch_mask(self._condition, self._outer, wanted=not self._guards)
             self._guards.append(guard)
-            self._trace.guard = guard
+            self._trace.branch = guard
             self._activation.open += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
         if not self.forks:
             return False
         self._activation.open -= 1
-        self._ends.append(None if kind is AllRowsReturned else self._trace.guard)
-        self._trace.guard = self._outer
+        self._ends.append(None if kind is AllRowsReturned else self._trace.branch)
+        self._trace.branch = self._outer
         return kind is AllRowsReturned
 
     def join(self) -> None:
@@ -163,10 +163,10 @@ class IfStatement:
         if len(going) == 2:
             gone = [guard for guard, _ in self._activation.returned[self._returned :]]
             if gone:
-                self._trace.guard = select(gone, [*[False] * len(gone), True]).value
+                self._trace.branch = select(gone, [*[False] * len(gone), True])
             self._now = list(map(self._joined, self._names, *states))
         elif going:  # the rest of the function belongs to one branch
-            self._trace.guard = self._ends[going[0]]
+            self._trace.branch = self._ends[going[0]]
             self._now = states[going[0]]
 
     def _joined(self, name: str, one: Any, other: Any) -> Any:
@@ -219,14 +219,14 @@ class IfStatement:
 
 
 @contextmanager
-def under_guard(guard: Value) -> Generator[None]:
+def under_guard(guard: NodeHandle) -> Generator[None]:
     """Record the operators that are called inside the `with` statement for the rows that take a branch."""
     trace = current_trace()
-    outer, trace.guard = trace.guard, guard
+    outer, trace.branch = trace.branch, guard
     try:
         yield
     finally:
-        trace.guard = outer
+        trace.branch = outer
 
 
 def conjunction(*thunks: Thunk) -> Any:
@@ -252,8 +252,8 @@ def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
     if not isinstance(condition, DataNode):
         return one() if condition else other()
     _settle(functools.partial(_check_scalar, condition))
-    outer = current_trace().guard
-    guards = [branch_mask(condition, outer, wanted=wanted).value for wanted in (True, False)]
+    outer = current_trace().branch
+    guards = [branch_mask(condition, outer, wanted=wanted) for wanted in (True, False)]
     values: list[Any] = []
     for guard, thunk in zip(guards, (one, other), strict=True):
         with under_guard(guard):
@@ -278,7 +278,7 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
             value = thunk()
             continue
         _settle(functools.partial(_check_logical, word, value))
-        guard = branch_mask(value, current_trace().guard, wanted=wanted).value
+        guard = branch_mask(value, current_trace().branch, wanted=wanted)
         with under_guard(guard):
             other = thunk()
         _settle(functools.partial(_check_logical, word, other))
@@ -288,12 +288,11 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
 
 def _settle(check: functools.partial[None]) -> None:
     """Make a check of a condition; again with other guesses of what is fed by hand, where it refuses those."""
-    noted = journal.get()
-    if noted is None:
+    calls = journal.get()
+    if calls is None:
         check()
-        return
-    noted.call(check)
-    noted.branches = True  # though no operator may be called in them
+    else:
+        calls.call(check)
 
 
 def _check_scalar(condition: DataNode) -> None:
@@ -323,7 +322,7 @@ def _check_logical(word: str, given: Any) -> None:
         )
 
 
-def branch_mask(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNode:
+def branch_mask(condition: DataNode, outer: NodeHandle | None, *, wanted: bool) -> DataNode:
     """A node that says which rows take a branch.
 
     Args:
@@ -331,7 +330,7 @@ def branch_mask(condition: DataNode, outer: Value | None, *, wanted: bool) -> Da
         outer: the guard around the branch; None where there is none, or where rows outside of it do not matter.
         wanted: the truth of the condition for which they take it.
     """
-    return _branch(condition, *([] if outer is None else [DataNode(outer)]), wanted=wanted)
+    return _branch(condition, *([] if outer is None else [outer]), wanted=wanted)
 
 
 def _make_branch(*inputs: Any, wanted: bool) -> DataNode:

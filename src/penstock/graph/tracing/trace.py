@@ -14,7 +14,7 @@ from weakref import WeakSet
 from penstock.core.call_site import pretend_at, user_call_site
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
-from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.node import Graph, Node, NodeHandle, Value
 from penstock.graph.ir.node_checks import check_branch_scope
 from penstock.graph.ir.operator import StreamInput
 from penstock.graph.tracing.deferred_tracing import CallJournal
@@ -36,13 +36,14 @@ class Trace:
         streams: how many of them draw random bits.
         names: those that the user gave to nodes.
         preserved: the nodes that run though no output may need them.
-        guard: what says which rows take the branch that is being traced; None outside of branches.
+        branch: node that says which rows take the branch that is being traced; None outside of branches.
         eager: what computes each node as it is recorded, in debug mode.
         worker_options: the processes that call users' sources.
         checkpoints: whether the user means to go back to a place.
         shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
         fed: the streams that are fed by hand, by name.
         num_nodes: the nodes that were recorded.
+        refused: errors of calls that do not accept what was fed, by the values that they returned before.
         adopted: per node that was made outside of any definition, this one's own in its place.
         adopted_streams: per number of random bits outside, the number here.
 
@@ -57,25 +58,30 @@ class Trace:
     streams: int = 0
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
-    guard: Value | None = None
+    branch: NodeHandle | None = None
     eager: EagerExecutor | None = None
     worker_options: WorkerOptions = field(default_factory=WorkerOptions)
     checkpoints: bool = False
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     nodes: WeakSet[Node] = field(default_factory=WeakSet[Node])
+    refused: dict[Value, PenstockError] = field(default_factory=dict[Value, PenstockError])
     adopted: dict[Node, Node] = field(default_factory=dict[Node, Node])
     adopted_streams: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
-        trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
-        self.journal = CallJournal(
-            lambda: Trace._begin(trace), lambda: trace.guard is not None, lambda node: trace.adopted.get(node, node)
-        )
+        # A proxy, since in a reference cycle data sets would stay open until the garbage collector runs.
+        self.journal = CallJournal(weakref.proxy(self))
 
-    def _begin(self) -> None:
-        """Begin anew, for the same calls."""
-        self.num_nodes, self.streams, self.guard = 0, 0, None
+    @property
+    def guard(self) -> Value | None:
+        """The truth value per row of the branch that is being traced; None outside of branches."""
+        return None if self.branch is None else self.branch.value
+
+    def restart(self) -> None:
+        """Forget the recorded nodes, because the same calls are made again."""
+        self.num_nodes, self.streams, self.branch = 0, 0, None
+        self.refused.clear()
         self.names.clear()
         self.preserved.clear()
         self.adopted.clear()
@@ -87,6 +93,8 @@ class Trace:
         Raises:
             ContextError: the value belongs to another definition.
         """
+        if value in self.refused:
+            raise self.refused[value]
         if value.node in self.nodes:
             return value
         if value.node not in made_outside:
@@ -122,12 +130,12 @@ class Trace:
 
     def _made_again(self, node: Node) -> None:
         token = kind.set(node.kind)  # it belongs to the call that needs it, and is noted as this one
-        guard, self.guard = self.guard, None  # and to no branch
+        branch, self.branch = self.branch, None  # and to no branch
         try:
             with pretend_at(node.where), self.active():
                 self.adopted[node] = made_again[node]().node
         finally:
-            self.guard = guard
+            self.branch = branch
             kind.reset(token)
 
     def next_id(self) -> int:
