@@ -18,8 +18,9 @@ from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator
-from penstock.pipeline.pipeline import Pipeline, option_names
+from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.pipeline_decorator import split_arguments, trace
+from penstock.pipeline.pipeline_options import OPTION_NAMES
 from penstock.types import LastBatchPolicy, OnError
 
 Factory = Callable[..., DataIterator]
@@ -176,7 +177,7 @@ def _decorator(
         @with_call_site
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
+            traced, ours, theirs = split_arguments(definition, defaults, kwargs, OPTION_NAMES)
             if theirs.get("debug"):
                 raise UsageError(
                     "an iterator needs a plan, and in debug mode there is none",
@@ -223,7 +224,7 @@ def _pipelines(
     layout.check_rows(rows, "the batch")
     if not wanted and devices is None:
         pipeline = Pipeline(**theirs)
-        pipeline.set_row_counts(rows // layout.blocks, rows)
+        pipeline.set_block(rows // layout.blocks, rows)
         return trace(definition, args, ours, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
@@ -234,7 +235,6 @@ def _pipelines(
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in wanted}
         pipeline = Pipeline(**block)
-        pipeline.set_row_counts(rows // layout.blocks, rows)
-        pipeline.share_trace(shared)
+        pipeline.set_block(rows // layout.blocks, rows, shared)
         pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
     return pipelines

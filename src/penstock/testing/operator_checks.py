@@ -172,7 +172,7 @@ def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
 
 def _check_on_device(pipeline: Pipeline) -> None:
     """Check that what can run on the device was placed there, so that the comparison means something."""
-    plan = pipeline._start().planned.plan  # noqa: SLF001  # no user needs the plan
+    plan = pipeline._start().executable.plan  # noqa: SLF001  # no user needs the plan
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
         movable = isinstance(node.operator, BatchKernel | FusibleOperator)
