@@ -1,4 +1,4 @@
-"""What to do about a value that does not fit: operators say what they are good for, the engine repeats it."""
+"""Suggested fixes for values of the wrong shape. Operators register them; errors of the engine quote them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.graph.tracing.registry import lookup, registered
 
 
 class ShapeProblem(Enum):
-    """What can be wrong with a value, where another operator before it would help."""
+    """Problems of a value that an additional operator solves."""
 
     RAGGED_BYTES = "samples of one axis differ in length"
     RAGGED = "samples of several axes differ in shape"
@@ -18,23 +18,23 @@ _advice: dict[ShapeProblem, list[str]] = {}
 
 
 def register_fix(trouble: ShapeProblem, how: str) -> None:
-    """Say that an operator helps. Called where the operator is defined.
+    """Register an operator as a fix. Called in the module of the operator.
 
     Args:
-        trouble: against what.
-        how: what to write, such as "fn.resize(..., size=(height, width))".
+        trouble: Problem that the operator solves.
+        how: Call to suggest, such as "fn.resize(..., size=(height, width))".
     """
     _advice.setdefault(trouble, []).append(how)
 
 
 def suggested_fix(trouble: ShapeProblem) -> str:
-    """What helps, as a text for messages.
+    """Return the suggestion for a message.
 
     >>> register_fix(ShapeProblem.RAGGED, "fn.shrink(...)")
     >>> "fn.shrink(...)" in suggested_fix(ShapeProblem.RAGGED)
     True
     """
     for name in registered():
-        lookup(name)  # what helps is said where operators are defined, and those may not be loaded
+        lookup(name)  # loads the module of the operator, which registers its fixes
     known = sorted(_advice.get(trouble, ["an operator that gives the samples one shape"]))
     return known[0] if len(known) == 1 else f"{', '.join(known[:-1])} or {known[-1]}"
