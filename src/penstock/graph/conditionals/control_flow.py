@@ -1,7 +1,7 @@
-"""What a rewritten definition calls where the user wrote `if`, `and`, `or`, `not` or `return`.
+"""Runtime of rewritten definitions: `if`, `and`, `or`, `not` and `return` on nodes.
 
-With Python values each does what Python does. With a node as the condition, all branches are traced, each under a
-guard. The names to which branches assign are captured before, between and after them: `IfStatement` holds these states.
+Python values behave as in Python. If the condition is a node, all branches are traced, each under a guard. The
+values of the names to which branches assign are captured before, between and after the branches, by `IfStatement`.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from penstock.types import Constant
 Thunk = Callable[[], Any]
 
 _UNBOUND = object()
+# Errors of looking up a name, an entry or an attribute that does not exist.
 _NOT_THERE = (NameError, LookupError, AttributeError, TypeError)
-"""What looking at a name, an entry or an attribute raises that is not there."""
 
 
 class AllRowsReturned(BaseException):
-    """All rows of a branch have returned, so the rest of it is left out."""
+    """Ends a branch whose rows have all returned. A BaseException, so that `except Exception` does not catch it."""
 
 
 class RewrittenCall:
-    """One call of a rewritten function: what its rows have returned, and which of them go on.
+    """One call of a rewritten function: the values that rows have returned, and the rows that continue.
 
-    The rest of the function, after a branch that returns, is traced under the guard of the rows that remain.
+    After a branch that returns, the rest of the function is traced under the guard of the remaining rows.
     """
 
     def __init__(self) -> None:
+        # Depth of nested branches that are being traced.
         self.open = 0
-        """How many branches of nodes are being traced, one in another."""
         self.returned: list[tuple[NodeHandle, Any]] = []
-        """The guards of rows that have returned, and what."""
+        # Errors of names that have no value after a condition. They are raised only if the name is used, because a
+        # branch may leave a temporary variable that nothing reads.
         self.lost: dict[str, PenstockError] = {}
-        """Why names that branches assign to have no value after them."""
 
     def __enter__(self) -> Self:
         self._trace = current_trace()
@@ -66,10 +66,10 @@ class RewrittenCall:
         return IfStatement(self, condition, names, getters)
 
     def leave(self, value: Any) -> Any:
-        """What to return where the user's function returns a value.
+        """Return the value for a `return` statement of the user's function.
 
         Raises:
-            Returned: the branch of a node ends here. Its fork catches it.
+            AllRowsReturned: The statement ends a branch. `IfStatement` catches it.
         """
         guard = self._trace.branch
         if guard is None or not (self.open or self.returned):
@@ -78,10 +78,10 @@ class RewrittenCall:
         return self.end()
 
     def end(self) -> Any:
-        """What to return where no row goes on.
+        """Return the function's result when no row continues.
 
         Raises:
-            Returned: the branch of a node ends here.
+            AllRowsReturned: A branch ends here.
         """
         if self.open:
             raise AllRowsReturned
@@ -90,7 +90,7 @@ class RewrittenCall:
         return merge_branches(guards, [value for _, value in self.returned], "what the function returns")
 
     def finish(self) -> Any:
-        """What to return at the end of the function's text."""
+        """Return the function's result at the end of its body."""
         return self.leave(None) if self.returned else None
 
 
@@ -98,22 +98,22 @@ class IfStatement:
     """An `if` statement, and the context in which each of its branches runs.
 
     Args:
-        activation: of the function.
-        condition: a node, or whatever Python takes.
-        names: what the branches assign to, as text.
-        getters: give what these hold.
+        activation: Call of the function that contains the statement.
+        condition: A node or a Python value.
+        names: Targets of assignments in the branches, as text.
+        getters: Functions that return the values of the targets.
 
     Raises:
-        DefinitionError: the condition is a node that is no scalar.
+        DefinitionError: The condition is a node but not a scalar.
     """
 
     def __init__(
         self, activation: RewrittenCall, condition: Any, names: Sequence[str], getters: Sequence[Thunk]
     ) -> None:
+        # True if the condition is a node, so that all branches are traced.
         self.forks = isinstance(condition, DataNode)
-        """Whether the condition is a node, and all branches are traced."""
+        # True if all rows have returned in their branches.
         self.left = False
-        """Whether all rows have returned in their branches."""
         self._activation, self._names, self._getters = activation, names, getters
         self._condition = condition
         self._truth = self.forks or bool(condition)
@@ -128,11 +128,11 @@ class IfStatement:
             self._returned = len(activation.returned)
 
     def enter_body(self) -> bool:
-        """Whether to run the body."""
+        """Return True if the body is to run."""
         return self._truth
 
     def enter_else(self) -> bool:
-        """Whether to run what stands under `else`."""
+        """Return True if the `else` block is to run."""
         if not self.forks:
             return not self._truth
         self._states.append(self._captured())
@@ -155,7 +155,7 @@ class IfStatement:
         return kind is AllRowsReturned
 
     def join(self) -> None:
-        """Go on after the branches, with the rows that have not returned and what the branches leave in names."""
+        """Continue after the branches with the rows that have not returned, and join the values of the targets."""
         self._states.append(self._captured())
         _, *states = self._states
         going = [number for number, end in enumerate(self._ends) if end is not None]
@@ -170,7 +170,7 @@ class IfStatement:
             self._now = states[going[0]]
 
     def _joined(self, name: str, one: Any, other: Any) -> Any:
-        """What a name holds after the branches. What they do not agree on is an error only where it is used."""
+        """Return the value of a name after the branches. If they disagree, only a use of the name is an error."""
         if one is other:
             return one
         try:
@@ -189,7 +189,7 @@ class IfStatement:
             return _UNBOUND
 
     def has(self, number: int) -> bool:
-        """Whether a name is to be given a value: `self[number]`."""
+        """Return True if a name gets the value `self[number]`."""
         return self._now is not None and self._now[number] is not _UNBOUND
 
     def __getitem__(self, number: int) -> Any:
@@ -197,14 +197,14 @@ class IfStatement:
         return self._now[number]
 
     def stale(self, number: int) -> bool:
-        """Whether a name without a value still has one from another branch."""
+        """Return True if a name without a value still holds one from another branch."""
         return self._now is not None and _got(self._getters[number]) is not _UNBOUND
 
     def jump(self, what: str) -> None:
         """Check that `break` or `continue` does not depend on a node.
 
         Raises:
-            DefinitionError: it does.
+            DefinitionError: It does.
         """
         if self.forks:
             raise DefinitionError(
@@ -230,17 +230,17 @@ def under_guard(guard: NodeHandle) -> Generator[None]:
 
 
 def conjunction(*thunks: Thunk) -> Any:
-    """`and`: a thunk is called only where those before it are true."""
+    """Compute `and`: a thunk is called only for rows for which the thunks before it are true."""
     return _logical("and", thunks, wanted=True)
 
 
 def disjunction(*thunks: Thunk) -> Any:
-    """`or`: a thunk is called only where those before it are false."""
+    """Compute `or`: a thunk is called only for rows for which the thunks before it are false."""
     return _logical("or", thunks, wanted=False)
 
 
 def negation(value: Any) -> Any:
-    """`not`."""
+    """Compute `not`."""
     if not isinstance(value, DataNode):
         return not value
     _settle(functools.partial(_check_scalar, value))
@@ -248,7 +248,7 @@ def negation(value: Any) -> Any:
 
 
 def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
-    """`one if condition else other`."""
+    """Compute `one if condition else other`."""
     if not isinstance(condition, DataNode):
         return one() if condition else other()
     _settle(functools.partial(_check_scalar, condition))
@@ -262,7 +262,7 @@ def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
 
 
 def comparison(left: Any, *links: tuple[Callable[[Any, Any], Any], Thunk]) -> Any:
-    """A chain of comparisons such as `a < b < c`: each operand is computed once, and only while the chain holds."""
+    """Compute a chain such as `a < b < c`: an operand is computed once, and only while the chain holds."""
     (compare, thunk), *others = links
     right = thunk()
     result = compare(left, right)
@@ -287,7 +287,7 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
 
 
 def _settle(check: functools.partial[None]) -> None:
-    """Make a check of a condition; again with other guesses of what is fed by hand, where it refuses those."""
+    """Check a condition. The check is recorded like a call, so that it can refuse the assumed kind of a fed input."""
     calls = journal.get()
     if calls is None:
         check()
@@ -306,16 +306,16 @@ def _check_scalar(condition: DataNode) -> None:
         )
 
 
-def _check_logical(word: str, given: Any) -> None:
-    if isinstance(given, DataNode):
-        dtype, shape = given.dtype, given.spec.shape
+def _check_logical(word: str, value: Any) -> None:
+    if isinstance(value, DataNode):
+        dtype, shape = value.dtype, value.spec.shape
     else:
-        array = given.array() if isinstance(given, Constant) else np.asarray(given)
+        array = value.array() if isinstance(value, Constant) else np.asarray(value)
         dtype, shape = array.dtype, array.shape
     if dtype != np.bool_ or shape:
         raise DefinitionError(
             f"`{word}` combines truth values",
-            given=short_repr(given),
+            given=short_repr(value),
             expected="a scalar of dtype bool on both sides",
             fix="compare it, as in x != 0",
             where=user_call_site(),
@@ -323,12 +323,12 @@ def _check_logical(word: str, given: Any) -> None:
 
 
 def branch_mask(condition: DataNode, outer: NodeHandle | None, *, wanted: bool) -> DataNode:
-    """A node that says which rows take a branch.
+    """Return a node that says which rows take a branch.
 
     Args:
-        condition: a scalar.
-        outer: the guard around the branch; None where there is none, or where rows outside of it do not matter.
-        wanted: the truth of the condition for which they take it.
+        condition: A scalar node.
+        outer: Guard around the branch; None without one, or if rows outside of it do not matter.
+        wanted: Truth value of the condition for which rows take the branch.
     """
     return _branch(condition, *([] if outer is None else [outer]), wanted=wanted)
 
@@ -348,10 +348,11 @@ def _got(getter: Thunk) -> Any:
 
 
 def _missing(error: BaseException | None, names: Iterable[str]) -> str:
-    """Which of some names an error says is not there; empty where it says something else."""
-    if isinstance(error, NameError):  # the exception itself has the names of globals only
-        found = re.search(r"'(\w+)'", str(error))
-        text = found[1] if found else ""
+    """Return the name that an error says does not exist, if it is among `names`; otherwise an empty string."""
+    # `NameError.name` is set for globals only; for locals the message is the only source.
+    if isinstance(error, NameError):
+        matches = re.search(r"'(\w+)'", str(error))
+        text = matches[1] if matches else ""
         return text if text in names else ""
     if not isinstance(error, AttributeError | KeyError):
         return ""

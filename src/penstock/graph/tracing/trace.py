@@ -88,7 +88,7 @@ class Trace:
         self.adopted_streams.clear()
 
     def check(self, value: Value) -> Value:
-        """Return a value of this definition: the argument, or the adopted copy of a value made outside of any definition.
+        """Return the definition's own value: the argument, or the copy of a value made outside of definitions.
 
         Raises:
             ContextError: The value belongs to another definition.
@@ -305,7 +305,7 @@ def as_value(thing: Any) -> Value:
 
 
 def current_trace() -> Trace:
-    """Return the trace of the running definition. Outside of definitions, return one whose nodes any definition may use."""
+    """Return the trace of the running definition; outside, one whose nodes any definition may use."""
     trace = _current.get()
     if trace is None:
         number = next(serials)
