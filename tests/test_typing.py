@@ -54,7 +54,7 @@ with Pipeline(batch_size=4) as pipeline:
 
 training(batch_sise=2)  # error: No overloads for "__call__" match the provided arguments
 training(batch_size="2")  # error: No overloads for "__call__" match the provided arguments
-training(root=3)  # error: No overloads for "__call__" match the provided arguments
+training(root=3)  # error: Argument of type "Literal[3]" cannot be assigned to parameter "root" o
 plain(3)  # error: Argument of type "Literal[3]" cannot be assigned to parameter "root" of type "str"
 pipeline_def(batch_sise=2)  # error: No overloads for "pipeline_def" match the provided arguments
 Pipeline(batch_sise=2)  # error: No parameter named "batch_sise"

@@ -329,7 +329,8 @@ def _pipelines(
     # The traces of all blocks share the sources that user code calls, so that each source is called once per batch.
     shared: dict[Any, Any] = {}
     for shard, device_id in zip(layout.shards, ids, strict=True):
-        pipeline = Pipeline(**{**options, "batch_size": rows // layout.blocks, "device_id": device_id})
+        block: dict[str, Any] = {**options, "batch_size": rows // layout.blocks, "device_id": device_id}
+        pipeline = Pipeline(**block)
         pipeline.set_block(rows // layout.blocks, rows, shared)
         numbers = {"shard_id": shard, "num_shards": layout.blocks}
         numbers = {argument: numbers[argument] for argument in shard_arguments}
