@@ -252,8 +252,8 @@ def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
     """A traceback would hold the samples of its whole batch, in a cycle, until the garbage collector finds it."""
     one, errors = iterator(on_error), []
     for _ in range(5):
-        one._here()
-        errors += [bad.error for bad in one._failed]
+        one._cursor.peek()
+        errors += [bad.error for bad in one._cursor.bad_rows]
         next(one)
     assert errors
     assert not any(error.__traceback__ or error.__context__ or error.__cause__ for error in errors)
@@ -360,7 +360,7 @@ def test_a_reader_may_say_otherwise():
     assert all((batch["x"] == batch["y"]).all() and 3 not in batch["x"] for batch in batches)
     with pytest.raises(SampleError, match="3 is bad"):
         make({}, {3}, batch_size=10)
-    with pytest.raises(UsageError, match=r"run\(\) gives no mask"):
+    with pytest.raises(UsageError, match=r"run\(\) returns no mask"):
         pipeline_def(lambda: fn.readers.arrays(np.arange(20), on_error="skip"))(batch_size=2).run()
 
 

@@ -360,8 +360,8 @@ def test_the_first_batch_is_prepared_unless_told_otherwise():
     with pytest.raises(RuntimeError, match="sample 0"):
         data_iterator(broken, ["x"], reader_name="r")(batch_size=1)
     started = iterate(4, 2, prepare_first_batch=False)
-    assert started._held is None
-    assert iterate(4, 2)._held is not None
+    assert started._cursor.outputs is None
+    assert iterate(4, 2)._cursor.outputs is not None
     assert next(iterate(4, 2)).keys() == next(started).keys()
 
 

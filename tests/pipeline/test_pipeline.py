@@ -80,7 +80,7 @@ def test_what_is_neither_pickled_nor_copied_names_its_definition(copied):
     with Pipeline(2) as pipeline:
         pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
     for made in (pipeline, DataIterator(pipeline, ["x"])):
-        with pytest.raises(ArgumentTypeError, match=r"neither pickled nor copied(.|\n)*fn.readers.arrays\(\[1, 2"):
+        with pytest.raises(ArgumentTypeError, match=r"cannot be pickled or copied(.|\n)*fn.readers.arrays\(\[1, 2"):
             copied(made)
 
 
@@ -148,7 +148,7 @@ def test_run_may_be_a_programs_own():
     assert pipeline.outputs()[0].as_array().tolist() == [1, 2]
     assert pipeline.batch_size == "2 rows"
     pipeline._max_batch_size = 2  # what programs set that deserialize pipelines
-    with pytest.raises(UsageError, match="keeps its batch size"):
+    with pytest.raises(UsageError, match="batch size of a pipeline cannot change"):
         pipeline._max_batch_size = 3
 
 

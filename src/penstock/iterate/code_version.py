@@ -52,7 +52,7 @@ def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
 
 def _text(code: CodeType) -> str:
     """The code without its file, lines and addresses."""
-    constants = [_text(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+    constants = [_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"
 
 

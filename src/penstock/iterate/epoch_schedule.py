@@ -1,4 +1,4 @@
-"""What an epoch of an iterator is: its schedule and its size, and what sources must be able to do for it."""
+"""Epochs of an iterator: schedule, size, and requirements on sources."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
 
 
 def epoch_size(readings: Readings, schedule: Schedule) -> int:
-    """How many samples an epoch delivers; -1 for an endless one."""
+    """Return the number of samples that an epoch delivers; -1 for an endless one."""
     batches, rows = schedule.batches_per_epoch, schedule.batch_size
     if batches is None:
         return -1
@@ -142,7 +142,7 @@ def epoch_size(readings: Readings, schedule: Schedule) -> int:
 
 
 def epoch_is_exact(readings: Readings, schedule: Schedule) -> bool:
-    """Whether an epoch has every sample of the leading reader once."""
+    """Return True if an epoch has every sample of the leading reader once."""
     lead = lead_reader(readings)
     if lead is None or not lead.is_leader or not lead.covers_epoch or schedule.length is None:
         return False

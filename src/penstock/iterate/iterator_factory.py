@@ -1,4 +1,4 @@
-"""`data_iterator`: a definition becomes a function that makes iterators."""
+"""`data_iterator`: decorator that turns a definition into a function that makes iterators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import jax
 
@@ -18,15 +18,89 @@ from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator
-from penstock.pipeline.pipeline import Pipeline, option_names
-from penstock.pipeline.pipeline_decorator import split_arguments, trace
+from penstock.pipeline.pipeline import Pipeline
+from penstock.pipeline.pipeline_decorator import PipelineFunction, split_arguments, trace
+from penstock.pipeline.pipeline_options import OPTION_NAMES, PipelineOptions
 from penstock.types import LastBatchPolicy, OnError
 
-Factory = Callable[..., DataIterator]
+P = ParamSpec("P")
+I_co = TypeVar("I_co", bound=DataIterator, covariant=True)
 
 _SHARD_ARGUMENTS = ("shard_id", "num_shards")
 
 
+class PipelineOptionsOrCheckpoints(PipelineOptions, total=False):
+    """Arguments that the function of an iterator takes besides those of the definition."""
+
+    checkpoints: Sequence[str | bytes] | None
+
+
+class IteratorFunction(Protocol[P, I_co]):
+    """A function decorated with `data_iterator`; see `PipelineFunction` for what the overloads check."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> I_co: ...
+    @overload
+    def __call__(self, **options: Unpack[PipelineOptionsOrCheckpoints]) -> I_co: ...
+    @overload
+    def __call__(self, *args: Any, batch_size: int, **arguments: Any) -> I_co: ...
+    @overload
+    def __call__(self, *args: Any, num_threads: int, **arguments: Any) -> I_co: ...
+    @overload
+    def __call__(self, *args: Any, seed: int | None, **arguments: Any) -> I_co: ...
+    @overload
+    def __call__(self, *args: Any, checkpoints: Sequence[str | bytes] | None, **arguments: Any) -> I_co: ...
+
+
+class IteratorDecorator(Protocol[I_co]):
+    """Result of `data_iterator(...)` without a definition."""
+
+    @overload
+    def __call__(self, pipeline_fn: PipelineFunction[P], /) -> IteratorFunction[P, I_co]: ...
+    @overload
+    def __call__(self, pipeline_fn: Callable[P, Any], /) -> IteratorFunction[P, I_co]: ...
+
+
+class IteratorOptions(TypedDict, total=False):
+    """Arguments of `data_iterator` that are usually given by name."""
+
+    reader_name: str | None
+    auto_reset: AutoReset
+    last_batch_padded: bool
+    last_batch_policy: LastBatchPolicy
+    prepare_first_batch: bool
+    sharding: Shardings | None
+    devices: Sequence[jax.Device] | None  # pyright: ignore[reportInvalidTypeForm]  # untyped in JAX
+    pmap_compatible: bool | None
+    on_error: OnError
+    max_bad_samples: int | None
+    max_bad_rate: tuple[float, int]
+    quarantine: str | PathLike[str] | None
+
+
+@overload
+def data_iterator(
+    pipeline_fn: PipelineFunction[P],
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorFunction[P, DataIterator]: ...
+@overload
+def data_iterator(
+    pipeline_fn: Callable[P, Any],
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorFunction[P, DataIterator]: ...
+@overload
+def data_iterator(
+    pipeline_fn: None = None,
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorDecorator[DataIterator]: ...
 @check_annotations
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
@@ -45,38 +119,38 @@ def data_iterator(
     max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
 ) -> Any:
-    """Turn a definition into a function that makes iterators. To be used as a decorator, with or without a call.
+    """Turn a definition into a function that makes iterators. Use it as a decorator, with or without arguments.
 
-    The function that comes out takes the definition's arguments and those of `Pipeline`, told apart by name. Its
-    `batch_size` is global: the rows of all devices together. A definition that takes `shard_id` and `num_shards` is
-    traced once for each block of rows that the devices cut the batch into, and is given these two; one that does not
-    is traced once. Its batches are the same either way. `checkpoints=` takes what `checkpoints()` of an iterator
-    returned, and goes on from there.
+    The resulting function takes the definition's arguments and, by name, those of `Pipeline`. Its `batch_size` is
+    global: the rows of all devices together. A definition that takes `shard_id` and `num_shards` is traced once for
+    each block of rows into which the devices divide the batch, with the numbers of the block; any other definition is
+    traced once. The batches are the same either way. To resume, pass the result of `iterator.checkpoints()` as
+    `checkpoints=`.
 
     Args:
-        pipeline_fn: the definition: it calls operators and returns a node or a tuple of nodes.
-        output_map: a name per output, in order; outputs without a name are left out.
-        size: how many samples an epoch has, where no reader says so; -1 with `reader_name`, or for an endless iterator.
-        reader_name: the reader whose length is the epoch.
-        auto_reset: whether the iterator, at the end of an epoch, begins the next by itself: False, "no", True, "yes".
-        last_batch_padded: DALI's, without effect: readers know whether they repeat their last sample.
-        last_batch_policy: what becomes of the last batch, a `LastBatchPolicy`.
-        prepare_first_batch: whether the first batch is made at once, so that errors in the data show here.
-        sharding: how the outputs lie on the devices: a `NamedSharding` whose first axis spec splits the batch, or a
-            dictionary with one per output. Arrays are global, ``(batch_size, ...)``.
-        devices: local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
-        pmap_compatible: without `sharding` and `devices`: whether arrays are ``(1, batch_size, ...)``.
-        on_error: what is done about bad samples: "raise", "skip" or "replace", as `DataIterator` says.
-        max_bad_samples: how many of them are tolerated; None for any number.
-        max_bad_rate: which share of rows may have any, and of how many rows, those delivered last; of a batch, where it
-            has more.
-        quarantine: a file to which each bad sample is written, once, as a line of JSON.
+        pipeline_fn: The definition: it calls operators and returns a node or a tuple of nodes.
+        output_map: Names of the outputs, in order; outputs without a name are left out.
+        size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator.
+        reader_name: Reader whose length is the epoch.
+        auto_reset: True or "yes" begins the next epoch at the end of one; False or "no" requires `reset`.
+        last_batch_padded: Ignored; an option of DALI. Readers know whether they repeat their last sample.
+        last_batch_policy: Policy for a last batch that the epoch does not fill.
+        prepare_first_batch: If True, the first batch is computed at once, so that errors in the data show early.
+        sharding: Layout of the outputs on devices: a `NamedSharding` whose first axis spec splits the batch, or a dict
+            with one per output. Arrays are global, ``(batch_size, ...)``.
+        devices: Local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
+        pmap_compatible: If True, and without `sharding` and `devices`, arrays are ``(1, batch_size, ...)``.
+        on_error: Policy for bad samples: "raise", "skip" or "replace"; see `DataIterator`.
+        max_bad_samples: Number of tolerated bad samples; None means any.
+        max_bad_rate: Tolerated share of rows with bad samples, and the number of recent rows, at least a batch, over
+            which it is measured.
+        quarantine: File to which each bad sample is written once, as a line of JSON.
 
     Returns:
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: both `sharding` and `devices` are given, or no names.
+        UsageError: Both `sharding` and `devices` are given, or no names.
 
     Example:
         >>> import jax
@@ -92,6 +166,27 @@ def data_iterator(
     return _decorator(DataIterator, **locals())
 
 
+@overload
+def peekable_data_iterator(
+    pipeline_fn: PipelineFunction[P],
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorFunction[P, PeekableDataIterator]: ...
+@overload
+def peekable_data_iterator(
+    pipeline_fn: Callable[P, Any],
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorFunction[P, PeekableDataIterator]: ...
+@overload
+def peekable_data_iterator(
+    pipeline_fn: None = None,
+    output_map: Sequence[str] = (),
+    size: int = -1,
+    **options: Unpack[IteratorOptions],
+) -> IteratorDecorator[PeekableDataIterator]: ...
 @check_annotations
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
@@ -110,30 +205,30 @@ def peekable_data_iterator(
     max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
 ) -> Any:
-    """`data_iterator`, whose iterators let one look at the next batch: see `PeekableDataIterator`.
+    """Turn a definition into a function that makes iterators with `peek`; see `PeekableDataIterator`.
 
     Args:
-        pipeline_fn: as for `data_iterator`, like all that follow.
-        output_map: a name per output.
-        size: how many samples an epoch has.
-        reader_name: the reader whose length is the epoch.
-        auto_reset: whether the next epoch begins by itself.
-        last_batch_padded: DALI's, without effect.
-        last_batch_policy: what becomes of the last batch; not a PARTIAL one of another shape.
-        prepare_first_batch: whether the first batch is made at once.
-        sharding: how the outputs lie on the devices.
-        devices: local devices, for the layout of `jax.pmap`.
-        pmap_compatible: whether arrays are ``(1, batch_size, ...)``.
-        on_error: what is done about bad samples.
-        max_bad_samples: how many of them are tolerated.
-        max_bad_rate: which share of rows may have any, and of how many rows.
-        quarantine: a file for them.
+        pipeline_fn: The definition; this and the other arguments are those of `data_iterator`.
+        output_map: Names of the outputs.
+        size: Samples per epoch.
+        reader_name: Reader whose length is the epoch.
+        auto_reset: True begins the next epoch at the end of one.
+        last_batch_padded: Ignored; an option of DALI.
+        last_batch_policy: Policy for the last batch; PARTIAL is refused if it makes the last batch shorter.
+        prepare_first_batch: If True, the first batch is computed at once.
+        sharding: Layout of the outputs on devices.
+        devices: Local devices, for the layout of `jax.pmap`.
+        pmap_compatible: If True, arrays are ``(1, batch_size, ...)``.
+        on_error: Policy for bad samples.
+        max_bad_samples: Number of tolerated bad samples.
+        max_bad_rate: Tolerated share of rows with bad samples, and the number of rows.
+        quarantine: File to which bad samples are written.
 
     Returns:
         A function that makes a `PeekableDataIterator`.
 
     Raises:
-        UsageError: both `sharding` and `devices` are given, or no names.
+        UsageError: Both `sharding` and `devices` are given, or no names.
 
     Example:
         >>> from penstock import fn, peekable_data_iterator
@@ -155,7 +250,7 @@ def _decorator(
     pmap_compatible: bool | None,
     **others: Any,
 ) -> Any:
-    """The decorator whose iterators are of a kind, made with the arguments that the user gave."""
+    """Return the decorator of a kind of iterators, or the decorated definition if there is one."""
     stacked = devices is not None if pmap_compatible is None else pmap_compatible
     if sharding is not None and devices is not None:
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
@@ -170,20 +265,20 @@ def _decorator(
 
     options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
 
-    def decorate(function: Callable[..., Any]) -> Factory:
+    def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
 
         @with_call_site
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            traced, ours, theirs = split_arguments(definition, defaults, kwargs, option_names())
-            if theirs.get("debug"):
+            traced, arguments, pipeline_options = split_arguments(definition, defaults, kwargs, OPTION_NAMES)
+            if pipeline_options.get("debug"):
                 raise UsageError(
-                    "an iterator needs a plan, and in debug mode there is none",
+                    "an iterator needs a plan, and debug mode has none",
                     given="debug=True",
                     fix="pipeline_def(debug=True), and run() for each batch",
                 )
-            pipelines = _pipelines(traced, args, ours, theirs, layout, devices)
+            pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)
             iterator = kind(pipelines, **{**options, "prepare_first_batch": False})
@@ -198,43 +293,46 @@ def _decorator(
 def _pipelines(
     definition: Callable[..., Any],
     args: Sequence[Any],
-    ours: Mapping[str, Any],
-    theirs: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    options: Mapping[str, Any],
     layout: BatchLayout | None,
     devices: Sequence[Any] | None,
 ) -> Pipeline | list[Pipeline]:
-    """A pipeline for each block of rows that this process computes; one alone where one trace says it all."""
+    """Return a pipeline for each block of rows of this process, or one pipeline if a single trace is enough."""
     name = definition.__name__
-    if "batch_size" not in theirs:
+    if "batch_size" not in options:
         raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
     signature = inspect.signature(definition)
-    wanted = [argument for argument in _SHARD_ARGUMENTS if argument in signature.parameters]
+    shard_arguments = [argument for argument in _SHARD_ARGUMENTS if argument in signature.parameters]
     if layout is None:
-        given = signature.bind_partial(*args, **ours).arguments
-        alone = {"shard_id": 0, "num_shards": 1}
-        needed = {
-            n: alone[n] for n in wanted if n not in given and signature.parameters[n].default is inspect.Parameter.empty
-        }
-        return trace(definition, args, {**ours, **needed}, Pipeline(**theirs))
-    taken = sorted({*_SHARD_ARGUMENTS, "device_id"} & {*ours, *theirs})
-    if taken:
-        raise ArgumentTypeError(f"{', '.join(taken)}: the devices decide that for {name}", fix="leave it out")
-    rows = theirs["batch_size"]
+        bound = signature.bind_partial(*args, **arguments).arguments
+        required = [
+            argument
+            for argument in shard_arguments
+            if argument not in bound and signature.parameters[argument].default is inspect.Parameter.empty
+        ]
+        single = {"shard_id": 0, "num_shards": 1}
+        numbers = {argument: single[argument] for argument in required}
+        return trace(definition, args, {**arguments, **numbers}, Pipeline(**options))
+    fixed = sorted({*_SHARD_ARGUMENTS, "device_id"} & {*arguments, *options})
+    if fixed:
+        raise ArgumentTypeError(f"{', '.join(fixed)}: the devices decide that for {name}", fix="leave it out")
+    rows = options["batch_size"]
     layout.check_rows(rows, "the batch")
-    if not wanted and devices is None:
-        pipeline = Pipeline(**theirs)
-        pipeline.set_row_counts(rows // layout.blocks, rows)
-        return trace(definition, args, ours, pipeline)
+    if not shard_arguments and devices is None:
+        pipeline = Pipeline(**options)
+        pipeline.set_block(rows // layout.blocks, rows)
+        return trace(definition, args, arguments, pipeline)
     local = jax.local_devices()
     ids = [None] * len(layout.shards) if devices is None else [local.index(device) for device in devices]
     pipelines: list[Pipeline] = []
+    # The traces of all blocks share the sources that user code calls, so that each source is called once per batch.
     shared: dict[Any, Any] = {}
     for shard, device_id in zip(layout.shards, ids, strict=True):
-        block = {**theirs, "batch_size": rows // layout.blocks, "device_id": device_id}
-        numbers = {"shard_id": shard, "num_shards": layout.blocks}
-        numbers = {argument: numbers[argument] for argument in wanted}
+        block: dict[str, Any] = {**options, "batch_size": rows // layout.blocks, "device_id": device_id}
         pipeline = Pipeline(**block)
-        pipeline.set_row_counts(rows // layout.blocks, rows)
-        pipeline.share_trace(shared)
-        pipelines.append(trace(definition, args, {**ours, **numbers}, pipeline))
+        pipeline.set_block(rows // layout.blocks, rows, shared)
+        numbers = {"shard_id": shard, "num_shards": layout.blocks}
+        numbers = {argument: numbers[argument] for argument in shard_arguments}
+        pipelines.append(trace(definition, args, {**arguments, **numbers}, pipeline))
     return pipelines

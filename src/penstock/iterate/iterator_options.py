@@ -1,4 +1,4 @@
-"""What an iterator is asked for: pipelines, names of outputs, a layout."""
+"""Arguments of iterators: pipelines, names of outputs, layout."""
 
 from __future__ import annotations
 
@@ -88,14 +88,14 @@ def without_mask(names: Sequence[str]) -> list[str]:
 
 
 def parse_auto_reset(auto_reset: AutoReset) -> bool:
-    """Whether DALI's `auto_reset` is on."""
+    """Return True if DALI's `auto_reset` is on."""
     return auto_reset in (True, "yes")
 
 
 def make_layout(
     group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | BatchLayout | None, pmap: bool | None
 ) -> BatchLayout:
-    """How batches lie on the devices.
+    """Return the layout of batches on the devices.
 
     Args:
         group: the pipelines.

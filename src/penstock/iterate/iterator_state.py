@@ -32,13 +32,13 @@ _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
 @dataclass(frozen=True)
 class StateIdentity:
-    """What the states of an iterator belong to.
+    """Identity of the iterator to which states belong.
 
     Args:
-        definition: what it computes.
-        dataset: the fingerprint of what it reads.
-        readers: how many readers it has.
-        room: how many bytes of JSON the entry ``bad`` takes at most; 0 where there is none.
+        definition: The definition.
+        dataset: Fingerprint of the data that it reads.
+        readers: Number of readers.
+        room: Maximum size of the entry ``bad`` in bytes of JSON; 0 without such an entry.
     """
 
     definition: CanonicalDefinition
@@ -63,13 +63,13 @@ class StateIdentity:
         It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
         of a padded reader does not count.
         """
-        each = list(readings)
-        totals = [reading.samples_passed(total) for reading, total in zip(each, step.consumed, strict=True)]
+        item = list(readings)
+        totals = [reading.samples_passed(total) for reading, total in zip(item, step.consumed, strict=True)]
         step = replace(step, consumed=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         state |= {} if bad is None else {"bad": bad}
         row = schedule.length if schedule.is_epoch_end(step) else step.row
-        return state | self._entries(step, row or 0, seed, order_seed, _order_of(each)) | {"calls": self._calls}
+        return state | self._entries(step, row or 0, seed, order_seed, _order_of(item)) | {"calls": self._calls}
 
     def _entries(self, step: BatchStep, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
         return {
@@ -127,15 +127,15 @@ class StateIdentity:
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
-        each = list(readings(order_seed))
-        if state["order"] != _order_of(each) and not (new_definition and row in (0, schedule.length)):
+        item = list(readings(order_seed))
+        if state["order"] != _order_of(item) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
                 fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
                 "set_state(state, new_definition=True)",
             )
-        step = schedule.step_at(epoch, row, _positions(each, totals))
+        step = schedule.step_at(epoch, row, _positions(item, totals))
         if row == schedule.length:
             return schedule.end(step), seed, order_seed
         if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
@@ -150,11 +150,11 @@ class StateIdentity:
         return step, seed, order_seed
 
     def _changed(self, state: Mapping[str, Any]) -> StateError:
-        """What to say of the state of another definition."""
-        given, expected, where = _difference(state.get("calls"), self.definition)
+        """Return the error for the state of another definition."""
+        value, expected, where = _difference(state.get("calls"), self.definition)
         return StateError(
             "the state belongs to another definition",
-            given=given or f"{state['definition']} in the state",
+            given=value or f"{state['definition']} in the state",
             expected=expected or f"{self.definition.fingerprint} here",
             fix="restore it into the definition that it was taken from; or set_state(state, new_definition=True), "
             "which goes on at the same place of the data with this one",
@@ -205,8 +205,8 @@ def _check_form(state: Any) -> None:
         )
 
 
-def _number(state: Mapping[str, Any], name: str, largest: int, given: Any = None) -> int:
-    number = state[name] if given is None else given
+def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None) -> int:
+    number = state[name] if value is None else value
     if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 <= int(number) <= largest:
         raise StateError(
             f"{name} in a state is a whole number",

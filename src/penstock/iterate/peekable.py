@@ -1,4 +1,4 @@
-"""Iterators that let one look at the next batch without taking it."""
+"""Iterators that can return the next batch without taking it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.engine.executable import lead_reader
 from penstock.errors import ContextError, UsageError
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.iterate.iterator import Batch, DataIterator
-from penstock.sources.order.schedule import BatchStep
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 from penstock.types import LastBatchPolicy
 
@@ -21,12 +21,12 @@ from penstock.types import LastBatchPolicy
 class PeekableDataIterator(DataIterator):
     """A `DataIterator` with `peek`: the same arguments, the same batches.
 
-    Several threads may use one: each batch is taken by one of them. A peeked batch has not been taken, so the state is
-    that before it, and can be saved and restored at any time. All batches have the shapes and dtypes of `element_spec`:
-    a sample of another shape is an error that names it, and a PARTIAL last batch with fewer rows is refused.
+    Several threads may use one iterator; each batch is taken by one of them. Peeking does not change the saved state.
+    All batches have the shapes and dtypes of `element_spec`: a sample of another shape is an error that names it, and a
+    shorter last batch is refused.
 
     Raises:
-        UsageError: also where PARTIAL would make the last batch shorter.
+        UsageError: `LastBatchPolicy.PARTIAL` would make the last batch shorter, or as for `DataIterator`.
 
     Example:
         >>> import penstock
@@ -44,10 +44,10 @@ class PeekableDataIterator(DataIterator):
         [1, 2]
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._pending: weakref.ref[BatchFuture] | None = None  # a future holds its iterator: held here, it were a cycle
-        super().__init__(*args, **kwargs)
-        schedule = self._schedule
+    # A weak reference, because a future holds its iterator: otherwise they would form a cycle.
+    _pending: weakref.ref[BatchFuture] | None = None
+
+    def _check_schedule(self, schedule: Schedule) -> None:
         if schedule.policy is LastBatchPolicy.PARTIAL and schedule.remainder != schedule.stride:
             raise UsageError(
                 "a peekable iterator promises one shape for all batches, and PARTIAL makes the last one shorter",
@@ -58,178 +58,172 @@ class PeekableDataIterator(DataIterator):
 
     @property
     def is_nonpadding(self) -> jax.Array:
-        """Which rows of the batch that was taken last are samples of their own, and do not only fill it up.
+        """Mask of the rows of the last batch that was taken which are samples of the epoch, not padding.
 
         Returns:
-            bool, laid out as the rows of the batch. `LastBatchPolicy.PAD` puts the same into the batch.
+            bool, laid out like the rows of the batch. `LastBatchPolicy.PAD` puts the same mask into the batch.
 
         Raises:
-            ContextError: no batch has been taken from this epoch.
-            UsageError: no reader says where the epoch ends.
+            ContextError: No batch has been taken from this epoch.
+            UsageError: No reader determines the end of the epoch.
         """
         with self._lock:
-            lead = lead_reader(self._readings(self._order_seed))
+            lead = lead_reader(self._readings())
             if lead is None or not lead.is_leader:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
-            place, stride = self._next, self._schedule.stride
-            if place.row < stride:
+            step, stride = self._cursor.step, self._schedule.stride
+            if step.row < stride:
                 raise ContextError("no batch has been taken from this epoch", fix="call next first")
-            last = BatchStep(place.epoch, place.row - stride, place.consumed, self.batch_size)
-            layout = self._planned.layout
+            last = BatchStep(step.epoch, step.row - stride, step.consumed, self.batch_size)
+            layout = self._executable.layout
             return layout.put_batch({None: lead.coordinates(last, layout.local_rows(self.batch_size)).real})[None]
 
     def peek(self) -> Batch:
-        """The batch that `next` will give.
+        """Return the batch that `next` will return.
 
         Raises:
-            StopIteration: the epoch has ended.
-            SampleError: a sample of the batch is bad.
+            StopIteration: The epoch has ended.
+            SampleError: A sample of the batch is bad.
         """
         with self._lock:
             try:
                 if not self.at_end:
-                    return self._form(self._here())
+                    return self._form(self._peek())
             except EndOfStreamError:
                 pass
             raise StopIteration
 
     def peek_async(self) -> BatchFuture:
-        """Begin to prepare the batch that `next` will give, and return at once.
+        """Begin to prepare the batch that `next` will return, without waiting.
 
-        The host's part is computed on the iterator's threads (here, where that is less work than telling them). The
-        devices' part is dispatched by `result()` of what is returned, or by `next` or `peek`, on the thread that calls.
+        Host work runs on the iterator's threads, or in this thread if it is too small to hand over. Device work is
+        dispatched in the thread that calls `result()` of the future, `next` or `peek`.
 
         Returns:
-            A future whose result is that batch, also after it has been taken. At the end of the epoch its result raises
-            StopIteration. It is cancelled when `set_state` or `next_epoch` leaves the place before the batch was made.
+            A future of the batch, which also stays valid after the batch was taken. At the end of the epoch its result
+            raises StopIteration. It is cancelled if `set_state` or `next_epoch` moves away before the batch exists.
         """
         with self._lock:
-            coming = self._coming
-            if coming is None:
-                coming = BatchFuture(self)
+            future = self._current_future()
+            if future is None:
+                future = BatchFuture(self, self._cursor.step)
                 if self.at_end:
-                    coming.set_exception(StopIteration())
-                    return coming
-                self._pending = weakref.ref(coming)
-                if self._held is None:
-                    self._prepare(coming)
+                    future.set_exception(StopIteration())
+                    return future
+                self._pending = weakref.ref(future)
+                if self._cursor.outputs is None:
+                    self._begin(future)
                 else:
-                    coming.deliver(self._held)
-                    coming.set_result(None)
-            return coming
+                    future.deliver(self._cursor.outputs)
+                    future.set_result(None)
+            return future
 
-    @property
-    def _coming(self) -> BatchFuture | None:
-        """The future of the batch that is next, if somebody holds one."""
-        return None if self._pending is None else self._pending()
+    def _current_future(self) -> BatchFuture | None:
+        """Return the future of the next batch, if somebody holds one."""
+        future = None if self._pending is None else self._pending()
+        return future if future is not None and self._is_next(future.step) else None
 
-    def _prepare(self, coming: BatchFuture) -> None:
+    def _is_next(self, step: BatchStep) -> bool:
+        # Identity: `set_state` to an equal step makes the batch again, as another object.
+        return step is self._cursor.step
+
+    def _begin(self, future: BatchFuture) -> None:
         try:
-            coming.complete_after(self._run.begin(self._next))
-        except Exception:  # noqa: BLE001  # asking for the batch raises it again, where it belongs
-            coming.complete_after(())
+            future.complete_after(self._cursor.run.begin(self._cursor.step))
+        except Exception:  # noqa: BLE001  # the consumer gets the same error when it asks for the batch
+            future.complete_after(())
 
-    def _here(self) -> list[jax.Array]:
-        arrays = super()._here()
-        if coming := self._coming:
-            coming.deliver(arrays)
+    def _peek(self) -> list[jax.Array]:
+        arrays = super()._peek()
+        if future := self._current_future():
+            future.deliver(arrays)
         return arrays
 
-    def _go_to(self, step: BatchStep) -> None:
-        super()._go_to(step)
-        if coming := self._coming:
-            coming.abandon()
-        self._pending = None
-
-    def _form_coming(self, coming: BatchFuture) -> Batch:
-        """The batch of a future: made now, if that is still to be done."""
+    def _resolve(self, future: BatchFuture) -> Batch:
+        """Return the batch of a future, computing it if it is the next one."""
         with self._lock:
-            if coming is self._coming:
+            if future is self._current_future():
                 try:
-                    self._here()
+                    self._peek()
                 except EndOfStreamError:
                     raise StopIteration from None
-            return self._form(coming.arrays())
+            return self._form(future.arrays())
 
 
 class BatchFuture(Future[Any]):
-    """A batch that is being prepared. It is done when the host's part is.
+    """Future of a batch. It is done when the host's part of the batch is done.
 
-    `result` and `exception` put the batch on the devices, from the thread that calls them: programs are dispatched in
-    the order in which the consumer asks. A callback runs on a thread of the iterator's, and must not ask for batches.
+    `result` and `exception` dispatch the device's part in the thread that calls them: programs must be dispatched in
+    the order in which the consumer asks. A callback runs on a thread of the iterator and must not ask for batches.
 
     Args:
-        iterator: whose batch it is.
+        iterator: Iterator that computes the batch.
+        step: Step of the batch.
     """
 
-    def __init__(self, iterator: PeekableDataIterator) -> None:
+    def __init__(self, iterator: PeekableDataIterator, step: BatchStep) -> None:
         super().__init__()
+        self.step = step
         self._iterator = iterator
         self._arrays: list[jax.Array] | None = None
-        self._left = False
-        self._announcer: int | None = None
+        self._callback_thread: int | None = None
         self.set_running_or_notify_cancel()
 
-    def result(self, timeout: float | None = None) -> Any:
-        """The batch.
+    def result(self, timeout: float | None = None) -> Batch:
+        """Return the batch.
 
         Args:
-            timeout: how many seconds to wait for the host's part at most; None waits for ever.
+            timeout: Seconds to wait for the host's part; None waits without a limit.
 
         Raises:
-            StopIteration: there is none, the epoch has ended.
-            SampleError: a sample of it is bad.
-            TimeoutError: it takes longer.
-            CancelledError: the iterator was reset, restored or closed before the batch was made.
-            ContextError: the caller is a callback.
+            StopIteration: The epoch has ended.
+            SampleError: A sample of the batch is bad.
+            TimeoutError: The host's part takes longer than `timeout`.
+            CancelledError: The iterator was moved before the batch was computed.
+            ContextError: The caller is a callback.
         """
-        if self._announcer == threading.get_ident():
+        if self._callback_thread == threading.get_ident():
             raise ContextError(
-                "a callback of peek_async runs on a thread that prepares batches, which dispatches nothing",
-                fix="let the callback wake the thread that trains, and ask for the result there",
+                "a callback of peek_async runs on a thread that prepares batches and must not dispatch programs",
+                fix="wake the training thread in the callback, and ask for the result there",
             )
         super().result(timeout)
-        return self._iterator._form_coming(self)  # noqa: SLF001  # the two are one thing
+        return self._iterator._resolve(self)  # noqa: SLF001  # the two classes form one unit
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What `result` raises, or None."""
+        """Return the exception that `result` raises, or None."""
         try:
             self.result(timeout)
         except (CancelledError, TimeoutError):
             raise
-        except Exception as error:  # noqa: BLE001  # it is what was asked for
+        except Exception as error:  # noqa: BLE001  # the result of this method
             return error
         return None
 
     def cancelled(self) -> bool:
-        """Whether the iterator was reset, restored or closed before the batch was made."""
-        return self._left and self._arrays is None
+        """Return True if the iterator was moved before the batch was computed."""
+        return self._arrays is None and not self._iterator._is_next(self.step)  # noqa: SLF001  # as above
 
     def complete_after(self, chunks: tuple[Future[Any], ...]) -> None:
-        """Be done when these are. What they raise, `result` raises."""
+        """Complete this future when all chunks are done. `result` raises their errors."""
         if chunks:
             first, *rest = chunks
-            first.add_done_callback(
-                lambda _: self.complete_after(tuple(rest))
-            )  # which holds what follows, and not itself
+            # The callback holds the chunks that follow but not its own future, which would be a cycle.
+            first.add_done_callback(lambda _: self.complete_after(tuple(rest)))
             return
-        self._announcer = threading.get_ident()
+        self._callback_thread = threading.get_ident()
         self.set_result(None)
-        self._announcer = None
+        self._callback_thread = None
 
     def deliver(self, arrays: list[jax.Array]) -> None:
-        """Take the arrays of the batch."""
+        """Set the arrays of the batch."""
         self._arrays = arrays
 
-    def abandon(self) -> None:
-        """Nobody will make the batch any more."""
-        self._left = True
-
     def arrays(self) -> list[jax.Array]:
-        """The arrays of the batch.
+        """Return the arrays of the batch.
 
         Raises:
-            CancelledError: the iterator was reset, restored or closed before the batch was made.
+            CancelledError: The iterator was moved before the batch was computed.
         """
         if self._arrays is None:
             raise CancelledError
@@ -238,7 +232,7 @@ class BatchFuture(Future[Any]):
 
 @check_annotations
 def get_spec_for_array(array: jax.Array) -> jax.ShapeDtypeStruct:
-    """Shape, dtype and sharding of an array.
+    """Return shape, dtype and sharding of an array.
 
     >>> get_spec_for_array(jax.numpy.zeros(3)).shape
     (3,)

@@ -1,4 +1,4 @@
-"""What the processes of a job must agree on before the first batch, and how they learn of it."""
+"""Agreement between the processes of a job on definition, data and shapes, before the first batch."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def agree_on_definition(
     }
     facts = [[asdict(ReaderFacts.of(reader)) for reader in _readers(graph)] for graph in graphs]
     message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
-    told = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
-    _check_same({process: each["same"] for process, each in told.items()}, "define different pipelines")
-    first = next(iter(told.values()))
+    answers = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
+    _check_same({process: item["same"] for process, item in answers.items()}, "define different pipelines")
+    first = next(iter(answers.values()))
     read = [
         (shard, process, [ReaderFacts(**reader) for reader in block])
-        for process, each in told.items()
-        for shard, block in zip(each["shards"] if per_block else [0], each["facts"], strict=True)
+        for process, item in answers.items()
+        for shard, block in zip(item["shards"] if per_block else [0], item["facts"], strict=True)
     ]
     read.sort(key=lambda entry: entry[:2])
     for number, node in enumerate(graphs[0].readers):
@@ -87,9 +87,11 @@ def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:
     """
     if layout.processes > 1:
         specs = [str(value.spec) for value in (*plan.results, *plan.graph.outputs)]
-        told = exchange(layout.all_devices, specs)
-        found = {process: {"dtypes and shapes": each} for process, each in zip(_processes(layout), told, strict=True)}
-        _check_same(found, "read samples of different shapes")
+        answers = exchange(layout.all_devices, specs)
+        matches = {
+            process: {"dtypes and shapes": item} for process, item in zip(_processes(layout), answers, strict=True)
+        }
+        _check_same(matches, "read samples of different shapes")
 
 
 def make_error_budget(
@@ -146,14 +148,14 @@ def _check_data(read: Sequence[tuple[int, ReaderFacts]], reader: str, *, per_blo
             )
 
 
-def _check_same(told: Mapping[int, Mapping[str, Any]], what: str) -> None:
-    process, one = next(iter(told.items()))
-    for other, each in told.items():
-        names = [name for name in one if each.get(name) != one[name]]
+def _check_same(answers: Mapping[int, Mapping[str, Any]], what: str) -> None:
+    process, one = next(iter(answers.items()))
+    for other, item in answers.items():
+        names = [name for name in one if item.get(name) != one[name]]
         if names:
             raise UsageError(
                 f"the processes of this job {what}",
-                given=f"{_listed(each, names)} in process {other}",
+                given=f"{_listed(item, names)} in process {other}",
                 expected=f"{_listed(one, names)}, as in process {process}",
                 fix=_SAME_PROGRAM,
             )

@@ -1,4 +1,4 @@
-"""What a pipeline has besides `run` for programs that were written for DALI."""
+"""Methods of DALI's `Pipeline` that penstock itself does not need."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from typing import Any, Self
 from penstock.core.call_site import user_call_site, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import UsageError, error_text, short_repr
+from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.ir.node import Graph
+from penstock.graph.ir.operator import Reader
+from penstock.graph.tracing.trace import DataNode
 from penstock.pipeline.serialization import from_json, to_json
+from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
 
+# DALI's defaults of the options that have no effect here. Programs read them as attributes.
 HINTS: Mapping[str, Any] = {
     "bytes_per_sample": 0,
     "concurrency": None,
@@ -29,20 +34,20 @@ HINTS: Mapping[str, Any] = {
     "set_affinity": False,
     "stream_policy": None,
 }
-"""What the hints of DALI's Pipeline are where they are not given."""
 
 _current: ContextVar[DaliMethods | None] = ContextVar("current_pipeline", default=None)
 
 
 class DaliMethods:
-    """The methods and properties of DALI's Pipeline that the remainder of penstock does without.
+    """Mixin with methods and properties of DALI's Pipeline that penstock itself does not need.
 
-    Batches are scheduled and shared: `schedule_run` asks for one, `share_outputs` returns it, and `release_outputs`
-    says that it was used, which nothing waits for here.
+    Batches are scheduled and shared: `schedule_run` requests a batch, `share_outputs` returns it, and `release_outputs`
+    releases it, which has no effect here.
     """
 
     _hints: Mapping[str, Any] = {}
     _scheduled = 0
+    _session: PipelineSession | None
     max_batch_size: int
     num_threads: int
     device_id: int | None
@@ -53,18 +58,27 @@ class DaliMethods:
     placement: Any
 
     def _next_batch(self) -> tuple[TensorList, ...]:
-        raise NotImplementedError  # `run` may be a program's own, made of the methods below
+        raise NotImplementedError  # not `run`, which a program may have overridden by the methods below
+
+    def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
+        raise NotImplementedError
 
     def build(self) -> None:
         """Plan the definition."""
         raise NotImplementedError
 
-    def _definition(self) -> Graph:
+    def _recorded(self) -> Graph:
+        """Return the graph, in which inputs may still have an assumed kind."""
+        raise NotImplementedError
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the definition."""
         raise NotImplementedError
 
     @staticmethod
     def current() -> DaliMethods | None:
-        """The pipeline whose definition is being traced, or None.
+        """Return the pipeline whose definition is being traced, or None.
 
         >>> from penstock import Pipeline
         >>> with Pipeline(batch_size=2) as pipeline:
@@ -74,7 +88,7 @@ class DaliMethods:
         return _current.get()
 
     @contextmanager
-    def _being_current(self) -> Generator[None]:
+    def _as_current(self) -> Generator[None]:
         token = _current.set(self)
         try:
             yield
@@ -83,48 +97,96 @@ class DaliMethods:
 
     @property
     def batch_size(self) -> int:
-        """How many samples a batch has."""
+        """Number of samples in a batch."""
         return self.max_batch_size
 
+    # Classes derived from DALI's Pipeline read this name when they define a `batch_size` themselves.
     @property
-    def _max_batch_size(self) -> int:  # what classes derived from DALI's read, where `batch_size` is one of their own
+    def _max_batch_size(self) -> int:
         return self.max_batch_size
 
     @_max_batch_size.setter
     def _max_batch_size(self, size: int) -> None:
         if size != self.max_batch_size:
-            given, fix = f"{size}, after {self.max_batch_size}", "batch_size=... where the pipeline is made"
-            raise UsageError("a pipeline keeps its batch size", given=given, fix=fix, where=user_call_site())
+            raise UsageError(
+                "the batch size of a pipeline cannot change",
+                given=f"{size}, after {self.max_batch_size}",
+                fix="batch_size=... where the pipeline is made",
+                where=user_call_site(),
+            )
 
     @property
     def exec_pipelined(self) -> bool:
-        """Whether batches are prepared ahead."""
+        """True if batches are prepared ahead."""
         return self.prefetch_queue_depth > 0
 
     @property
     def cpu_queue_size(self) -> int:
-        """How many batches are prepared ahead."""
+        """Number of batches prepared ahead."""
         return self.prefetch_queue_depth
 
     gpu_queue_size = cpu_queue_size
 
-    def schedule_run(self) -> None:
-        """Ask for one more batch.
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs of a batch."""
+        return len(self.graph.outputs)
+
+    def output_dtype(self) -> list[Any]:
+        """Return the dtype of each output."""
+        return [value.spec.dtype for value in self.graph.outputs]
+
+    def output_ndim(self) -> list[int]:
+        """Return the number of axes of a sample of each output."""
+        return [len(value.spec.shape) for value in self.graph.outputs]
+
+    @check_annotations
+    def feed_input(
+        self,
+        data_node: DataNode | str,
+        data: Any,
+        layout: str | None = None,
+        cuda_stream: Any = None,
+        use_copy_kernel: bool = False,
+    ) -> None:
+        """Append a batch to the queue of an `fn.external_source` without a source.
+
+        Args:
+            data_node: The node, or its name.
+            data: Array with a leading axis of samples, or list of samples; copied.
+            layout: Layout of a sample.
+            cuda_stream: Ignored; an option of DALI.
+            use_copy_kernel: Ignored; an option of DALI.
 
         Raises:
-            PenstockError: the definition or its first sample is not right.
+            UsageError: There is no such node, or it has a source.
+            SourceError: The batch has another kind than the node.
+        """
+        del cuda_stream, use_copy_kernel
+        self._feed(data_node.stream_name if isinstance(data_node, DataNode) else data_node, data, layout)
+
+    def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
+        """Return the next batch; the same as `run`. `cuda_stream` is ignored."""
+        del cuda_stream
+        return self._next_batch()
+
+    def schedule_run(self) -> None:
+        """Request one more batch.
+
+        Raises:
+            PenstockError: The definition or its first sample is invalid.
         """
         self.build()
         self._scheduled += 1
 
     def share_outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """The next of the batches that were asked for, an output each. It stays as it is for as long as it is held.
+        """Return the next requested batch, one entry per output. It stays valid as long as you hold it.
 
-        `cuda_stream` is a hint of DALI's.
+        `cuda_stream` is ignored.
 
         Raises:
-            StopIteration: none was asked for.
-            SampleError: a sample of the batch is bad.
+            StopIteration: No batch was requested.
+            SampleError: A sample of the batch is bad.
         """
         del cuda_stream
         if not self._scheduled:
@@ -133,35 +195,67 @@ class DaliMethods:
         return self._next_batch()
 
     def release_outputs(self) -> None:
-        """Say that what `share_outputs` returned was used."""
+        """Release the batch of `share_outputs`. Has no effect here: batches are not recycled."""
 
+    # Iterators that programs wrote for the first releases of DALI call these names.
     _run, _share_outputs, _release_outputs = schedule_run, share_outputs, release_outputs
-    """The same, as iterators of programs' own call them that were written for the first releases of DALI."""
 
     def empty(self) -> bool:
-        """Whether all batches that were asked for have been returned."""
+        """Return True if all requested batches have been returned."""
         return not self._scheduled
 
     def start_py_workers(self) -> None:
-        """Nothing here: DALI's processes must start before CUDA does, and ours start when they are needed."""
+        """Do nothing. In DALI worker processes must start before CUDA; here they start when they are needed."""
 
     def enable_api_check(self, enable: bool) -> None:
-        """Nothing here: `run` may be mixed with `schedule_run` and `share_outputs`. `enable` is a hint of DALI's."""
+        """Do nothing: `run` may be mixed with `schedule_run` and `share_outputs`. `enable` is ignored."""
 
+    # Iterators that programs wrote for DALI enter this context.
     @contextmanager
-    def _check_api_type_scope(self, _type: Any) -> Generator[bool]:  # iterators of programs' own enter it
+    def _check_api_type_scope(self, _type: Any) -> Generator[bool]:
         yield False
+
+    @check_annotations
+    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
+        """Return the metadata of a reader, or of all readers by name.
+
+        Returns:
+            epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch and stick_to_shard. Without `name`
+            a dict of such dicts, in which readers without a name are numbered.
+
+        Raises:
+            UnknownReaderError: No reader has this name.
+        """
+        readers = {
+            node.name or f"__{node.kind.rpartition('.')[2].capitalize()}_{number}": node.operator
+            for number, node in enumerate(self.graph.readers)
+        }
+        metas = {label: reader.meta for label, reader in readers.items() if isinstance(reader, Reader)}
+        if name is None:
+            return metas
+        return metas[name] if name in metas else metas[self.graph.reader(name).name]
+
+    @check_annotations
+    def epoch_size(self, name: str | None = None) -> Any:
+        """Return the number of samples in an epoch of a reader; without `name` a dict for all readers."""
+        if name is None:
+            return {name: meta["epoch_size_padded"] for name, meta in self.reader_meta().items()}
+        return self.reader_meta(name)["epoch_size_padded"]
+
+    def executor_statistics(self) -> dict[str, Any]:
+        """Return the calls, samples and seconds of each stage so far. The entries differ from DALI's."""
+        return {} if self._session is None else dict(self._session.cursor.run.meter.snapshot())
 
     @with_call_site
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:
-        """The definition as JSON: operators, arguments, paths of data sets, arrays; and the pipeline's own arguments.
+        """Return the definition as JSON: operators, arguments, paths of data sets, arrays, options of the pipeline.
 
         Args:
-            define_graph: not offered.
-            filename: a file that the text is written to, too.
+            define_graph: Not supported.
+            filename: File to which the JSON is also written.
 
         Raises:
-            UsageError: an operator is given code, such as `python_function`.
+            UsageError: An argument of an operator is code, as in `python_function`.
 
         Example:
             >>> from penstock import Pipeline, fn
@@ -176,13 +270,13 @@ class DaliMethods:
             )
         names = ("num_threads", "device_id", "seed", "seed_is_given", "prefetch_queue_depth", "exec_async", "placement")
         text = to_json(
-            self._definition(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
+            self._recorded(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
         )
         if filename is not None:
             try:
                 Path(filename).write_bytes(text)
             except (OSError, TypeError, ValueError) as error:
-                raise _no_file(filename, "written", error) from error
+                raise _file_error(filename, "written", error) from error
         return text
 
     @classmethod
@@ -190,23 +284,23 @@ class DaliMethods:
     def deserialize(
         cls, serialized_pipeline: bytes | str | None = None, filename: Any = None, **arguments: Any
     ) -> Self:
-        """The pipeline that was serialized. It runs no code but the operators of penstock and of installed packages.
+        """Return the pipeline that was serialized. Runs no code but the operators of installed packages.
 
         Args:
-            serialized_pipeline: what `serialize` returned.
-            filename: or the file that it wrote.
-            **arguments: arguments of the pipeline that stand instead of those that were kept.
+            serialized_pipeline: Result of `serialize`.
+            filename: File that `serialize` wrote, instead of `serialized_pipeline`.
+            **arguments: Options of the pipeline that replace the serialized ones.
 
         Raises:
-            UsageError: neither or both are given.
-            StateError: the bytes are no serialized pipeline.
+            UsageError: Neither or both are given.
+            StateError: The bytes are not a serialized pipeline.
         """
         if (serialized_pipeline is None) == (filename is None):
-            raise UsageError("deserialize takes what serialize returned, or the name of a file that has it")
+            raise UsageError("deserialize takes the result of serialize, or the name of a file that contains it")
         try:
             text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
         except (OSError, TypeError, ValueError) as error:
-            raise _no_file(filename, "read", error) from error
+            raise _file_error(filename, "read", error) from error
         options, name, define = from_json(text)
         seed_is_given = options.pop("seed_is_given", True)
         pipeline: Any = cls(**{**options, **arguments})
@@ -219,15 +313,15 @@ class DaliMethods:
 
     @with_call_site
     def deserialize_and_build(self, serialized_pipeline: bytes | str) -> None:
-        """Take the definition of the pipeline that was serialized, and plan it.
+        """Take over the definition of a serialized pipeline, and plan it.
 
-        The batch size and the seed are this one's own, where it was given them, and those that were kept, where not.
+        The batch size and the seed come from the serialized pipeline, unless this pipeline was made with them.
 
         Args:
-            serialized_pipeline: what `serialize` returned.
+            serialized_pipeline: Result of `serialize`.
 
         Raises:
-            StateError: the bytes are no serialized pipeline.
+            StateError: The bytes are not a serialized pipeline.
 
         Example:
             >>> from penstock import Pipeline, fn
@@ -244,18 +338,18 @@ class DaliMethods:
             pipeline.seed, pipeline.seed_is_given = options["seed"], options.get("seed_is_given", True)
         if self.max_batch_size < 1:
             self.max_batch_size = options["batch_size"]
-            pipeline.set_row_counts(self.max_batch_size, self.max_batch_size)
+            pipeline.set_block(self.max_batch_size, self.max_batch_size)
         with pipeline:
             pipeline.set_outputs(*define())
         self.build()
 
 
-def _no_file(name: Any, done: str, error: OSError | TypeError | ValueError) -> UsageError:
-    return UsageError(f"the file cannot be {done}: {error_text(error)}", given=short_repr(name))
+def _file_error(name: Any, action: str, error: OSError | TypeError | ValueError) -> UsageError:
+    return UsageError(f"the file cannot be {action}: {error_text(error)}", given=short_repr(name))
 
 
 def _hint(name: str, pipeline: DaliMethods) -> Any:
-    return pipeline._hints.get(name, HINTS[name])  # noqa: SLF001  # a property of the class, written once for all hints
+    return pipeline._hints.get(name, HINTS[name])  # noqa: SLF001  # written once for the properties of all hints
 
 
 for _name in HINTS:

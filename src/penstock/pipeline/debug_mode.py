@@ -39,11 +39,11 @@ from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
 
 @dataclass(frozen=True, eq=False)
 class KnownColumn(RowOperator):
-    """A column that is there already.
+    """Operator that returns a column which was computed before.
 
     Args:
-        spec: of its samples.
-        column: it, for all rows of the batch.
+        spec: Spec of a sample.
+        column: Samples of all rows of the batch.
     """
 
     spec: Spec
@@ -60,15 +60,15 @@ class KnownColumn(RowOperator):
 
 @dataclass
 class DebugExecutor:
-    """A definition that computes while it runs: what a `Trace` calls.
+    """Eager executor of a definition. A `Trace` calls it for each node.
 
     Args:
-        name: of the definition.
-        rows: how many rows a batch has.
-        seed: of the pipeline's random numbers.
-        order_seed: of the order of its readers.
-        placement: where operators run.
-        shared: the sources of the batches before.
+        name: Name of the definition.
+        rows: Rows of a batch.
+        seed: Seed of random numbers.
+        order_seed: Seed of the readers' orders.
+        placement: Whether operators run on the host or the device.
+        shared: Sources that the traces of all batches share.
     """
 
     name: str
@@ -139,11 +139,11 @@ class DebugExecutor:
             self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
 
     def get(self, value: Value) -> Any:
-        """What was computed of a value, as a tensor list."""
+        """Return the batch of a value as a tensor list."""
         return tensor_list(self.columns[value], value.spec)
 
     def text(self, value: Value) -> str:
-        """What was computed of a value, to be printed."""
+        """Return the batch of a value as text."""
         column = self.columns[value]
         return str(column) if isinstance(column, np.ndarray) else "\n".join(map(str, column))
 
@@ -154,7 +154,7 @@ class DebugExecutor:
         if isinstance(thing, TensorListCPU | TensorListGPU):
             samples, layout = [np.asarray(sample) for sample in cast(Any, thing).as_cpu()], thing.layout()
         elif isinstance(thing, list) and all(
-            isinstance(each, np.ndarray | np.generic) for each in cast(list[Any], thing)
+            isinstance(item, np.ndarray | np.generic) for item in cast(list[Any], thing)
         ):
             samples = list(map(np.asarray, cast(list[Any], thing)))
         if samples is None or len(samples) != self._now:
@@ -180,7 +180,7 @@ class DebugExecutor:
         schedule = Schedule(self._now, None, stride, strides)
         context = RunContext(readings, self._lead, self.seed, schedule, StageTimers())
         run = Run(plan, SingleDevice(), context, narrow=False)
-        step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * each for each in strides))
+        step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * item for item in strides))
         run.resume(step, self._states.get(node.id))
         outputs, _ = run.outputs(step)
         for value, column in zip(node.values, outputs, strict=True):
@@ -188,11 +188,11 @@ class DebugExecutor:
         self._states[node.id] = run.carried(schedule.next_step(step))
 
     def _feed(self, node: Node, stream: Stream) -> None:
-        """What a source gives for this batch, which may have fewer rows than others.
+        """Read the batch of a source, which may have fewer rows than other batches.
 
         Raises:
-            EndOfStreamError: it has no more batches in this epoch.
-            PenstockError: the source fails, was not fed, or gives another number of samples than there are rows.
+            EndOfStreamError: The source has no more batches in this epoch.
+            PenstockError: The source fails, was not fed, or returns another number of samples than there are rows.
         """
         turn = BatchRequest(self._epoch, self._iteration, self.rows, self.rows)
         try:
@@ -227,8 +227,8 @@ class DebugExecutor:
 
     def _alone(self, node: Node) -> Node:
         """A node that computes from what its sources have given."""
-        given = {value: self._known(value, node) for value in node.sources}
-        alone = node.with_inputs(given.__getitem__)
+        argument = {value: self._known(value, node) for value in node.sources}
+        alone = node.with_inputs(argument.__getitem__)
         return replace(alone, specs=infer_specs(alone.operator, alone.inputs, alone.arguments))
 
     def _known(self, value: Value, user: Node) -> Value:

@@ -1,20 +1,23 @@
-"""`Pipeline`: a definition with the parameters of its execution."""
+"""`Pipeline`: a definition and the options of its execution."""
 
 from __future__ import annotations
 
-import inspect
 import secrets
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core.call_site import user_call_site, with_call_site
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
-from penstock.errors import ArgumentTypeError, ContextError, UsageError
+from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.ir.operator import Reader
+from penstock.graph.ir.node import Graph
 from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.graph.tracing.trace import Trace
+from penstock.pipeline.dali_methods import DaliMethods
+from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition
 from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints
 from penstock.pipeline.session import PipelineSession
@@ -25,45 +28,45 @@ from penstock.types import CPU_ONLY_DEVICE_ID
 
 DEFAULT_THREADS = 4
 
+# A larger batch is a typing error: its row numbers alone would take gigabytes.
 MAX_BATCH = 2**26
-"""More rows than this are a mistake: numbers of rows alone would take gigabytes."""
 
 
-class Pipeline(Definition):
-    """A definition with the parameters of its execution.
+class Pipeline(DaliMethods):
+    """A definition and the options of its execution.
 
     Make one by calling a function decorated with `pipeline_def`; or fill one in a `with` statement and name its outputs
-    with `set_outputs`; or derive a class whose `define_graph` returns them. `run` gives its batches one by one;
+    with `set_outputs`; or derive a class whose `define_graph` returns them. `run` returns batches one by one;
     `penstock.DataIterator` iterates over epochs.
 
     Args:
-        batch_size: how many samples a batch has.
-        num_threads: how many threads work on the host; -1 takes 4.
-        device_id: the number of the local device that its arrays lie on; None, 0 and DALI's CPU_ONLY_DEVICE_ID: the
-            default device, from where JAX moves them as it needs. Where a process has one device, any number means it.
-        seed: what all random numbers and shuffles derive from; None or a negative one draws that of random numbers, and
-            shuffles as seed 0 does, so that shards in pipelines of their own are disjoint.
-        exec_pipelined: whether batches are prepared ahead.
-        prefetch_queue_depth: how many are prepared ahead; a dict, as DALI takes, counts with its "cpu_size".
-        exec_async: whether host work runs on threads; False runs it in the caller, the plain way.
-        placement: "host" or "device" puts all that can be there on the host or in the device program; "auto" chooses.
-        checkpoint: not for pipelines: iterators are resumed with their `restore`.
-        output_dtype: the dtype that the outputs must have, one or one per output; None checks nothing.
-        output_ndim: the number of axes that a sample of each output must have; likewise.
-        output_layout: the layout that a sample of each output must have; likewise.
-        py_num_workers: how many processes call the sources of `fn.external_source(parallel=True)`; 0: this one does.
-        py_start_method: how DALI starts them. Here they are always new processes, since JAX has threads, which a fork
-            does not survive.
-        read_threads: how many threads read ahead what the next batches need from object stores, and from folders of
-            files, too, if it is given: for network file systems and slow disks. As many objects are asked for at once.
-            0 reads nothing ahead; -1 takes 32 for each of `num_threads`, from 64 to 512, for object stores.
-        py_callback_pickler: a module or object with `dumps` and `loads` that sends sources there, or a tuple of it and
-            dictionaries of their keyword arguments; None: pickle, or cloudpickle where pickle cannot.
-        debug: whether the definition runs for each batch; see `pipeline_def`, which it needs, or `define_graph`.
-        **hints: options of DALI's that do nothing here.
+        batch_size: Samples per batch.
+        num_threads: Threads for host work; -1 means 4.
+        device_id: Index of the local device for the arrays. None, 0 and DALI's CPU_ONLY_DEVICE_ID mean the default
+            device, from which JAX moves arrays as needed. If the process has one device, any number means that device.
+        seed: Seed of all random numbers and shuffles. With None or a negative number, random numbers differ in each
+            pipeline, but shuffles use seed 0, so that shards that are read by separate pipelines stay disjoint.
+        exec_pipelined: If True, batches are prepared ahead.
+        prefetch_queue_depth: Number of batches prepared ahead. Of a dict, as in DALI, "cpu_size" counts.
+        exec_async: If True, host work runs on threads; if False, in the caller's thread.
+        placement: "host" or "device" runs everything that can run there in that place; "auto" chooses.
+        checkpoint: Not supported; restore an iterator with `set_state`.
+        output_dtype: Required dtype of all outputs, or one per output; None means any.
+        output_ndim: Required number of axes of a sample, or one per output; None means any.
+        output_layout: Required layout of a sample, or one per output; None means any.
+        py_num_workers: Processes that call the sources of `fn.external_source(parallel=True)`; 0 calls them in this
+            process.
+        py_start_method: Ignored. Workers are always new processes, because JAX has threads and cannot be forked.
+        read_threads: Number of concurrent requests that read ahead from object stores and, if you set it, also from
+            folders of files: for network file systems and slow disks. 0 disables reading ahead; -1 means 32 for each of
+            `num_threads`, between 64 and 512, for object stores only.
+        py_callback_pickler: Module or object with `dumps` and `loads` that sends sources to the workers, or a tuple of
+            it and dicts of their keyword arguments; None means pickle, or cloudpickle for what pickle cannot send.
+        debug: If True, the definition runs for each batch. Needs `pipeline_def`, see there, or `define_graph`.
+        **hints: Options of DALI that have no effect here.
 
     Raises:
-        UsageError: a batch size or number of threads that is out of range.
+        UsageError: A batch size or number of threads is out of range.
 
     Example:
         >>> import penstock
@@ -99,7 +102,7 @@ class Pipeline(Definition):
         **hints: Unpack[PipelineHints],
     ) -> None:
         if hints:
-            check_hints(hints, option_names())
+            check_hints(hints)
         self._hints = hints
         if batch_size < 1 and (batch_size != -1 or debug):
             raise _no_batch_size(batch_size)
@@ -115,7 +118,7 @@ class Pipeline(Definition):
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.set_state(state)")
         self.max_batch_size = batch_size
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
-        self._fetched = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
+        self._read_ahead_costs = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
@@ -126,8 +129,8 @@ class Pipeline(Definition):
         self.prefetch_queue_depth = depth if exec_pipelined and exec_async else 0
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
+        self.debug = debug
         self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
-        self._running: PipelineSession | None = None
         trace = Trace(
             "pipeline" if type(self) is Pipeline else type(self).__name__,
             rows=batch_size,
@@ -135,29 +138,149 @@ class Pipeline(Definition):
             worker_options=WorkerOptions(py_num_workers, py_callback_pickler),
             checkpoints=bool(hints.get("enable_checkpointing")),
         )
-        super().__init__(trace, OutputRequirements(output_dtype, output_ndim, output_layout), debug=debug)
+        requirements = OutputRequirements(output_dtype, output_ndim, output_layout)
+        self._definition = Definition(trace, requirements, weakref.WeakMethod(self.iter_setup))
+        self._contexts: list[ExitStack] = []
+        self._debugger: DebugExecutor | None = None
+        self._session: PipelineSession | None = None
 
     def __enter__(self) -> Self:
-        if self.max_batch_size < 1:  # which deserialize_and_build would have told
+        if self.debug:
+            raise ContextError(
+                "in debug mode a definition runs for each batch",
+                fix="@pipeline_def(debug=True)",
+                where=user_call_site(),
+            )
+        if self.max_batch_size < 1:  # deserialize_and_build may still set it
             raise _no_batch_size(None)
-        return super().__enter__()
+        context = ExitStack()
+        context.enter_context(self._definition.trace.active())
+        context.enter_context(self._as_current())
+        self._contexts.append(context)
+        return self
 
+    def __exit__(self, *error: object) -> None:
+        self._contexts.pop().close()
+
+    @property
+    def name(self) -> str:
+        """Name of the definition in messages."""
+        return self._definition.trace.name
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._definition.trace.name = name
+
+    @property
+    def order_seed(self) -> int:
+        """Seed of the readers' orders: the seed of the pipeline, or 0 if there is none.
+
+        As in DALI, it is fixed: several programs may read one shard each, and parts of different permutations overlap.
+        """
+        return self.seed if self.seed_is_given else 0
+
+    def set_block(self, rows: int, batch: int, shared: dict[Any, Any] | None = None) -> None:
+        """Describe the block of rows that the pipeline computes, before the definition is traced.
+
+        Args:
+            rows: Rows that one device computes.
+            batch: Rows of a batch.
+            shared: Data that the traces of one definition for several blocks have in common.
+        """
+        trace = self._definition.trace
+        trace.rows, trace.batch = rows, batch
+        trace.shared = trace.shared if shared is None else shared
+
+    def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
+        if self.debug:
+            self._debug_executor().feed(name, data, layout)
+            return
+        self._recorded()
+        self._definition.feed(name, data, layout)
+
+    def iter_setup(self) -> None:
+        """Feed the next batch. Called when a queue is empty; a subclass may override it and may raise StopIteration."""
+
+    @with_call_site
     def set_outputs(self, *outputs: Any) -> None:
-        """Say what a batch consists of: nodes, or values that become constants."""
+        """Set the outputs of a batch: nodes, or values that become constants."""
         if self.max_batch_size < 1:
             raise _no_batch_size(None)
-        super().set_outputs(*outputs)
+        self._definition.set_outputs(outputs)
+
+    @with_call_site
+    def define_graph(self) -> Any:
+        """Return the outputs of a batch. A derived class overrides it; it is called once, to trace the definition.
+
+        Returns:
+            A node, or a tuple or list of nodes.
+
+        Raises:
+            ContextError: Nothing was defined.
+
+        Example:
+            >>> from penstock import Pipeline, ops
+            >>> class Doubling(Pipeline):
+            ...     def __init__(self, batch_size, num_threads):
+            ...         super().__init__(batch_size, num_threads)
+            ...         self.input = ops.readers.Arrays(random_shuffle=False)
+            ...     def define_graph(self):
+            ...         return self.input([10, 20, 30], name="reader") * 2
+            >>> Doubling(2, 1).run()[0].as_array().tolist()
+            [20, 40]
+        """
+        raise ContextError(
+            "the pipeline has no outputs",
+            fix="call set_outputs in its `with` statement, or derive a class with define_graph",
+        )
+
+    @check_annotations
+    def define(self, definition: Callable[[], Any]) -> None:
+        """Run a definition and make what it returns the outputs.
+
+        Raises:
+            PenstockError: The definition raises it.
+        """
+        with self:
+            self._definition.record(definition)
+
+    def define_early(self, definition: Callable[[], Any]) -> None:
+        """Call `define`. If a source is not ready, the definition runs again when a batch is needed, as in DALI."""
+        try:
+            self.define(definition)
+        except SourceNotReadyError:
+            if definition != self.define_graph:
+                vars(self)["define_graph"] = definition  # an attribute hides the method
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the definition.
+
+        Raises:
+            ContextError: There are no outputs yet.
+        """
+        self._recorded()
+        self._definition.settle()
+        return self._recorded()
+
+    def _recorded(self) -> Graph:
+        if self._definition.graph is None:
+            if self.debug:
+                raise ContextError("in debug mode a definition is unknown until it runs", fix="call run() first")
+            self.define(self.define_graph)
+        assert self._definition.graph is not None  # define has set it
+        return self._definition.graph
 
     @check_annotations
     def build(self, define_graph: Callable[[], Any] | None = None) -> None:
-        """Plan the definition and make it ready to run. `run` does so by itself.
+        """Plan the definition and prepare the first batches. `run` does so if you do not.
 
         Args:
-            define_graph: returns what a batch consists of, where neither `set_outputs` nor a method has said it.
+            define_graph: Returns the outputs of a batch; needed if neither `set_outputs` nor a method does.
 
         Raises:
-            ContextError: the outputs are known already.
-            PenstockError: the definition or its first sample is not right.
+            ContextError: The pipeline has outputs already.
+            PenstockError: The definition or its first sample is invalid.
 
         Example:
             >>> from penstock import fn
@@ -167,24 +290,26 @@ class Pipeline(Definition):
             [10, 20]
         """
         if define_graph is not None:
-            if self._graph is not None:
+            if self._definition.graph is not None:
                 raise ContextError("the pipeline has outputs already", fix="build() without define_graph")
             self.define_early(define_graph)
         if self.debug:
             return
-        if self._graph is None and not self._postponed:
+        if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
-        if self._graph is not None and all(stream.has_batch for stream in self._guessed(self._graph)):
+        if self._definition.is_ready:
             self._start()
 
     def _start(self) -> PipelineSession:
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         graph, depth = self.graph, self.prefetch_queue_depth
-        if depth and graph.feeds:  # DALI counts the batch that is asked for, too: a source may give what was just set
+        # DALI's queue includes the batch that `run` returns. Programs rely on it: with depth 1, a source that is called
+        # in `run` still sees the data that the program prepared just before.
+        if depth and graph.feeds:
             depth -= 1
-        if self._running is None or self._running.graph is not graph:
-            self._running = PipelineSession.start(
+        if self._session is None or self._session.graph is not graph:
+            self._session = PipelineSession.start(
                 graph,
                 self.placement,
                 self.device_id,
@@ -194,25 +319,25 @@ class Pipeline(Definition):
                 self.pool(),
                 depth,
             )
-        return self._running
+        return self._session
 
     def pool(self) -> ThreadExecutor | SerialExecutor:
-        """Where its host work runs."""
-        return (
-            ThreadExecutor(self.num_threads, self.read_threads, self._fetched) if self.exec_async else SerialExecutor()
-        )
+        """Return a new executor for host work."""
+        if not self.exec_async:
+            return SerialExecutor()
+        return ThreadExecutor(self.num_threads, self.read_threads, self._read_ahead_costs)
 
     @with_call_site
     def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:
-        """The next batch, an output each. Readers go on from epoch to epoch without end.
+        """Return the next batch, one entry per output. Readers continue from epoch to epoch without end.
 
         Args:
-            cuda_stream: a hint of DALI's.
-            **feeds: batches for external sources without a source, by name.
+            cuda_stream: Ignored; an option of DALI.
+            **feeds: Batches for external sources without a source, by name.
 
         Raises:
-            SampleError: a sample of the batch is bad.
-            StopIteration: an external source has ended; `reset` begins its next epoch.
+            SampleError: A sample of the batch is bad.
+            StopIteration: An external source has ended; `reset` begins its next epoch.
         """
         del cuda_stream
         for name, data in feeds.items():
@@ -223,82 +348,47 @@ class Pipeline(Definition):
     def _next_batch(self) -> tuple[TensorList, ...]:
         if not self.debug:
             return self._start().outputs()
-        self._graph, outputs = self._debugged().run(self.define_graph)
-        self._wanted.check(self._graph)
+        self._definition.graph, outputs = self._debug_executor().run(self.define_graph)
+        self._definition.requirements.check(self._definition.graph)
         return outputs
 
-    def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """The next batch; the same as `run`. `cuda_stream` is a hint of DALI's."""
-        del cuda_stream
-        return self._next_batch()
+    def _debug_executor(self) -> DebugExecutor:
+        if self._debugger is None:
+            self._debugger = DebugExecutor(self.name, self.max_batch_size, self.seed, self.order_seed, self.placement)
+        return self._debugger
 
     def reset(self) -> None:
-        """Begin the next epoch, where an external source has ended this one. Readers go on without end, as in DALI."""
-        if self._debugging is not None:
-            self._debugging.reset()
-        if self._running is not None:
-            self._running.reset()
+        """Begin the next epoch if an external source has ended this one. As in DALI, readers ignore it."""
+        if self._debugger is not None:
+            self._debugger.reset()
+        if self._session is not None:
+            self._session.reset()
 
     def __reduce__(self) -> Any:
-        """Say how to have a pipeline in another process: it holds threads and arrays, which cannot be copied."""
+        """Refuse to be pickled or copied: a pipeline holds threads and arrays."""
+        graph = self._definition.graph
         raise ArgumentTypeError(
-            f"the pipeline {self.name} is neither pickled nor copied",
-            fix="make it in the other process, by the function that defines it; get_state() and set_state() of an "
-            "iterator carry its place over",
-            where=user_call_site() if self._graph is None else self._graph.outputs[0].node.where,
+            f"the pipeline {self.name} cannot be pickled or copied",
+            fix="make it in the other process, with the function that defines it; get_state() and set_state() of an "
+            "iterator transfer its position",
+            where=user_call_site() if graph is None else graph.outputs[0].node.where,
         )
 
     def close(self) -> None:
-        """End the threads. The pipeline may be run again."""
-        if self._running is not None:
-            self._running.run.close()
+        """Stop the threads. The pipeline may be run again."""
+        if self._session is not None:
+            self._session.cursor.run.close()
 
     def __del__(self) -> None:
-        """Let go of what runs, without waiting for it. Programs written for DALI call it, too."""
-        self._running = None
-
-    @check_annotations
-    def reader_meta(self, name: str | None = None) -> dict[str, Any]:
-        """What is known of a reader, or of all readers.
-
-        Returns:
-            epoch_size, epoch_size_padded, number_of_shards, shard_id, pad_last_batch and stick_to_shard; without `name`
-            a dict of such, by name, where readers without a name are numbered.
-
-        Raises:
-            UnknownReaderError: no reader has that name.
-        """
-        readers = {
-            node.name or f"__{node.kind.rpartition('.')[2].capitalize()}_{number}": node.operator
-            for number, node in enumerate(self.graph.readers)
-        }
-        metas = {called: reader.meta for called, reader in readers.items() if isinstance(reader, Reader)}
-        if name is None:
-            return metas
-        return metas[name] if name in metas else metas[self.graph.reader(name).name]
-
-    @check_annotations
-    def epoch_size(self, name: str | None = None) -> Any:
-        """How many samples an epoch of a reader has; without `name` a dict of such, by name."""
-        if name is None:
-            return {name: meta["epoch_size_padded"] for name, meta in self.reader_meta().items()}
-        return self.reader_meta(name)["epoch_size_padded"]
-
-    def executor_statistics(self) -> dict[str, Any]:
-        """What the stages have done so far: calls, samples and seconds, by stage. Not what DALI has there."""
-        return {} if self._running is None else dict(self._running.run.meter.snapshot())
+        """Release the run without waiting for it. Programs written for DALI also call it directly."""
+        self._session = None
 
     def explain(self) -> str:
-        """What runs where, and why, as text."""
-        return self._start().planned.explain(self.max_batch_size)
+        """Return a text that says where each node runs, and why."""
+        return self._start().executable.explain(self.max_batch_size)
 
 
-def option_names() -> frozenset[str]:
-    """The names of all arguments of a `Pipeline`, hints included."""
-    return frozenset({*PipelineHints.__annotations__, *inspect.signature(Pipeline).parameters} - {"hints"})
-
-
-def _no_batch_size(given: int | None) -> UsageError:
+def _no_batch_size(batch_size: int | None) -> UsageError:
     return UsageError(
-        "a pipeline needs a batch size", given=given, fix="batch_size=... with at least 1", where=user_call_site()
+        "a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1", where=user_call_site()
     )

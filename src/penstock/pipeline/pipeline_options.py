@@ -1,19 +1,20 @@
-"""Arguments of a `Pipeline` that say nothing of how it runs: DALI's hints, and what its outputs must be."""
+"""Options of a `Pipeline`: their types, DALI's hints, and the requirements on the outputs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from penstock.core.call_site import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph.ir.node import Graph
+from penstock.plan.placement import PlacementHint
 from penstock.types import as_dtype
 
 
 class PipelineHints(TypedDict, total=False):
-    """Options of DALI's Pipeline that can only change speed, memory or diagnostics; they do nothing here."""
+    """Options of DALI's Pipeline that only change speed, memory or diagnostics. They have no effect here."""
 
     exec_dynamic: bool | None
     bytes_per_sample: int
@@ -26,30 +27,51 @@ class PipelineHints(TypedDict, total=False):
     concurrency: Any
 
 
-def check_hints(hints: Mapping[str, Any], names: Collection[str]) -> None:
-    """Check that only hints are given.
+class PipelineOptions(PipelineHints, total=False):
+    """All arguments of `Pipeline` by name. `pipeline_def` and the functions that it returns take them too."""
 
-    Args:
-        hints: what was given that no parameter takes.
-        names: of all arguments of a `Pipeline`.
+    batch_size: int
+    num_threads: int
+    device_id: int | None
+    seed: int | None
+    exec_pipelined: bool
+    prefetch_queue_depth: int | Mapping[str, int]
+    exec_async: bool
+    placement: PlacementHint
+    checkpoint: None
+    output_dtype: Any
+    output_ndim: int | Sequence[int | None] | None
+    output_layout: str | Sequence[str | None] | None
+    py_num_workers: int
+    py_start_method: Literal["fork", "forkserver", "spawn"]
+    py_callback_pickler: Any
+    read_threads: int
+    debug: bool
+
+
+OPTION_NAMES = frozenset(PipelineOptions.__annotations__)
+
+
+def check_hints(hints: Mapping[str, Any]) -> None:
+    """Check that arguments which are not parameters of `Pipeline` are hints.
 
     Raises:
-        ArgumentTypeError: it has no such argument.
+        ArgumentTypeError: A `Pipeline` has no such argument.
     """
     for name in hints:
         if name not in PipelineHints.__annotations__:
-            fix = did_you_mean(name, names)
+            fix = did_you_mean(name, OPTION_NAMES)
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_call_site())
 
 
 @dataclass(frozen=True)
 class OutputRequirements:
-    """What the outputs of a definition must be.
+    """Requirements on the outputs of a definition. In each, None means any.
 
     Args:
-        dtype: the dtype of all outputs, or a list of one each; None checks nothing.
-        ndim: the number of axes of a sample; likewise.
-        layout: the layout of a sample; likewise.
+        dtype: Dtype of all outputs, or a list with one per output.
+        ndim: Number of axes of a sample, or a list with one per output.
+        layout: Layout of a sample, or a list with one per output.
     """
 
     dtype: Any = None
@@ -57,27 +79,31 @@ class OutputRequirements:
     layout: str | Sequence[str | None] | None = None
 
     def check(self, graph: Graph) -> None:
-        """Check what was traced.
+        """Check the outputs of a graph.
 
         Raises:
-            DefinitionError: an output has another dtype, number of axes or layout.
-            UsageError: a list has another length.
+            DefinitionError: An output has another dtype, number of axes or layout.
+            UsageError: The length of a list is not the number of outputs.
         """
         for number, value in enumerate(graph.outputs):
-            dtype, ndim, layout = (_nth(given, number, len(graph.outputs)) for given in astuple(self))
+            dtype, ndim, layout = (_entry(required, number, len(graph.outputs)) for required in astuple(self))
             if dtype is not None and value.spec.dtype != as_dtype(dtype):
                 raise DefinitionError(f"output {number} has another dtype", given=value.spec, expected=as_dtype(dtype))
             if ndim is not None and len(value.spec.shape) != ndim:
                 raise DefinitionError(f"output {number} has another rank", given=value.spec, expected=f"{ndim} axes")
             if layout and value.spec.layout != layout:
-                given, fix = value.spec, f"fn.reshape(..., layout={layout!r}), which names its axes"
-                raise DefinitionError(f"output {number} has another layout", given=given, expected=layout, fix=fix)
+                raise DefinitionError(
+                    f"output {number} has another layout",
+                    given=value.spec,
+                    expected=layout,
+                    fix=f"fn.reshape(..., layout={layout!r}), which names its axes",
+                )
 
 
-def _nth(given: Any, number: int, count: int) -> Any:
-    if not isinstance(given, list | tuple):
-        return given
-    if len(given) != count:
+def _entry(required: Any, number: int, count: int) -> Any:
+    if not isinstance(required, list | tuple):
+        return required
+    if len(required) != count:
         what = "output_dtype, output_ndim and output_layout have one entry per output"
-        raise UsageError(what, given=given, expected=f"{count}")
-    return given[number]
+        raise UsageError(what, given=required, expected=f"{count}")
+    return required[number]

@@ -29,18 +29,18 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
     calls: dict[OperatorCall, CallSite] = {node.call: node.where for node in graph.nodes if node.call is not None}
     numbers = {call: number for number, call in enumerate(calls)}
 
-    def encode(given: Any) -> Any:
-        if isinstance(given, NodeHandle):
-            call, number = given.result
+    def encode(argument: Any) -> Any:
+        if isinstance(argument, NodeHandle):
+            call, number = argument.result
             return {"node": [numbers[call], number]}
-        return _encoded(given, encode)
+        return _encoded(argument, encode)
 
     written: list[Any] = []
     for call, where in calls.items():
         try:
             lookup(call.kind)
-            arguments = {name: encode(each) for name, each in call.arguments[1].items()}
-            inputs = [encode(each) for each in call.arguments[0]]
+            arguments = {name: encode(item) for name, item in call.arguments[1].items()}
+            inputs = [encode(item) for item in call.arguments[0]]
         except (TypeError, AttributeError) as error:
             raise UsageError(
                 f"the definition cannot be written: {call.kind} is given something that is no data",
@@ -56,10 +56,10 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
 
 
 def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list[Any]]]:
-    """What a pipeline was made with, its name, and a function that makes its calls again and returns its outputs.
+    """Return the options of a pipeline, its name, and a function that repeats its calls and returns its outputs.
 
     Raises:
-        StateError: the text is not what `to_json` gave.
+        StateError: The text is not a result of `to_json`.
     """
     try:
         read = json.loads(text)
@@ -75,14 +75,14 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     def made() -> list[Any]:
         results: list[list[Any]] = []
 
-        def decode(given: Any) -> Any:
-            if isinstance(given, dict) and "node" in given:
-                call, number = given["node"]
+        def decode(argument: Any) -> Any:
+            if isinstance(argument, dict) and "node" in argument:
+                call, number = argument["node"]
                 return results[call][number]
-            return _decoded(given, decode)
+            return _decoded(argument, decode)
 
         for call in calls:
-            arguments = {each: decode(value) for each, value in call["arguments"].items()}
+            arguments = {item: decode(value) for item, value in call["arguments"].items()}
             results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
         return [decode(output) for output in outputs]
 
@@ -101,52 +101,52 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     return cast(dict[str, Any], options), name, define
 
 
-def _encoded(given: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # one case per kind of value
-    match given:
+def _encoded(value: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # one case per kind of value
+    match value:
         case Enum():
-            return {"types": f"{type(given).__name__}.{given.name}"}
+            return {"types": f"{type(value).__name__}.{value.name}"}
         case None | bool() | int() | float() | str():
-            return given
+            return value
         case list():
-            return [inner(each) for each in given]
+            return [inner(item) for item in value]
         case tuple():
-            return {"tuple": [inner(each) for each in given]}
-        case dict() if all(isinstance(key, str) for key in given):
-            return {"dict": {key: inner(each) for key, each in given.items()}}
+            return {"tuple": [inner(item) for item in value]}
+        case dict() if all(isinstance(key, str) for key in value):
+            return {"dict": {key: inner(item) for key, item in value.items()}}
         case slice():
-            return {"slice": [inner(given.start), inner(given.stop), inner(given.step)]}
+            return {"slice": [inner(value.start), inner(value.stop), inner(value.step)]}
         case types.NewAxis():
-            return {"newaxis": given.layout}
+            return {"newaxis": value.layout}
         case types.Constant():
-            return {"constant": [given.layout, inner(given.array())]}
+            return {"constant": [value.layout, inner(value.array())]}
         case np.dtype():
-            return {"dtype": given.str}
+            return {"dtype": value.str}
         case np.ndarray() | np.generic():
-            array = np.ascontiguousarray(given)
+            array = np.ascontiguousarray(value)
             if array.dtype.kind not in "biuf":
                 raise TypeError(f"an array of {array.dtype}")
             data = base64.b64encode(array.tobytes()).decode()
-            return {"array": [array.dtype.str, list(np.shape(given)), data]}
+            return {"array": [array.dtype.str, list(np.shape(value)), data]}
         case PathLike():
-            return fspath(given)
-        case type() if issubclass(given, np.generic):
-            return {"dtype": np.dtype(given).str}
-        case _ if given is Ellipsis:
+            return fspath(value)
+        case type() if issubclass(value, np.generic):
+            return {"dtype": np.dtype(value).str}
+        case _ if value is Ellipsis:
             return {"ellipsis": 0}
         case _:
-            raise TypeError(f"{short_repr(given)} of type {type(given).__name__}")
+            raise TypeError(f"{short_repr(value)} of type {type(value).__name__}")
 
 
-def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:
-    if isinstance(given, list):
-        return [inner(each) for each in given]
-    if not isinstance(given, dict):
-        return given
-    ((kind, value),) = given.items()
-    made: Mapping[str, Callable[[], Any]] = {
+def _decoded(argument: Any, inner: Callable[[Any], Any]) -> Any:
+    if isinstance(argument, list):
+        return [inner(item) for item in argument]
+    if not isinstance(argument, dict):
+        return argument
+    ((kind, value),) = argument.items()
+    result: Mapping[str, Callable[[], Any]] = {
         "types": lambda: _member(*value.split(".")),
-        "tuple": lambda: tuple([inner(each) for each in value]),
-        "dict": lambda: {key: inner(each) for key, each in value.items()},
+        "tuple": lambda: tuple([inner(item) for item in value]),
+        "dict": lambda: {key: inner(item) for key, item in value.items()},
         "slice": lambda: slice(*map(inner, value)),
         "newaxis": lambda: types.NewAxis(value),
         "constant": lambda: _constant(inner(value[1]), value[0]),
@@ -154,11 +154,11 @@ def _decoded(given: Any, inner: Callable[[Any], Any]) -> Any:
         "array": lambda: np.frombuffer(base64.b64decode(value[2]), np.dtype(value[0])).reshape(value[1]).copy(),
         "ellipsis": lambda: Ellipsis,
     }
-    if kind not in made:
+    if kind not in result:
         raise StateError(
-            "a serialized pipeline has a value of an unknown kind", given=kind, fix=did_you_mean(kind, made)
+            "a serialized pipeline has a value of an unknown kind", given=kind, fix=did_you_mean(kind, result)
         )
-    return made[kind]()
+    return result[kind]()
 
 
 def _constant(array: Any, layout: str) -> types.Constant:

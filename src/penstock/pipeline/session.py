@@ -1,11 +1,11 @@
-"""A pipeline in motion: its plan, and the step at which it stands."""
+"""Run of a pipeline, from batch to batch."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,24 +19,31 @@ from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import DefinitionError, UsageError
 from penstock.graph.ir.node import Graph, Node, Value
 from penstock.graph.ir.reader_lineage import reader_value_of
+from penstock.pipeline.run_cursor import RunCursor
 from penstock.pipeline.tensor_list import TensorList, tensor_list
 from penstock.plan.placement import PlacementHint
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
+# Returns where a sample was read, given the batch and the row.
+SampleOrigin = Callable[[BatchStep, int], str]
+
 
 @dataclass
 class PipelineSession:
-    """What `Pipeline.run` goes on with from batch to batch, for as long as its graph is the pipeline's."""
+    """State that `Pipeline.run` keeps from batch to batch while the graph stays the same.
+
+    Args:
+        graph: The graph of the definition.
+        executable: Its plan.
+        cursor: The position.
+        origins: Per output, where its samples were read; None if no single reader tells.
+    """
 
     graph: Graph
-    planned: Executable
-    run: Run
-    schedule: Schedule
-    step: BatchStep
-    ledger: ErrorBudget
-    origins: tuple[Callable[[BatchStep, int], str] | None, ...]
-    ended: bool = False
+    executable: Executable
+    cursor: RunCursor[Any]
+    origins: tuple[SampleOrigin | None, ...]
 
     @classmethod
     def start(
@@ -50,81 +57,70 @@ class PipelineSession:
         pool: ThreadExecutor | SerialExecutor,
         depth: int,
     ) -> Self:
-        """Plan a graph, and stand before its first batch.
+        """Plan a graph and stop before its first batch.
 
         Args:
-            graph: what the definition says.
-            placement: where it may be computed.
-            device_id: the number of the local device that its arrays lie on.
-            seed: what all random numbers derive from.
-            order_seed: what the orders of readers derive from.
-            batch_size: how many rows a batch has.
-            pool: where host work runs.
-            depth: how many batches are prepared ahead.
+            graph: The graph of the definition.
+            placement: Whether nodes may run on the host, the device or both.
+            device_id: Index of the local device for the arrays; None for the default device.
+            seed: Seed of all random numbers.
+            order_seed: Seed of the readers' orders.
+            batch_size: Rows of a batch.
+            pool: Executor of host work.
+            depth: Number of batches prepared ahead.
 
         Raises:
-            PenstockError: the definition or its first sample is not right.
+            PenstockError: The definition or its first sample is invalid.
         """
         if "skip" in error_policies(graph, "raise"):
             raise UsageError(
-                'on_error="skip" masks the rows of bad samples, and run() gives no mask',
-                fix='on_error="replace"; or an iterator, whose batches have one',
+                'on_error="skip" masks the rows of bad samples, and run() returns no mask',
+                fix='on_error="replace"; or an iterator, whose batches have a mask',
             )
-        planned = Executable.build([graph], SingleDevice(device_id), placement, dense_outputs=False)
-        readings = planned.readings(order_seed, None, batch_size)
+        executable = Executable.build([graph], SingleDevice(device_id), placement, dense_outputs=False)
+        readings = executable.readings(order_seed, None, batch_size)
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
-        run = planned.start(readings, seed, pool, depth, schedule, StageTimers(), narrow=False)
-        origins = tuple([_origins(value, readings) for value in planned.plan.graph.outputs])
-        return cls(
-            graph,
-            planned,
-            run,
-            schedule,
-            schedule.first(),
-            ErrorBudget((), ErrorLimits(), None, None, batch_size),
-            origins,
-        )
+        run = executable.start(readings, seed, pool, depth, schedule, StageTimers(), narrow=False)
+        budget = ErrorBudget((), ErrorLimits(), None, None, batch_size)
+        origins = tuple([_sample_origin(value, readings) for value in executable.plan.graph.outputs])
+        return cls(graph, executable, RunCursor(run, schedule, Run.outputs, budget), origins)
 
     def outputs(self) -> tuple[TensorList, ...]:
-        """The next batch.
+        """Return the next batch.
 
         Raises:
-            SampleError: a sample of the batch is bad.
-            StopIteration: an external source has ended.
+            SampleError: A sample of the batch is bad.
+            StopIteration: An external source has ended.
         """
+        step = self.cursor.step
         try:
-            if self.ended:
-                raise EndOfStreamError
-            outputs, failed = self.run.outputs(self.step)
+            outputs = self.cursor.next()
         except EndOfStreamError:
-            self.ended = True
             raise StopIteration from None
-        self.ledger.add(failed, self.step.rows)
-        origins = [origin and functools.partial(origin, self.step) for origin in self.origins]
-        self.step = self.schedule.next_step(self.step)
-        specs = [value.spec for value in self.planned.plan.graph.outputs]
+        origins = [origin and functools.partial(origin, step) for origin in self.origins]
+        specs = [value.spec for value in self.executable.plan.graph.outputs]
         return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
 
     def reset(self) -> None:
-        """Begin the next epoch, where an external source has ended this one."""
-        if self.ended:
-            self.step, self.ended = self.schedule.next_epoch(self.step), False
+        """Begin the next epoch if an external source has ended this one."""
+        if self.cursor.at_end:
+            self.cursor.end_epoch()
 
 
-def _origins(value: Value, readings: Mapping[Node, ShardedReader]) -> Callable[[BatchStep, int], str] | None:
-    """What tells where samples of a value come from, if one reader does."""
+def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> SampleOrigin | None:
+    """Return the origin of a value's samples, if a single reader determines it."""
     try:
-        read = reader_value_of(value)
-    except DefinitionError:  # another reader in each branch of a condition
+        source = reader_value_of(value)
+    except DefinitionError:  # the branches of a condition read from different readers
         return None
-    found = next((reading for each, reading in readings.items() if read and each.id == read.node.id), None)
-    if read is None or found is None or any(reader.on_error == "replace" for reader in found.readers):
+    reading = next((reading for node, reading in readings.items() if source and node.id == source.node.id), None)
+    if source is None or reading is None or any(reader.on_error == "replace" for reader in reading.readers):
         return None
-    return functools.partial(_origin, found, read.index)
+    return functools.partial(_origin, reading, source.index)
 
 
-def _origin(reading: ShardedReader, value: int, step: BatchStep, row: int) -> str:
+def _origin(reading: ShardedReader, output: int, step: BatchStep, row: int) -> str:
     samples = reading.samples(step, np.array([row]))
     assert isinstance(samples, SampleIndices)  # one reader reads all rows of a pipeline
-    return samples.source.source_info(int(samples.indices[0]), value)
+    return samples.source.source_info(int(samples.indices[0]), output)

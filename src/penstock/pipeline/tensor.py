@@ -53,10 +53,10 @@ class TensorCPU(Array):
         Raises:
             ArgumentTypeError: NumPy makes no array of it.
         """
-        (given,) = as_arrays([array])
-        made = given.view(cls)
-        made._layout, made._origin = as_layout(layout, given.ndim), origin  # noqa: SLF001  # one class
-        return made
+        (value,) = as_arrays([array])
+        result = value.view(cls)
+        result._layout, result._origin = as_layout(layout, value.ndim), origin  # noqa: SLF001  # one class
+        return result
 
     def copy(self, order: Any = "C") -> TensorCPU:
         """The same sample in memory of its own.
@@ -64,9 +64,9 @@ class TensorCPU(Array):
         Args:
             order: the memory layout, as NumPy takes it.
         """
-        made = super().copy(order)
-        made._layout, made._origin = self._layout, self._origin  # noqa: SLF001  # one class
-        return made
+        result = super().copy(order)
+        result._layout, result._origin = self._layout, self._origin  # noqa: SLF001  # one class
+        return result
 
     @property
     def shape(self) -> CallableShape:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
@@ -92,7 +92,7 @@ class TensorCPU(Array):
         return self._layout if key == "layout" else None
 
     def source_info(self) -> str:
-        """Where it was read, as `fn.get_property` tells it; "" where that is not known."""
+        """Return the origin of the sample, like `fn.get_property`; "" if it is unknown."""
         return "" if self._origin is None else self._origin()
 
     def data_ptr(self) -> int:
@@ -177,23 +177,23 @@ class TensorGPU:
         return f"TensorGPU({self._array!r}, layout={self._layout!r})"
 
 
-def as_arrays(given: Sequence[Any]) -> list[Array]:
-    """What NumPy makes arrays of, without copies where it can.
+def as_arrays(value: Sequence[Any]) -> list[Array]:
+    """Convert values to NumPy arrays, without copies if possible.
 
     Raises:
-        ArgumentTypeError: it makes none of one.
+        ArgumentTypeError: A value cannot be converted.
     """
     try:
-        return [np.asarray(each) for each in given]
+        return [np.asarray(item) for item in value]
     except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
-        raise ArgumentTypeError("a tensor is an array", given=short_repr(given)) from error
+        raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
 
 
-def write_to(given: Any, address: ctypes.c_void_p) -> None:
+def write_to(value: Any, address: ctypes.c_void_p) -> None:
     """Write an array, or arrays one after another, to an address in host memory.
 
     Args:
-        given: an array of NumPy's, a list of them, or a `jax.Array`.
+        value: A NumPy array, a list of them, or a `jax.Array`.
         address: of host memory with room for all of them.
 
     Raises:
@@ -206,13 +206,13 @@ def write_to(given: Any, address: ctypes.c_void_p) -> None:
             given=short_repr(address),
             expected="ctypes.c_void_p(array.ctypes.data)",
         )
-    if any(device.platform != "cpu" for device in (() if isinstance(given, list | np.ndarray) else given.devices())):
+    if any(device.platform != "cpu" for device in (() if isinstance(value, list | np.ndarray) else value.devices())):
         raise DefinitionError(
             "JAX owns the memory of its devices, so addresses there are not written to",
             fix="as_cpu() before, or torch.from_dlpack(…), which copies nothing",
         )
     to = address.value
-    for array in cast(Iterable[Any], given if isinstance(given, list) else [given]):
+    for array in cast(Iterable[Any], value if isinstance(value, list) else [value]):
         data = np.ascontiguousarray(array)
         ctypes.memmove(to, data.ctypes.data, data.nbytes)
         to += data.nbytes

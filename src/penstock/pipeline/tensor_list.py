@@ -1,4 +1,4 @@
-"""What `Pipeline.run` returns: the samples of one output, dense or not."""
+"""Tensor lists: the batches that `Pipeline.run` returns, dense or ragged."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class TensorList:
         return self._dtype
 
     def is_dense_tensor(self) -> bool:
-        """Whether all samples have one shape."""
+        """Return True if all samples have the same shape."""
         return len(set(self.shape())) <= 1
 
     def as_cpu(self) -> TensorListCPU:

@@ -153,7 +153,7 @@ def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:
 
 def _check_on_device(pipeline: Pipeline) -> None:
     """Check that all nodes that can run on the device were placed there."""
-    plan = pipeline._start().planned.plan  # noqa: SLF001  # the plan is not public
+    plan = pipeline._start().executable.plan  # noqa: SLF001  # the plan is not public
     for node, placement in plan.placements.items():
         dense = all(value.spec.dense and value.spec.dtype.itemsize < 8 for value in (*node.values, *node.sources))
         # A node that feeds the host stays there, since values do not cross back.

@@ -224,6 +224,29 @@ def test_what_is_fed_outside_is_seen_when_it_is_fed():
         assert pipeline.run()[0].as_array().ravel().tolist() == [2, 1, 4, 3, 4, 5, 6, 7]
 
 
+@pytest.mark.parametrize("used", [False, True])
+def test_branches_that_disagree_on_what_was_fed(used):
+    @pipeline_def(batch_size=2, enable_conditionals=True)
+    def definition():
+        x = fn.external_source(name="x")
+        if fn.external_source(name="flag"):
+            scaled = x / 2
+            total = scaled + 1
+        else:
+            scaled = x
+            total = scaled * 2.0
+        return (total, scaled) if used else total
+
+    pipeline = definition()
+    pipeline.feed_input("x", np.uint8([[2], [3]]))
+    pipeline.feed_input("flag", np.array([True, False]))
+    if used:
+        with pytest.raises(DefinitionError, match=r"uint8(.|\n)*test_trace"):
+            pipeline.run()
+    else:
+        assert pipeline.run()[0].as_array().tolist() == [[2.0], [6.0]]
+
+
 def test_functions_need_a_definition():
     with pytest.raises(ContextError, match=r"fn\.python_function was called outside a pipeline definition"):
         fn.python_function(fn.random.uniform(), function=np.sqrt, batch_processing=True)

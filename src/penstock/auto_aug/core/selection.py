@@ -38,9 +38,9 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
     """
     if len(ops) == 1:
         return ops[0](*args, **kwargs)
-    outer, last = current_trace().guard, len(ops) - 1
+    outer, last = current_trace().branch, len(ops) - 1
     chosen = [selected_op_idx == number for number in range(last)] + [selected_op_idx >= last]
-    guards = [branch_mask(each, outer, wanted=True).value for each in chosen]
+    guards = [branch_mask(condition, outer, wanted=True) for condition in chosen]
     values: list[Any] = []
     for op, guard in zip(ops, guards, strict=True):
         with under_guard(guard):

@@ -24,8 +24,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+# Placeholder that the helpers replace in the compiled code. A global name could be shadowed by the user.
 HOOKS = "\0penstock.hooks"
-"""A constant in whose place the compiled code gets the helpers."""
 
 _ACTIVATION = "_penstock_activation"
 
@@ -35,8 +35,8 @@ _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 def rewrite(function: Function) -> None:
     """Rewrite a function in place."""
-    given = [*function.args.posonlyargs, *function.args.args]
-    rewriter = _Rewriter(given[0].arg if given else "")
+    value = [*function.args.posonlyargs, *function.args.args]
+    rewriter = _Rewriter(value[0].arg if value else "")
     if isinstance(function, ast.Lambda):
         function.body = rewriter.visit(function.body)
         return
@@ -71,11 +71,11 @@ class _Rewriter(ast.NodeTransformer):
         """The forks around the statement, those of the innermost loop."""
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        found: list[ast.stmt] = []
+        matches: list[ast.stmt] = []
         for statement in statements:
-            made = self.visit(statement)
-            found += made if isinstance(made, list) else [made]
-        return found
+            result = self.visit(statement)
+            matches += result if isinstance(result, list) else [result]
+        return matches
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         return node if isinstance(node, _OTHER_SCOPES) else super().generic_visit(node)
@@ -94,13 +94,13 @@ class _Rewriter(ast.NodeTransformer):
         again = [_restore(name, number, target) for number, target in enumerate(targets.values())]
         left = ast.If(_of(name, "left"), [ast.Return(_activation("end"))], [])
         join: list[ast.stmt] = [ast.Expr(_call(_of(name, "join"))), *again, *([left] if self.returns else [])]
-        made: list[ast.stmt] = [
+        result: list[ast.stmt] = [
             ast.Assign([ast.Name(name, ast.Store())], _activation("fork", test, texts, getters)),
             ast.If(_call(_of(name, "enter_body")), [_within(name, body)], []),
             ast.If(_call(_of(name, "enter_else")), [*restore, _within(name, orelse or [ast.Pass()])], []),
             ast.If(_of(name, "forks"), join, []),
         ]
-        return [_placed(statement, node.test) for statement in made]
+        return [_placed(statement, node.test) for statement in result]
 
     def visit_Return(self, node: ast.Return) -> ast.Return:
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
@@ -124,9 +124,9 @@ class _Rewriter(ast.NodeTransformer):
 
     def _loop(self, node: ast.For | ast.While) -> ast.AST:
         around, self._inside = self._inside, []
-        made = self.generic_visit(node)
+        result = self.generic_visit(node)
         self._inside = around
-        return made
+        return result
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -175,12 +175,12 @@ def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _binds(node: ast.AST) -> bool:
-    """Whether an expression cannot stand in a function of its own."""
+    """Return True if an expression cannot be moved into a lambda: it assigns, awaits or yields."""
     return any(isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for inner in _own([node]))
 
 
 def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """What statements assign to: names; and entries and attributes of what they do not assign to, by their text."""
+    """Return the targets of assignments by their text: names, and entries and attributes of unassigned names."""
     names: dict[str, ast.expr] = {}
     parts: dict[str, ast.expr] = {}
     comprehended = {id(inner) for node in _own(statements) for inner in _variables(node)}
@@ -209,7 +209,7 @@ def _variables(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _steady(part: ast.expr, assigned: Any) -> bool:
-    """Whether an entry or attribute can be looked up at any time: `self.x`, `d["a"]`, `d[k].y`."""
+    """Return True if an entry or attribute can be looked up at any time: `self.x`, `d["a"]`, `d[k].y`."""
     match part:
         case ast.Name():
             return part.id not in assigned
@@ -233,12 +233,12 @@ def _restore(fork: str, number: int, target: ast.expr) -> ast.stmt:
 
 def _as(target: ast.expr, context: ast.expr_context) -> ast.expr:
     """An assignment's target in another role."""
-    made = cast(Any, ast.parse(ast.unparse(target), mode="eval").body)
-    made.ctx = context
-    for node in ast.walk(made):  # places are set where it is put
+    result = cast(Any, ast.parse(ast.unparse(target), mode="eval").body)
+    result.ctx = context
+    for node in ast.walk(result):  # places are set where it is put
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             node.__dict__.pop(name, None)
-    return made
+    return result
 
 
 def _comparing(op: ast.cmpop) -> ast.Lambda:
@@ -272,6 +272,6 @@ def _hook(name: str, *arguments: ast.expr) -> ast.Call:
     return _call(ast.Attribute(ast.Constant(HOOKS), name, ast.Load()), *arguments)
 
 
-def _placed(made: Any, where: ast.AST) -> Any:
+def _placed(result: Any, where: ast.AST) -> Any:
     """A new node in the place of another; what it holds of the user's stays where it is."""
-    return ast.fix_missing_locations(ast.copy_location(made, where))
+    return ast.fix_missing_locations(ast.copy_location(result, where))

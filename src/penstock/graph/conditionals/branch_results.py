@@ -1,4 +1,4 @@
-"""What the branches of a condition leave becomes one thing: nodes row by row, containers entry by entry."""
+"""Joining the results of branches: nodes row by row, containers entry by entry."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.node import Value
+from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import OperatorFunction
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 
 
-def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) -> Any:
-    """One value for the rows of all branches.
+def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: str) -> Any:
+    """Return one value for the rows of all branches.
 
-    What is the same in all branches stays what it is. Nodes and numbers become a node; tuples, lists and dictionaries
-    of the same form are joined entry by entry.
+    A value that is the same in all branches is kept. Nodes and numbers become a node; tuples, lists and dictionaries of
+    the same form are joined entry by entry.
 
     Args:
-        guards: of all branches but the last.
-        values: what each branch leaves.
-        what: the name of the values, for messages.
+        guards: Guards of all branches but the last.
+        values: Value of each branch.
+        what: Name of the values in messages.
 
     Raises:
-        DefinitionError: they are of kinds that cannot be joined, or nodes that differ in dtype, layout or rank.
+        DefinitionError: The values are of kinds that cannot be joined, or nodes that differ in dtype, layout or rank.
     """
     first = values[0]
     if all(value is first for value in values):
@@ -46,9 +46,10 @@ def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) ->
     form = _form(first)
     if form is not None and all(_form(value) == form for value in values):
         if isinstance(first, Mapping):
-            given = cast(Sequence[Mapping[Any, Any]], values)
+            argument = cast(Sequence[Mapping[Any, Any]], values)
             return {
-                name: merge_branches(guards, [each[name] for each in given], f"{what}[{name!r}]") for name in given[0]
+                name: merge_branches(guards, [item[name] for item in argument], f"{what}[{name!r}]")
+                for name in argument[0]
             }
         entries = [
             merge_branches(guards, entry, f"{what}[{number}]") for number, entry in enumerate(zip(*values, strict=True))
@@ -66,17 +67,17 @@ def merge_branches(guards: Sequence[Value], values: Sequence[Any], what: str) ->
     )
 
 
-def select(guards: Sequence[Value], values: Sequence[Any]) -> DataNode:
-    """A node with, per row, the value of the first branch that the row takes; the last value where it takes none.
+def select(guards: Sequence[NodeHandle], values: Sequence[Any]) -> DataNode:
+    """Return a node with the value of the first branch that each row takes, or the last value if it takes none.
 
     Args:
-        guards: of all branches but the last.
-        values: nodes, or numbers that become constants.
+        guards: Guards of all branches but the last.
+        values: Nodes, or numbers that become constants.
 
     Raises:
-        DefinitionError: the values differ in dtype, layout or number of axes.
+        DefinitionError: The values differ in dtype, layout or number of axes.
     """
-    return _select(*map(DataNode, guards), *values)
+    return _select(*guards, *values)
 
 
 def _make_select(*inputs: Any) -> DataNode:
@@ -91,7 +92,7 @@ def _is_leaf(value: Any) -> bool:
 
 
 def _form(value: Any) -> Any:
-    """What containers that are joined have in common; None for other values."""
+    """Return the type and keys or length of a container, which must agree; None for other values."""
     if isinstance(value, Mapping):
         return dict, frozenset(cast(Mapping[Any, Any], value))
     if _is_sequence(value):

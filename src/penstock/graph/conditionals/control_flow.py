@@ -1,7 +1,7 @@
-"""What a rewritten definition calls where the user wrote `if`, `and`, `or`, `not` or `return`.
+"""Runtime of rewritten definitions: `if`, `and`, `or`, `not` and `return` on nodes.
 
-With Python values each does what Python does. With a node as the condition, all branches are traced, each under a
-guard. The names to which branches assign are captured before, between and after them: `IfStatement` holds these states.
+Python values behave as in Python. If the condition is a node, all branches are traced, each under a guard. The
+values of the names to which branches assign are captured before, between and after the branches, by `IfStatement`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.conditionals.branch_results import merge_branches, select
 from penstock.graph.ir.branch_operators import BranchMask
-from penstock.graph.ir.node import Value
+from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import OperatorFunction, journal
 from penstock.graph.tracing.trace import DataNode, current_trace
@@ -28,35 +28,35 @@ from penstock.types import Constant
 Thunk = Callable[[], Any]
 
 _UNBOUND = object()
+# Errors of looking up a name, an entry or an attribute that does not exist.
 _NOT_THERE = (NameError, LookupError, AttributeError, TypeError)
-"""What looking at a name, an entry or an attribute raises that is not there."""
 
 
 class AllRowsReturned(BaseException):
-    """All rows of a branch have returned, so the rest of it is left out."""
+    """Ends a branch whose rows have all returned. A BaseException, so that `except Exception` does not catch it."""
 
 
 class RewrittenCall:
-    """One call of a rewritten function: what its rows have returned, and which of them go on.
+    """One call of a rewritten function: the values that rows have returned, and the rows that continue.
 
-    The rest of the function, after a branch that returns, is traced under the guard of the rows that remain.
+    After a branch that returns, the rest of the function is traced under the guard of the remaining rows.
     """
 
     def __init__(self) -> None:
+        # Depth of nested branches that are being traced.
         self.open = 0
-        """How many branches of nodes are being traced, one in another."""
-        self.returned: list[tuple[Value, Any]] = []
-        """The guards of rows that have returned, and what."""
+        self.returned: list[tuple[NodeHandle, Any]] = []
+        # Errors of names that have no value after a condition. They are raised only if the name is used, because a
+        # branch may leave a temporary variable that nothing reads.
         self.lost: dict[str, PenstockError] = {}
-        """Why names that branches assign to have no value after them."""
 
     def __enter__(self) -> Self:
         self._trace = current_trace()
-        self._guard = self._trace.guard
+        self._branch = self._trace.branch
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._trace.guard = self._guard
+        self._trace.branch = self._branch
         name = _missing(error, self.lost)
         if name:
             raise self.lost[name] from None
@@ -66,31 +66,31 @@ class RewrittenCall:
         return IfStatement(self, condition, names, getters)
 
     def leave(self, value: Any) -> Any:
-        """What to return where the user's function returns a value.
+        """Return the value for a `return` statement of the user's function.
 
         Raises:
-            Returned: the branch of a node ends here. Its fork catches it.
+            AllRowsReturned: The statement ends a branch. `IfStatement` catches it.
         """
-        guard = self._trace.guard
+        guard = self._trace.branch
         if guard is None or not (self.open or self.returned):
             return value
         self.returned.append((guard, value))
         return self.end()
 
     def end(self) -> Any:
-        """What to return where no row goes on.
+        """Return the function's result when no row continues.
 
         Raises:
-            Returned: the branch of a node ends here.
+            AllRowsReturned: A branch ends here.
         """
         if self.open:
             raise AllRowsReturned
-        self._trace.guard = self._guard
+        self._trace.branch = self._branch
         guards = [guard for guard, _ in self.returned[:-1]]
         return merge_branches(guards, [value for _, value in self.returned], "what the function returns")
 
     def finish(self) -> Any:
-        """What to return at the end of the function's text."""
+        """Return the function's result at the end of its body."""
         return self.leave(None) if self.returned else None
 
 
@@ -98,41 +98,41 @@ class IfStatement:
     """An `if` statement, and the context in which each of its branches runs.
 
     Args:
-        activation: of the function.
-        condition: a node, or whatever Python takes.
-        names: what the branches assign to, as text.
-        getters: give what these hold.
+        activation: Call of the function that contains the statement.
+        condition: A node or a Python value.
+        names: Targets of assignments in the branches, as text.
+        getters: Functions that return the values of the targets.
 
     Raises:
-        DefinitionError: the condition is a node that is no scalar.
+        DefinitionError: The condition is a node but not a scalar.
     """
 
     def __init__(
         self, activation: RewrittenCall, condition: Any, names: Sequence[str], getters: Sequence[Thunk]
     ) -> None:
+        # True if the condition is a node, so that all branches are traced.
         self.forks = isinstance(condition, DataNode)
-        """Whether the condition is a node, and all branches are traced."""
+        # True if all rows have returned in their branches.
         self.left = False
-        """Whether all rows have returned in their branches."""
         self._activation, self._names, self._getters = activation, names, getters
         self._condition = condition
         self._truth = self.forks or bool(condition)
         self._now: list[Any] | None = None
-        self._guards: list[Value] = []
-        self._ends: list[Value | None] = []
+        self._guards: list[NodeHandle] = []
+        self._ends: list[NodeHandle | None] = []
         if self.forks:
             _settle(functools.partial(_check_scalar, condition))
             self._trace = current_trace()
-            self._outer = self._trace.guard
+            self._outer = self._trace.branch
             self._states = [self._captured()]
             self._returned = len(activation.returned)
 
     def enter_body(self) -> bool:
-        """Whether to run the body."""
+        """Return True if the body is to run."""
         return self._truth
 
     def enter_else(self) -> bool:
-        """Whether to run what stands under `else`."""
+        """Return True if the `else` block is to run."""
         if not self.forks:
             return not self._truth
         self._states.append(self._captured())
@@ -141,21 +141,21 @@ class IfStatement:
 
     def __enter__(self) -> None:
         if self.forks:
-            guard = branch_mask(self._condition, self._outer, wanted=not self._guards).value
+            guard = branch_mask(self._condition, self._outer, wanted=not self._guards)
             self._guards.append(guard)
-            self._trace.guard = guard
+            self._trace.branch = guard
             self._activation.open += 1
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> bool:
         if not self.forks:
             return False
         self._activation.open -= 1
-        self._ends.append(None if kind is AllRowsReturned else self._trace.guard)
-        self._trace.guard = self._outer
+        self._ends.append(None if kind is AllRowsReturned else self._trace.branch)
+        self._trace.branch = self._outer
         return kind is AllRowsReturned
 
     def join(self) -> None:
-        """Go on after the branches, with the rows that have not returned and what the branches leave in names."""
+        """Continue after the branches with the rows that have not returned, and join the values of the targets."""
         self._states.append(self._captured())
         _, *states = self._states
         going = [number for number, end in enumerate(self._ends) if end is not None]
@@ -163,14 +163,14 @@ class IfStatement:
         if len(going) == 2:
             gone = [guard for guard, _ in self._activation.returned[self._returned :]]
             if gone:
-                self._trace.guard = select(gone, [*[False] * len(gone), True]).value
+                self._trace.branch = select(gone, [*[False] * len(gone), True])
             self._now = list(map(self._joined, self._names, *states))
         elif going:  # the rest of the function belongs to one branch
-            self._trace.guard = self._ends[going[0]]
+            self._trace.branch = self._ends[going[0]]
             self._now = states[going[0]]
 
     def _joined(self, name: str, one: Any, other: Any) -> Any:
-        """What a name holds after the branches. What they do not agree on is an error only where it is used."""
+        """Return the value of a name after the branches. If they disagree, only a use of the name is an error."""
         if one is other:
             return one
         try:
@@ -189,7 +189,7 @@ class IfStatement:
             return _UNBOUND
 
     def has(self, number: int) -> bool:
-        """Whether a name is to be given a value: `self[number]`."""
+        """Return True if a name gets the value `self[number]`."""
         return self._now is not None and self._now[number] is not _UNBOUND
 
     def __getitem__(self, number: int) -> Any:
@@ -197,14 +197,14 @@ class IfStatement:
         return self._now[number]
 
     def stale(self, number: int) -> bool:
-        """Whether a name without a value still has one from another branch."""
+        """Return True if a name without a value still holds one from another branch."""
         return self._now is not None and _got(self._getters[number]) is not _UNBOUND
 
     def jump(self, what: str) -> None:
         """Check that `break` or `continue` does not depend on a node.
 
         Raises:
-            DefinitionError: it does.
+            DefinitionError: It does.
         """
         if self.forks:
             raise DefinitionError(
@@ -219,28 +219,28 @@ class IfStatement:
 
 
 @contextmanager
-def under_guard(guard: Value) -> Generator[None]:
+def under_guard(guard: NodeHandle) -> Generator[None]:
     """Record the operators that are called inside the `with` statement for the rows that take a branch."""
     trace = current_trace()
-    outer, trace.guard = trace.guard, guard
+    outer, trace.branch = trace.branch, guard
     try:
         yield
     finally:
-        trace.guard = outer
+        trace.branch = outer
 
 
 def conjunction(*thunks: Thunk) -> Any:
-    """`and`: a thunk is called only where those before it are true."""
+    """Compute `and`: a thunk is called only for rows for which the thunks before it are true."""
     return _logical("and", thunks, wanted=True)
 
 
 def disjunction(*thunks: Thunk) -> Any:
-    """`or`: a thunk is called only where those before it are false."""
+    """Compute `or`: a thunk is called only for rows for which the thunks before it are false."""
     return _logical("or", thunks, wanted=False)
 
 
 def negation(value: Any) -> Any:
-    """`not`."""
+    """Compute `not`."""
     if not isinstance(value, DataNode):
         return not value
     _settle(functools.partial(_check_scalar, value))
@@ -248,12 +248,12 @@ def negation(value: Any) -> Any:
 
 
 def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
-    """`one if condition else other`."""
+    """Compute `one if condition else other`."""
     if not isinstance(condition, DataNode):
         return one() if condition else other()
     _settle(functools.partial(_check_scalar, condition))
-    outer = current_trace().guard
-    guards = [branch_mask(condition, outer, wanted=wanted).value for wanted in (True, False)]
+    outer = current_trace().branch
+    guards = [branch_mask(condition, outer, wanted=wanted) for wanted in (True, False)]
     values: list[Any] = []
     for guard, thunk in zip(guards, (one, other), strict=True):
         with under_guard(guard):
@@ -262,7 +262,7 @@ def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
 
 
 def comparison(left: Any, *links: tuple[Callable[[Any, Any], Any], Thunk]) -> Any:
-    """A chain of comparisons such as `a < b < c`: each operand is computed once, and only while the chain holds."""
+    """Compute a chain such as `a < b < c`: an operand is computed once, and only while the chain holds."""
     (compare, thunk), *others = links
     right = thunk()
     result = compare(left, right)
@@ -278,7 +278,7 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
             value = thunk()
             continue
         _settle(functools.partial(_check_logical, word, value))
-        guard = branch_mask(value, current_trace().guard, wanted=wanted).value
+        guard = branch_mask(value, current_trace().branch, wanted=wanted)
         with under_guard(guard):
             other = thunk()
         _settle(functools.partial(_check_logical, word, other))
@@ -287,13 +287,12 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
 
 
 def _settle(check: functools.partial[None]) -> None:
-    """Make a check of a condition; again with other guesses of what is fed by hand, where it refuses those."""
-    noted = journal.get()
-    if noted is None:
+    """Check a condition. The check is recorded like a call, so that it can refuse the assumed kind of a fed input."""
+    calls = journal.get()
+    if calls is None:
         check()
-        return
-    noted.call(check)
-    noted.branches = True  # though no operator may be called in them
+    else:
+        calls.call(check)
 
 
 def _check_scalar(condition: DataNode) -> None:
@@ -307,31 +306,31 @@ def _check_scalar(condition: DataNode) -> None:
         )
 
 
-def _check_logical(word: str, given: Any) -> None:
-    if isinstance(given, DataNode):
-        dtype, shape = given.dtype, given.spec.shape
+def _check_logical(word: str, value: Any) -> None:
+    if isinstance(value, DataNode):
+        dtype, shape = value.dtype, value.spec.shape
     else:
-        array = given.array() if isinstance(given, Constant) else np.asarray(given)
+        array = value.array() if isinstance(value, Constant) else np.asarray(value)
         dtype, shape = array.dtype, array.shape
     if dtype != np.bool_ or shape:
         raise DefinitionError(
             f"`{word}` combines truth values",
-            given=short_repr(given),
+            given=short_repr(value),
             expected="a scalar of dtype bool on both sides",
             fix="compare it, as in x != 0",
             where=user_call_site(),
         )
 
 
-def branch_mask(condition: DataNode, outer: Value | None, *, wanted: bool) -> DataNode:
-    """A node that says which rows take a branch.
+def branch_mask(condition: DataNode, outer: NodeHandle | None, *, wanted: bool) -> DataNode:
+    """Return a node that says which rows take a branch.
 
     Args:
-        condition: a scalar.
-        outer: the guard around the branch; None where there is none, or where rows outside of it do not matter.
-        wanted: the truth of the condition for which they take it.
+        condition: A scalar node.
+        outer: Guard around the branch; None without one, or if rows outside of it do not matter.
+        wanted: Truth value of the condition for which rows take the branch.
     """
-    return _branch(condition, *([] if outer is None else [DataNode(outer)]), wanted=wanted)
+    return _branch(condition, *([] if outer is None else [outer]), wanted=wanted)
 
 
 def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
@@ -349,10 +348,11 @@ def _got(getter: Thunk) -> Any:
 
 
 def _missing(error: BaseException | None, names: Iterable[str]) -> str:
-    """Which of some names an error says is not there; empty where it says something else."""
-    if isinstance(error, NameError):  # the exception itself has the names of globals only
-        found = re.search(r"'(\w+)'", str(error))
-        text = found[1] if found else ""
+    """Return the name that an error says does not exist, if it is among `names`; otherwise an empty string."""
+    # `NameError.name` is set for globals only; for locals the message is the only source.
+    if isinstance(error, NameError):
+        matches = re.search(r"'(\w+)'", str(error))
+        text = matches[1] if matches else ""
         return text if text in names else ""
     if not isinstance(error, AttributeError | KeyError):
         return ""

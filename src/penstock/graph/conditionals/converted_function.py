@@ -1,4 +1,4 @@
-"""Functions whose conditions work on nodes: made from the source of the user's, once for each."""
+"""Conversion of functions, so that their conditions work on nodes. Each function is rewritten once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
     Raises:
         DefinitionError: its source cannot be read.
     """
-    made = convert_function(definition)
+    result = convert_function(definition)
     function = inspect.unwrap(definition)
     if isinstance(function, FunctionType) and _codes.get(_key(function.__code__), function.__code__) is None:
         raise DefinitionError(
@@ -64,7 +64,7 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
             fix="define it in a file, or without enable_conditionals",
             where=user_call_site(),
         )
-    return made
+    return result
 
 
 def convert_function(function: Any) -> Any:
@@ -77,18 +77,18 @@ def convert_function(function: Any) -> Any:
         case FunctionType():
             return _converted(function)
         case MethodType():
-            made = convert_function(function.__func__)
-            return function if made is function.__func__ else MethodType(made, function.__self__)
+            result = convert_function(function.__func__)
+            return function if result is function.__func__ else MethodType(result, function.__self__)
         case functools.partial():
-            given = cast(functools.partial[Any], function)
-            made = convert_function(given.func)
-            return given if made is given.func else functools.partial(made, *given.args, **given.keywords)
+            value = cast(functools.partial[Any], function)
+            result = convert_function(value.func)
+            return value if result is value.func else functools.partial(result, *value.args, **value.keywords)
         case _:
             call = getattr(cast(Any, type(function)), "__call__", None)  # noqa: B004  # the method itself is wanted
             if isinstance(function, type) or not isinstance(call, FunctionType):
                 return cast(Any, function)
-            made = _converted(call)
-            return function if made is call else MethodType(made, function)
+            result = _converted(call)
+            return function if result is call else MethodType(result, function)
 
 
 def _converted(function: FunctionType) -> FunctionType:
@@ -100,12 +100,12 @@ def _converted(function: FunctionType) -> FunctionType:
     key = _key(code)
     if key not in _codes:
         _codes[key] = _rewritten(function)
-    made = _codes[key]
-    if made is None or made is code:
+    new = _codes[key]
+    if new is None or new is code:
         return function
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-    closure = tuple(cells[name] for name in made.co_freevars)
-    result: Any = FunctionType(made, function.__globals__, function.__name__, function.__defaults__, closure)
+    closure = tuple(cells[name] for name in new.co_freevars)
+    result: Any = FunctionType(new, function.__globals__, function.__name__, function.__defaults__, closure)
     functools.update_wrapper(result, function)
     del result.__wrapped__
     result.__kwdefaults__ = function.__kwdefaults__
@@ -127,20 +127,20 @@ def _is_library(function: FunctionType) -> bool:
 def _rewritten(function: FunctionType) -> CodeType | None:
     """The code of a function after its source was rewritten; None where the source cannot be read."""
     code = function.__code__
-    found = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
-    if found is None:
+    matches = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
+    if matches is None:
         return None
-    statement, target = found
+    statement, target = matches
     rewrite(target)
     flags = code.co_flags & annotations.compiler_flag
     module: Any = ast.Module([statement], [])
     compiled = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
-    made = next((each for each in _codes_in(compiled) if _same_place(each, code, target)), None)
-    if made is None:
+    result = next((item for item in _codes_in(compiled) if _same_place(item, code, target)), None)
+    if result is None:
         return code if isinstance(target, ast.Lambda) else None
-    if not set(made.co_freevars) <= set(code.co_freevars):  # the file has changed since it was loaded
+    if not set(result.co_freevars) <= set(code.co_freevars):  # the file has changed since it was loaded
         return None
-    return _with_hooks(made)
+    return _with_hooks(result)
 
 
 def _find(code: CodeType, text: str) -> tuple[ast.stmt, Function] | None:
@@ -153,8 +153,8 @@ def _find(code: CodeType, text: str) -> tuple[ast.stmt, Function] | None:
         first = min(statement.lineno, _first_line(statement))
         if first <= code.co_firstlineno <= (statement.end_lineno or 0):
             copied = copy.deepcopy(statement)
-            found = [node for node in ast.walk(copied) if _defines(node, code)]
-            return (copied, cast(Function, found[0])) if len(found) == 1 else None
+            matches = [node for node in ast.walk(copied) if _defines(node, code)]
+            return (copied, cast(Function, matches[0])) if len(matches) == 1 else None
     return None
 
 
@@ -164,7 +164,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _first_line(node: ast.AST) -> int:
-    """Where a definition begins for Python: at its first decorator."""
+    """Return the first line of a definition, which for Python is that of its first decorator."""
     decorators = getattr(node, "decorator_list", [])
     return decorators[0].lineno if decorators else getattr(node, "lineno", 0)
 
@@ -182,20 +182,24 @@ def _defines(node: ast.AST, code: CodeType) -> bool:
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
     """The code objects in another one, outer ones first."""
-    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    inner = [item for item in code.co_consts if isinstance(item, CodeType)]
     yield from inner
-    for each in inner:
-        yield from _codes_in(each)
+    for item in inner:
+        yield from _codes_in(item)
 
 
-def _same_place(made: CodeType, code: CodeType, target: Function) -> bool:
-    if (made.co_name, made.co_qualname, made.co_firstlineno) != (code.co_name, code.co_qualname, code.co_firstlineno):
+def _same_place(result: CodeType, code: CodeType, target: Function) -> bool:
+    if (result.co_name, result.co_qualname, result.co_firstlineno) != (
+        code.co_name,
+        code.co_qualname,
+        code.co_firstlineno,
+    ):
         return False
-    return isinstance(target, ast.FunctionDef) or any(HOOKS in each.co_consts for each in (made, *_codes_in(made)))
+    return isinstance(target, ast.FunctionDef) or any(HOOKS in item.co_consts for item in (result, *_codes_in(result)))
 
 
 class RewriteHooks:
-    """What rewritten code finds in place of the constant that stands for it."""
+    """Helpers that replace the placeholder constant in rewritten code."""
 
     Activation = control_flow.RewrittenCall
     conjunction = staticmethod(control_flow.conjunction)

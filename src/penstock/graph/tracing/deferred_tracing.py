@@ -1,26 +1,34 @@
-"""The calls of a definition, so that they can be made again when it is known what the program feeds.
+"""Deferred tracing: definitions whose inputs are fed after the definition was traced.
 
-A definition may take batches whose kind is not known before they are fed. It is traced with a guess of what they are;
-where an operator refuses that, with another one. When the first batch is there, the calls are made again with what it
-is. The nodes that the user holds then stand for the new values.
+DALI sees the type of an input only when a batch arrives; here types are inferred while the definition is traced. One
+rule covers programs that feed their inputs later:
+
+* Every call of an operator is recorded together with the branch it belongs to.
+* An input of unknown kind is traced as an assumed kind. If a call refuses that kind, the recorded calls are made again
+  with the next assumption.
+* When the first batch is fed, the recorded calls are made again with the kind of the batch.
+
+User code never runs twice. The nodes that it holds are handles, which then refer to the new values.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from penstock.core.call_site import CallSite, pretend_at, user_call_site
 from penstock.errors import PenstockError
-from penstock.graph.ir.node import Node, NodeHandle, handles
+from penstock.graph.ir.node import Node, NodeHandle, Value, handles
 from penstock.graph.ir.operator import StreamInput
 
 R = TypeVar("R")
 
-_TOGETHER = 2
-"""How many inputs get another guess at once, at most."""
+# Operators such as fn.paste and fn.warp_affine refuse a call until two of their inputs have the right kind. No operator
+# needs more, and the number of combinations grows with the power of this number.
+_MAX_CHANGES = 2
 
 
 class AssumedInput(Protocol):
@@ -28,147 +36,136 @@ class AssumedInput(Protocol):
 
     @property
     def candidate_count(self) -> int:
-        """How many guesses of its kind there are; 1 where it is known."""
+        """Number of kinds that can be assumed; 1 if the kind is known."""
         ...
 
     def assume_kind(self, number: int) -> None:
-        """Let it be of another kind."""
+        """Assume candidate `number`."""
         ...
 
 
+class ReplayTarget(Protocol):
+    """The parts of a trace that a replay needs."""
+
+    branch: NodeHandle | None
+    refused: dict[Value, PenstockError]
+
+    @property
+    def adopted(self) -> Mapping[Node, Node]:
+        """The trace's nodes by the nodes outside of any definition that they copy."""
+        ...
+
+    def restart(self) -> None:
+        """Forget the recorded nodes."""
+        ...
+
+
+@dataclass(frozen=True)
+class _RecordedCall:
+    run: Callable[[], Any]
+    where: CallSite
+    branch: NodeHandle | None
+    results: Sequence[NodeHandle]
+
+
 class CallJournal:
-    """The calls of one trace.
+    """The calls of one trace, in order.
 
     Args:
-        begin: lets the trace begin anew.
-        in_branch: tells whether the trace is in a branch of a conditional.
-        own: gives the trace's node in place of one that was made outside.
+        trace: The trace in which the calls are made.
     """
 
-    def __init__(self, begin: Callable[[], None], in_branch: Callable[[], bool], own: Callable[[Node], Node]) -> None:
-        self._begin, self._in_branch, self._own = begin, in_branch, own
-        self.branches = False
-        """Whether calls were made in branches: they cannot be made again one by one, but with the whole definition."""
-        self._whole = False
-        """Whether a definition is run with other guesses as a whole, and not a single call."""
-        self._blamed: list[AssumedInput] = []
-        """What the call needs that was refused last."""
-        self._calls: list[tuple[Callable[[], Any], CallSite, Sequence[NodeHandle]]] = []
-        self._inputs: dict[AssumedInput, int] = {}
+    def __init__(self, trace: ReplayTarget) -> None:
+        self._trace = trace
+        self._calls: list[_RecordedCall] = []
+        self._assumed: dict[AssumedInput, int] = {}
 
     @property
     def open(self) -> bool:
-        """Whether the kind of an input is still guessed."""
-        return any(each.candidate_count > 1 for each in self._inputs)
+        """True if the kind of an input is still an assumption."""
+        return any(stream.candidate_count > 1 for stream in self._assumed)
 
-    def define(self, definition: Callable[[], R], *, again: bool = False) -> R:
-        """Run a definition; where it has branches and is refused, with other guesses.
-
-        Args:
-            definition: a function that calls operators and returns the outputs.
-            again: whether it has run before, with other guesses.
-        """
-        if again:
-            self._restart()
-        try:
-            return definition()
-        except PenstockError as error:
-            if not (self.open and self.branches):
-                raise
-            refused, before = error, dict(self._inputs)
-        self._whole = True
-        try:
-            while self.open:
-                made, error = self._further(definition, refused)
-                if error is None:
-                    return cast(R, made)
-                if error is refused:
-                    break
-                refused = error
-        finally:
-            self._whole = False
-        self._set(before)
-        raise refused
-
-    def _further(self, definition: Callable[[], R], refused: PenstockError) -> tuple[R | None, PenstockError | None]:
-        """What a definition returns, or why it is refused later, with other guesses for what the last call needs.
-
-        Args:
-            definition: as `define` takes it.
-            refused: why it was, which is given where no guesses lead further.
-        """
-        now, reached = dict(self._inputs), len(self._calls)
-        for changes in _changes(now, self._blamed or list(now)):
-            self._set(now | changes)
-            self._restart()
-            try:
-                return definition(), None
-            except PenstockError as error:
-                if len(self._calls) > reached:
-                    return None, error
-        return None, refused
-
-    def _restart(self) -> None:
-        self._begin()
-        self._calls.clear()
-        self._blamed = []
-        self.branches = False
-
-    def register_assumed(self, fed: AssumedInput) -> None:
-        """Take note of an input whose kind may not be known yet."""
-        self._inputs.setdefault(fed, 0)
+    def register_assumed(self, stream: AssumedInput) -> None:
+        """Register an input whose kind may be unknown."""
+        self._assumed.setdefault(stream, 0)
 
     def call(self, run: functools.partial[R]) -> R:
-        """Make a call of the user's, and note it."""
-        where = user_call_site()
-        self.branches |= self._in_branch()
+        """Make and record a call. If it refuses an assumed kind, find a kind that it accepts."""
+        where, branch = user_call_site(), self._trace.branch
         try:
             result = run()
         except PenstockError as error:
-            needed = self._upstream((run.args, run.keywords))
-            self._blamed = [fed for fed in self._inputs if fed in needed]
-            if not self.open or self.branches or self._whole:
-                raise
             error.where = error.where or where
-            result = self._guess_again(run, error)
-        self._blamed = []
-        self._calls.append((run, where, list(handles(result))))  # the list itself is the user's
+            result = self._retry(run, error)
+        # A copy: the list itself belongs to the user, who may change it.
+        self._calls.append(_RecordedCall(run, where, branch, list(handles(result))))
         return result
 
-    def repeat(self) -> None:
-        """Make all calls again; the nodes that they returned stand for the new values.
+    def replay(self) -> None:
+        """Make all calls again with the kinds that are known now.
+
+        A call that fails is an error only if something uses its results. A branch may leave a value that nothing reads,
+        and with an assumed kind nobody could tell that it does not fit the other branch.
 
         Raises:
-            PenstockError: with the kinds that are known by now, one of them is refused.
+            PenstockError: A call without results fails.
         """
-        self._begin()
-        for run, where, nodes in self._calls:
-            with pretend_at(where):
-                for old, new in zip(nodes, handles(run()), strict=True):
-                    old.value = new.value
+        self._make_again(strict=False)
+
+    def restart(self) -> None:
+        """Forget all calls, because the definition itself runs again."""
+        self._trace.restart()
+        self._calls.clear()
 
     def close(self) -> None:
-        """Forget the calls, if they need not be made again."""
-        if not self._inputs:
+        """Release the calls if none of them will be made again."""
+        if not self._assumed:
             self._calls.clear()
 
-    def _guess_again(self, run: Callable[[], R], refused: PenstockError) -> R:
-        """The result of a call that was refused, with the first other guesses that it takes."""
-        before = dict(self._inputs)
-        for changes in _changes(before, self._blamed):
-            self._set(before | changes)
+    def _make_again(self, *, strict: bool) -> None:
+        trace, branch = self._trace, self._trace.branch
+        trace.restart()
+        try:
+            for call in self._calls:
+                trace.branch = call.branch
+                with pretend_at(call.where):
+                    try:
+                        results = list(handles(call.run()))
+                    except PenstockError as error:
+                        if strict or not call.results:
+                            raise
+                        error.where = error.where or call.where
+                        trace.refused |= {handle.value: error for handle in call.results}
+                        continue
+                for handle, result in zip(call.results, results, strict=True):
+                    handle.value = result.value
+        finally:
+            trace.branch = branch
+
+    def _retry(self, run: functools.partial[R], refused: PenstockError) -> R:
+        """Return the result of a refused call under the first other assumption that all calls accept.
+
+        Raises:
+            PenstockError: `refused`, if there is none.
+        """
+        needed = self._upstream((run.args, run.keywords))
+        current = {stream: n for stream, n in self._assumed.items() if stream in needed and stream.candidate_count > 1}
+        for changes in _alternatives(list(current)):
+            self._assume(current | changes)
             try:
-                self.repeat()
+                self._make_again(strict=True)
                 return run()
             except PenstockError:
                 continue
-        self._set(before)
-        self.repeat()
+        if current:
+            self._assume(current)
+            self._make_again(strict=True)
         raise refused
 
-    def _upstream(self, given: Any) -> set[Any]:
-        """The streams from which the nodes that are given compute."""
-        nodes = {self._own(handle.value.node) for handle in handles(given)}
+    def _upstream(self, arguments: Any) -> set[Any]:
+        """Return the streams that the nodes among a call's arguments are computed from."""
+        adopted = self._trace.adopted
+        nodes = {adopted.get(handle.value.node, handle.value.node) for handle in handles(arguments)}
         seen, streams = set[Node](), set[Any]()
         while nodes:
             seen.add(node := nodes.pop())
@@ -177,16 +174,15 @@ class CallJournal:
             nodes |= {value.node for value in node.operands} - seen
         return streams
 
-    def _set(self, guesses: Mapping[AssumedInput, int]) -> None:
-        for fed, number in guesses.items():
-            self._inputs[fed] = number
-            fed.assume_kind(number)
+    def _assume(self, kinds: Mapping[AssumedInput, int]) -> None:
+        self._assumed |= kinds
+        for stream, number in kinds.items():
+            stream.assume_kind(number)
 
 
-def _changes(now: Mapping[AssumedInput, int], some: Sequence[AssumedInput]) -> Iterator[dict[AssumedInput, int]]:
-    """Other guesses for some inputs: for one of them, the one that was made last first, then for two at once."""
-    inputs = [fed for fed in list(now)[::-1] if fed in some and fed.candidate_count > 1]
-    for count in range(1, _TOGETHER + 1):
-        for chosen in combinations(inputs, count):
-            for numbers in product(*(range(fed.candidate_count) for fed in chosen)):
+def _alternatives(inputs: Sequence[AssumedInput]) -> Iterator[dict[AssumedInput, int]]:
+    """Yield assumptions for one input at a time, the newest first, then for several at once."""
+    for count in range(1, _MAX_CHANGES + 1):
+        for chosen in combinations(inputs[::-1], count):
+            for numbers in product(*(range(stream.candidate_count) for stream in chosen)):
                 yield dict(zip(chosen, numbers, strict=True))

@@ -1,4 +1,4 @@
-"""What runs while a definition does: what computes its nodes in debug mode, and who calls users' sources."""
+"""Execution while a definition runs: eager computation in debug mode, and worker processes for users' sources."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ from penstock.graph.ir.node import Node, Value
 
 
 class EagerExecutor(Protocol):
-    """What computes each node as it is recorded."""
+    """Computes each node when it is recorded."""
 
     def compute(self, node: Node) -> None:
         """Compute the values of a node."""
         ...
 
     def get(self, value: Value) -> Any:
-        """What was computed of a value, as a tensor list."""
+        """Return the batch of a value as a tensor list."""
         ...
 
     def text(self, value: Value) -> str:
-        """What was computed of a value, to be printed."""
+        """Return the batch of a value as text."""
         ...
 
     def fill(self, name: str, stream: Any) -> None:
-        """Give an input what it was fed before the definition ran."""
+        """Move the batches that were fed before the definition ran into the queue of an input."""
         ...
 
     def batch(self, thing: Any) -> Any | None:
-        """A node for a batch that the user made; None for what is no batch."""
+        """Return a node for a batch that the user made; None for other objects."""
         ...
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The processes that call users' sources which ask for it.
+    """Options of the processes that call users' sources.
 
     Args:
-        workers: how many; 0: this process does.
-        pickler: what sends the sources there, as `penstock.Pipeline` takes it.
+        workers: Number of processes; 0 calls sources in this process.
+        pickler: Serializer of the sources; see `py_callback_pickler` of `penstock.Pipeline`.
     """
 
     workers: int = 0

@@ -14,21 +14,22 @@ if TYPE_CHECKING:
 
 
 class Expression(NodeHandle):
-    """What can be indexed, computed with and compared, sample by sample."""
+    """Base class of nodes: indexing, arithmetic and comparisons, sample by sample."""
 
     __slots__ = ()
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # so that `array + node` is the node's to compute, and no array of objects
+    # Makes NumPy return NotImplemented for `array + node`. Otherwise it would build an array of objects.
+    __array_ufunc__ = None
 
     def __getitem__(self, index: Any) -> DataNode:
         return lookup("getitem")(self, *(index if isinstance(index, tuple) else (index,)))
 
     def gpu(self) -> DataNode:
-        """The same value, with the hint to run what follows on the accelerator."""
+        """Return the same value with the hint to run its consumers on the accelerator."""
         return lookup("copy")(self, device="gpu")
 
     def cpu(self) -> DataNode:
-        """The same value, with the hint to run what follows on the host."""
+        """Return the same value with the hint to run its consumers on the host."""
         return lookup("copy")(self, device="cpu")
 
     def __add__(self, other: Any) -> DataNode:
@@ -103,10 +104,10 @@ class Expression(NodeHandle):
     def __rrshift__(self, other: Any) -> DataNode:
         return _binary("rshift", other, self)
 
-    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # a comparison per sample, as in NumPy
+    def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # compares per sample, like NumPy
         return _binary("eq", self, other)
 
-    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # likewise
+    def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # as above
         return _binary("ne", self, other)
 
     def __lt__(self, other: Any) -> DataNode:
@@ -160,6 +161,7 @@ def _source_info(constant: Constant, **device: Any) -> DataNode:
     return _property(constant, "source_info", **device)
 
 
+# Members of constants that differ from those of `Expression`, or that only nodes have.
 _OWN: dict[str, Any] = {
     "__array_ufunc__": None,
     "__eq__": _equal,
@@ -168,12 +170,13 @@ _OWN: dict[str, Any] = {
     "shape": property(lambda self: [] if self.is_number else functools.partial(lookup("shapes"), self)),
     "source_info": _source_info,
 }
-"""What constants have instead of an expression's, or of a node's own."""
 
-for _name, _method in vars(Expression).items():  # a constant computes as the node does that it becomes
+# A constant computes like the node that it becomes.
+for _name, _method in vars(Expression).items():
     if callable(_method) and _name not in ("__hash__", *_OWN):
         setattr(Constant, _name, _method)
 for _name, _method in _OWN.items():
     setattr(Constant, _name, _method)
-for _kind in (Expression, Constant):  # else Python would index it without end; and no node is an Iterable
+# Python falls back to `__getitem__` for iteration, which never raises IndexError here: the loop would not end.
+for _kind in (Expression, Constant):
     setattr(_kind, "__iter__", None)  # noqa: B010  # type checkers refuse the assignment

@@ -1,4 +1,4 @@
-"""Nodes that were made outside of any definition. One that uses them gets nodes of its own in their place."""
+"""Nodes that were made outside of any definition. A definition that uses them adopts copies."""
 
 from __future__ import annotations
 
@@ -13,43 +13,45 @@ from penstock.graph.ir.operator import StreamInput
 from penstock.sources.external.feed_queue import FeedQueue
 
 made_outside: WeakSet[Node] = WeakSet()
+# Functions that make a node again in the definition that uses it. Inputs of unknown kind need this: each pipeline feeds
+# its own queue, and the kind may differ between pipelines.
 made_again: WeakKeyDictionary[Node, Callable[[], Value]] = WeakKeyDictionary()
-"""What makes a node again in the definition that uses it: for inputs whose kind is not known before they are fed."""
+
+# Ids outside of definitions are negative, so that these nodes precede all nodes of a definition in its order.
 OUTSIDE = 1 << 60
 serials = itertools.count(-OUTSIDE)
-"""Their numbers: they come before all nodes of a definition."""
 
 
 def adopt(node: Node, own: Callable[[Value], Value], stream: int) -> Node:
-    """A definition's node in place of one that was made outside.
+    """Return the copy of a node for a definition.
 
     Args:
-        node: the one that was made outside.
-        own: gives the definition's value in place of another one.
-        stream: the number of its random bits in the definition.
+        node: Node that was made outside.
+        own: Returns the definition's copy of a value.
+        stream: Number of the node's random bits in the definition.
     """
     return replace(node.with_inputs(own), stream=stream)
 
 
 def feed_queue_of(node: Node) -> FeedQueue | None:
-    """The stream of a node that is fed by hand."""
+    """Return the queue of a node that is fed by hand; None for other nodes."""
     stream = node.operator.stream if isinstance(node.operator, StreamInput) else None
     return stream if isinstance(stream, FeedQueue) else None
 
 
-def check_known(made: Node, own: Node) -> None:
-    """Check that a node was made outside of what a definition knows of it.
+def check_known(node: Node, own: Node) -> None:
+    """Check that a node made outside does not depend on the assumed kind of a fed input.
 
     Args:
-        made: the node.
-        own: what stands for it in the definition.
+        node: Node that was made outside.
+        own: Copy of the node in the definition.
 
     Raises:
-        DefinitionError: it was made of a guess of what will be fed by hand.
+        DefinitionError: An operand has another spec in the definition.
     """
-    if any(one.spec != other.spec for one, other in zip(made.operands, own.operands, strict=True)):
+    if any(one.spec != other.spec for one, other in zip(node.operands, own.operands, strict=True)):
         raise DefinitionError(
-            f"{made} was made outside of a definition, where it must be known what is fed",
+            f"{node} was made outside of a definition, so the kind of its fed input must be declared",
             fix="dtype=..., ndim=...; or call it in the definition",
-            where=made.where,
+            where=node.where,
         )

@@ -14,7 +14,7 @@ from weakref import WeakSet
 from penstock.core.call_site import pretend_at, user_call_site
 from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
-from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.node import Graph, Node, NodeHandle, Value
 from penstock.graph.ir.node_checks import check_branch_scope
 from penstock.graph.ir.operator import StreamInput
 from penstock.graph.tracing.deferred_tracing import CallJournal
@@ -26,28 +26,29 @@ from penstock.graph.tracing.registry import journal, kind, lookup
 
 @dataclass
 class Trace:
-    """What is known and what counts up while one definition runs.
+    """State of a definition that is being traced: the recorded nodes, and counters.
 
     Args:
-        name: what messages call the definition.
-        rows: how many rows of a batch one device will compute, as far as can be told.
-        batch: how many rows a batch will have.
-        num_nodes: how many nodes were recorded.
-        streams: how many of them draw random bits.
-        names: those that the user gave to nodes.
-        preserved: the nodes that run though no output may need them.
-        guard: what says which rows take the branch that is being traced; None outside of branches.
-        eager: what computes each node as it is recorded, in debug mode.
-        worker_options: the processes that call users' sources.
-        checkpoints: whether the user means to go back to a place.
-        shared: what the traces of one definition for several blocks of rows have in common, by whatever key.
-        fed: the streams that are fed by hand, by name.
-        num_nodes: the nodes that were recorded.
-        adopted: per node that was made outside of any definition, this one's own in its place.
-        adopted_streams: per number of random bits outside, the number here.
+        name: Name of the definition in messages.
+        rows: Rows of a batch that one device computes, as far as known.
+        batch: Rows of a batch.
+        num_nodes: Number of recorded nodes, which is the id of the next one.
+        streams: Number of recorded nodes that draw random bits.
+        names: Names that the user gave to nodes.
+        preserved: Nodes that run even if no output needs them.
+        branch: Node that says which rows take the branch that is being traced; None outside of branches.
+        eager: Computes each node when it is recorded, in debug mode.
+        worker_options: The processes that call users' sources.
+        checkpoints: True if the user intends to restore positions.
+        shared: Data that the traces of one definition for several blocks of rows have in common.
+        fed: Queues of the inputs that are fed by hand, by name.
+        nodes: The recorded nodes.
+        refused: Errors of calls that do not accept the kind of a fed batch, by the values that they had returned.
+        adopted: Nodes of this definition that replace nodes made outside of any definition.
+        adopted_streams: Stream numbers in this definition, by the stream numbers outside.
 
     Attributes:
-        journal: the calls that were made.
+        journal: The calls that recorded the nodes.
     """
 
     name: str = "pipeline"
@@ -57,36 +58,43 @@ class Trace:
     streams: int = 0
     names: set[str] = field(default_factory=set[str])
     preserved: list[Node] = field(default_factory=list[Node])
-    guard: Value | None = None
+    branch: NodeHandle | None = None
     eager: EagerExecutor | None = None
     worker_options: WorkerOptions = field(default_factory=WorkerOptions)
     checkpoints: bool = False
     shared: dict[Any, Any] = field(default_factory=dict[Any, Any])
     fed: dict[str, Any] = field(default_factory=dict[str, Any])
     nodes: WeakSet[Node] = field(default_factory=WeakSet[Node])
+    refused: dict[Value, PenstockError] = field(default_factory=dict[Value, PenstockError])
     adopted: dict[Node, Node] = field(default_factory=dict[Node, Node])
     adopted_streams: dict[int, int] = field(default_factory=dict[int, int])
 
     def __post_init__(self) -> None:
-        trace = weakref.proxy(self)  # in a cycle, data sets would wait for the garbage collector
-        self.journal = CallJournal(
-            lambda: Trace._begin(trace), lambda: trace.guard is not None, lambda node: trace.adopted.get(node, node)
-        )
+        # A proxy, since in a reference cycle data sets would stay open until the garbage collector runs.
+        self.journal = CallJournal(weakref.proxy(self))
 
-    def _begin(self) -> None:
-        """Begin anew, for the same calls."""
-        self.num_nodes, self.streams, self.guard = 0, 0, None
+    @property
+    def guard(self) -> Value | None:
+        """The truth value per row of the branch that is being traced; None outside of branches."""
+        return None if self.branch is None else self.branch.value
+
+    def restart(self) -> None:
+        """Forget the recorded nodes, because the same calls are made again."""
+        self.num_nodes, self.streams, self.branch = 0, 0, None
+        self.refused.clear()
         self.names.clear()
         self.preserved.clear()
         self.adopted.clear()
         self.adopted_streams.clear()
 
     def check(self, value: Value) -> Value:
-        """A value, if it belongs to this definition; its own one for a value that was made outside of any.
+        """Return the definition's own value: the argument, or the copy of a value made outside of definitions.
 
         Raises:
-            ContextError: the value belongs to another definition.
+            ContextError: The value belongs to another definition.
         """
+        if value in self.refused:
+            raise self.refused[value]
         if value.node in self.nodes:
             return value
         if value.node not in made_outside:
@@ -98,11 +106,11 @@ class Trace:
         return Value(self._adopted(value.node), value.index)
 
     def _adopted(self, node: Node) -> Node:
-        """This definition's own node in place of one that was made outside of any.
+        """Return this definition's copy of a node that was made outside of any definition.
 
         Raises:
-            ArgumentTypeError: it has the name of another node.
-            DefinitionError: it was made of something that is fed by hand, and nothing is said of that.
+            ArgumentTypeError: Another node has the same name.
+            DefinitionError: The node depends on a fed input of unknown kind.
         """
         if node not in self.adopted and node in made_again:
             self.journal.call(functools.partial(self._made_again, node))
@@ -121,27 +129,29 @@ class Trace:
         return self.adopted[node]
 
     def _made_again(self, node: Node) -> None:
-        token = kind.set(node.kind)  # it belongs to the call that needs it, and is noted as this one
-        guard, self.guard = self.guard, None  # and to no branch
+        # The call belongs to the call that uses the node, so the journal must not record it separately. It runs for all
+        # rows, even if the first use is in a branch.
+        token = kind.set(node.kind)
+        branch, self.branch = self.branch, None
         try:
             with pretend_at(node.where), self.active():
                 self.adopted[node] = made_again[node]().node
         finally:
-            self.guard = guard
+            self.branch = branch
             kind.reset(token)
 
     def next_id(self) -> int:
-        """The number of the next node."""
+        """Return the id of the next node."""
         if self.nodes is made_outside:
             return next(serials)
         self.num_nodes += 1
         return self.num_nodes - 1
 
     def claim_name(self, name: str) -> None:
-        """Take a name for a node.
+        """Reserve a name for a node.
 
         Raises:
-            ArgumentTypeError: another node has this name.
+            ArgumentTypeError: Another node has this name.
         """
         if name and name in self.names:
             raise ArgumentTypeError(f"two nodes are named {name!r}", fix="give each its own name")
@@ -150,19 +160,19 @@ class Trace:
     @contextmanager
     def active(self) -> Generator[Trace]:
         """Record the operators that are called inside the `with` statement."""
-        token, noting = _current.set(self), journal.set(self.journal)
+        token, journal_token = _current.set(self), journal.set(self.journal)
         try:
             yield self
         finally:
             _current.reset(token)
-            journal.reset(noting)
+            journal.reset(journal_token)
 
     def graph(self, outputs: Any) -> Graph:
-        """The graph whose outputs a definition returned: a node, a constant, or a tuple or list of them.
+        """Return the graph of outputs: a node, a constant, or a tuple or list of them.
 
         Raises:
-            ArgumentTypeError: it returned something else.
-            ContextError: it returned a node of another definition.
+            ArgumentTypeError: The definition returned something else.
+            ContextError: The definition returned a node of another definition.
         """
         returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
         try:
@@ -182,34 +192,34 @@ _current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
 
 
 class DataNode(Expression):
-    """A value of the graph as the user holds it: to be passed to operators, computed with, indexed, returned.
+    """Handle of a value of the graph. Pass it to operators, compute with it, index it, return it.
 
     Args:
-        value: the output of a node that it stands for.
+        value: The output of a node.
     """
 
     __slots__ = ()
 
     @property
     def spec(self) -> Spec:
-        """dtype, shape and layout of a sample, as far as the definition tells."""
+        """dtype, shape and layout of a sample, as far as the definition determines them."""
         trace = _current.get()
         outside = trace is not None and trace.nodes is not made_outside and self.value.node in made_outside
         return self.value.spec if trace is None or not outside else trace.check(self.value).spec
 
     @property
     def name(self) -> str:
-        """The name of its node, or the operator's."""
+        """Name of the node, or of its operator."""
         return self.value.node.name or self.value.node.kind
 
     @property
     def dtype(self) -> Any:
-        """The NumPy dtype of its elements."""
+        """NumPy dtype of the elements."""
         return self.spec.dtype
 
     @property
     def ndim(self) -> int:
-        """The number of axes of a sample."""
+        """Number of axes of a sample."""
         return len(self.spec.shape)
 
     @property
@@ -219,30 +229,30 @@ class DataNode(Expression):
 
     @property
     def device(self) -> str:
-        """Where the user wants it, a placement hint: "gpu" or "cpu"."""
+        """Placement hint: "gpu" or "cpu"."""
         return self.value.node.device or "cpu"
 
     @property
     def stream_name(self) -> str | None:
-        """What the stream is called that gives it; None where none does."""
+        """Name of the stream that provides the value; None if no stream does."""
         operator = self.value.node.operator
         return str(operator.stream) if isinstance(operator, StreamInput) else None
 
     def shape(self, *, dtype: Any = None, device: str | None = None) -> DataNode:
-        """The extents of each sample, as `fn.shapes` gives them."""
+        """Return the extents of each sample; see `fn.shapes`."""
         return lookup("shapes")(self, **({} if dtype is None else {"dtype": dtype}), device=device)
 
     def source_info(self, *, device: str | None = None) -> DataNode:
-        """Where each sample was read, as a node."""
+        """Return the origin of each sample as a node: file name, record, index."""
         return self.property("source_info", device=device)
 
     def property(self, key: str, *, device: str | None = None) -> DataNode:
-        """A property of each sample, as a node: "layout" or "source_info"."""
+        """Return a property of each sample as a node: "layout" or "source_info"."""
         return lookup("get_property")(self, key=key, **({} if device is None else {"device": device}))
 
     def _refuse(self, what: str, fix: str) -> ArgumentTypeError:
-        said = f"{what} of {self.value}: its value is not known while the definition runs"
-        return ArgumentTypeError(said, fix=fix, where=user_call_site())
+        message = f"{what} of {self.value}: its value is not known while the definition runs"
+        return ArgumentTypeError(message, fix=fix, where=user_call_site())
 
     def __bool__(self) -> bool:
         raise self._refuse("the truth", "@pipeline_def(enable_conditionals=True), with which if, and, or, not take it")
@@ -254,10 +264,10 @@ class DataNode(Expression):
         raise self._refuse("the integer value", "pass the node itself where an operator takes one")
 
     def get(self) -> Any:
-        """The batch, as a tensor list, while a definition runs in debug mode.
+        """Return the batch as a tensor list. Only in debug mode, while the definition runs.
 
         Raises:
-            ContextError: it does not, so there is no batch yet.
+            ContextError: The definition is only traced, so there is no batch.
         """
         trace = _current.get()
         if trace is None or trace.eager is None:
@@ -276,26 +286,26 @@ class DataNode(Expression):
 
 
 def as_value(thing: Any) -> Value:
-    """The value that a node stands for, or a constant's.
+    """Return the value of a node or constant.
 
     Raises:
-        ArgumentTypeError: it is neither a node nor a constant.
-        ContextError: it belongs to another definition than the one that is being traced.
+        ArgumentTypeError: The argument is neither a node nor a constant.
+        ContextError: The node belongs to another definition.
     """
     if isinstance(thing, DataNode):
         return current_trace().check(thing.value)
-    if isinstance(thing, list | tuple) and any(isinstance(each, DataNode) for each in cast(Sequence[Any], thing)):
+    if isinstance(thing, list | tuple) and any(isinstance(item, DataNode) for item in cast(Sequence[Any], thing)):
         raise ArgumentTypeError(
-            "a list of nodes stands where one node is needed",
+            "a list of nodes is given where one node is needed",
             given=short_repr(cast(Any, thing)),
-            fix="a * before it hands over each of them: pipeline.set_outputs(*nodes)",
+            fix="unpack the list: pipeline.set_outputs(*nodes)",
             where=user_call_site(),
         )
     return lookup("constant")(thing).value
 
 
 def current_trace() -> Trace:
-    """The trace of the definition that is running; where none is, one whose nodes any definition may use."""
+    """Return the trace of the running definition; outside, one whose nodes any definition may use."""
     trace = _current.get()
     if trace is None:
         number = next(serials)
@@ -304,10 +314,10 @@ def current_trace() -> Trace:
 
 
 def defining_trace() -> Trace:
-    """The trace of the definition that is running.
+    """Return the trace of the running definition.
 
     Raises:
-        ContextError: none is.
+        ContextError: No definition is running.
     """
     if _current.get() is None:
         raise ContextError(
