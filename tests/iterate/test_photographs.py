@@ -134,7 +134,7 @@ HUGE[(at := HUGE.index(b"\xff\xc0")) + 5 : at + 9] = b"\xff\xff\xff\xff"  # a he
         (GOOD[: len(GOOD) // 2], "truncated"),
         (GOOD[:20], ""),
         (b"", "empty"),
-        (b"this is no image at all", "no image of a known format"),
+        (b"this is no image at all", "not an image of a known format"),
         (photograph(1, (30, 20), "PNG")[:80], "damaged"),
         (bytes(HUGE), f"more than the {MAX_PIXELS}"),
         (b"\xff\xd8\xff" + b"\0" * 50, ""),
