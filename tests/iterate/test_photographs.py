@@ -245,7 +245,7 @@ def test_what_only_data_can_show_is_said_clearly(build, words):
 def test_floats_per_pixel_are_refused():
     file = io.BytesIO()
     Image.fromarray(np.zeros((4, 5), np.float32)).save(file, "TIFF")
-    with pytest.raises(SampleError, match="which of them is white"):
+    with pytest.raises(SampleError, match="white level is unknown"):
         run([file.getvalue()], lambda data: fn.decoders.image(data))
 
 
