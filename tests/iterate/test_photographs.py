@@ -125,7 +125,7 @@ HUGE[(at := HUGE.index(b"\xff\xc0")) + 5 : at + 9] = b"\xff\xff\xff\xff"  # a he
         (GOOD[: len(GOOD) // 2], "truncated"),
         (GOOD[:20], ""),
         (b"", "empty"),
-        (b"this is no image at all", "no image of a known format"),
+        (b"this is no image at all", "not an image of a known format"),
         (photograph(1, (30, 20), "PNG")[:80], "damaged"),
         (bytes(HUGE), f"more than the {MAX_PIXELS}"),
         (b"\xff\xd8\xff" + b"\0" * 50, ""),
@@ -235,7 +235,7 @@ def test_what_only_data_can_show_is_said_clearly(build, words):
 def test_floats_per_pixel_are_refused():
     file = io.BytesIO()
     Image.fromarray(np.zeros((4, 5), np.float32)).save(file, "TIFF")
-    with pytest.raises(SampleError, match="which of them is white"):
+    with pytest.raises(SampleError, match="white level is unknown"):
         run(fn.decoders.image, arrays([file.getvalue()]))
 
 

@@ -33,13 +33,13 @@ def test_no_program_is_started_for_postscript(monkeypatch, before):
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", refuse)
-    with pytest.raises(ValueError, match="no image of a known format"):
+    with pytest.raises(ValueError, match="not an image of a known format"):
         decode(np.frombuffer(before + EPS, np.uint8))
 
 
 @pytest.mark.parametrize("kind", ["GIF", "ICO", "TGA", "PCX"])
 def test_no_format_is_read_that_is_not_promised(kind):
-    with pytest.raises(ValueError, match=f"no image of a known format .{', '.join(FORMATS)}"):
+    with pytest.raises(ValueError, match=f"not an image of a known format .{', '.join(FORMATS)}"):
         decode(encode(kind))
 
 
