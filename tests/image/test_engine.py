@@ -120,6 +120,31 @@ def test_a_chain_equals_its_steps_one_by_one(steps):
     assert np.array_equal(fused, plain, equal_nan=fused.dtype.kind == "f")
 
 
+@pytest.mark.parametrize(
+    "last", [MirrorStep(2, np.array([True, False, True])), CropStep(2, np.array([1, 0, 1]), np.full(3, 2))]
+)
+@pytest.mark.parametrize("fill", [False, True])
+def test_numbers_per_channel_belong_to_the_channels_before_a_step_along_them(fill, last):
+    steps = [
+        *[CropStep(0, np.full(3, -2), np.full(3, 13), may_exceed=True), FillStep(np.uint8([[1, 2, 3]]))][: 2 * fill],
+        ScaleStep(np.float32([[1, 2, 3]]), np.float32([[1, 10, 100]])),
+        last,
+    ]
+    assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), one_by_one(IMAGES, "HWC", steps))
+
+
+def test_channels_of_normalized_images_can_be_sliced():
+    def normalized(images):
+        return fn.crop_mirror_normalize(images, mean=[1.0, 2.0, 3.0], std=[1.0, 0.1, 0.01], output_layout="HWC")
+
+    with Pipeline(batch_size=3) as plain:
+        plain.set_outputs(normalized(fn.readers.arrays(IMAGES, layout="HWC")))
+    with Pipeline(batch_size=3) as fused:
+        images = fn.readers.arrays(IMAGES, layout="HWC")
+        fused.set_outputs(fn.slice(normalized(images), start=[1], end=[3], axes=[2]))
+    assert np.array_equal(fused.run()[0].as_array(), plain.run()[0].as_array()[..., 1:])
+
+
 @given(chains())
 def test_the_compiled_loops_equal_their_twins(steps):
     work = passes(IMAGES, "HWC", steps)

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, types
-from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError
+from penstock.errors import DefinitionError, PenstockError, SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.file_selection import FileSelection
 from penstock.sources.formats.npy.npy_source import NpySource, parse_npy
 from penstock.sources.storage import disk_cache
@@ -108,6 +108,12 @@ def test_a_part_is_what_a_slice_cuts_out_of_the_whole(shapes, kinds, start, stop
             )
         outcomes.append([outcome(pipeline) for _ in shapes])
     assert outcomes[0] == outcomes[1]
+
+
+def test_a_part_that_ends_before_it_begins_is_refused_while_tracing(tmp_path):
+    np.save(tmp_path / "0.npy", np.zeros((0, 0), np.int32))
+    with pytest.raises(DefinitionError, match="ends at -1, before it begins at 0"), Pipeline(batch_size=1):
+        fn.readers.numpy(file_root=tmp_path, roi_start=[0, 0], roi_end=[-1.0, -1.0], roi_axes=[])
 
 
 def outcome(pipeline):

@@ -113,10 +113,9 @@ class PassBuilder:
     def _along(self, axis: int) -> Pass:
         """Return the pass that a window or mirroring along an axis is added to."""
         now = self._last
-        # A mixed channel needs all channels of the input, so none of them can be left out in the same pass. Fill values
-        # per channel belong to the present order of the channels.
-        per_channel = now.mixes or any(isinstance(step, FillStep) and step.values.shape[1] > 1 for step in now.value_ops)
-        return self._flush() if now.apply or (per_channel and now.axes[axis].source == now.channel) else now
+        # A mixed channel needs all channels of the input, and numbers per channel belong to the channels as they were.
+        fixed = now.fixes_channels and now.axes[axis].source == now.channel
+        return self._flush() if fixed or now.apply else now
 
     def _resample(self, step: ResampleStep) -> None:
         # A pass resamples first: what earlier steps did to values, order or padding must be in memory by then.

@@ -109,6 +109,13 @@ class Pass:
         """True if channels are mixed."""
         return any(isinstance(step, ColorMatrixStep) for step in self.value_ops)
 
+    @property
+    def fixes_channels(self) -> bool:
+        """True if a step has one number per channel, and therefore depends on their number and order."""
+        scales = [term for step in self.value_ops if isinstance(step, ScaleStep) for term in (step.mean, step.factor)]
+        fills = [step.values for step in self.value_ops if isinstance(step, FillStep)]
+        return self.mixes or any(term.shape[1] > 1 for term in (*scales, *fills))
+
     def take(self, rows: slice | NDArray[np.int64]) -> Pass:
         """Return the pass for some of the rows."""
         if isinstance(rows, slice) and rows == slice(0, self.rows):

@@ -55,6 +55,7 @@ class Slice(ImageOperator):
                 shape[axis] = int(length[0])
             elif absolute and self.policy != "trim_to_shape":
                 start, stop = self._bounds(np, number, np.array([0]), given)
+                self._check_order(number, start, stop)
                 shape[axis] = int(stop[0] - start[0])
         return Spec(self.dtype, tuple(shape), data.layout)
 
@@ -74,11 +75,8 @@ class Slice(ImageOperator):
         start, stop = self._bounds(xp, number, extents, bounds)
         if self.policy == "trim_to_shape":
             start, stop = xp.clip(start, 0, extents), xp.clip(stop, 0, extents)
-        if xp is np and (backwards := stop < start).any():
-            row = backwards.argmax()
-            raise ValueError(
-                f"the slice along axis {self.axes[number]} ends at {stop[row]}, before it begins at {start[row]}"
-            )
+        if xp is np:
+            self._check_order(number, start, stop)
         if xp is np and self.policy == "error" and (outside := (start < 0) | (stop > extents)).any():
             row = outside.argmax()
             raise ValueError(
@@ -86,6 +84,13 @@ class Slice(ImageOperator):
                 f"which has {extents[row]}"
             )
         return start, stop - start
+
+    def _check_order(self, number: int, start: Any, stop: Any) -> None:
+        if (backwards := stop < start).any():
+            row = backwards.argmax()
+            raise ValueError(
+                f"the slice along axis {self.axes[number]} ends at {stop[row]}, before it begins at {start[row]}"
+            )
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         given = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}

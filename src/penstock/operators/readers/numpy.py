@@ -10,6 +10,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
 from penstock.graph.layouts import axis_numbers
 from penstock.graph.tracing.registry import operator
@@ -113,7 +114,11 @@ def numpy(
         return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
     kernel = cut(bounds, axis_numbers(axes, None, spec, "slice"), out_of_bounds_policy, fill_value, spec.dtype)
     numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
-    (arrays,) = apply_reader(open_shared(NpyRoiSource, whole, _Part(kernel, numbers)), loader)
+    try:
+        source = open_shared(NpyRoiSource, whole, _Part(kernel, numbers))
+    except ValueError as error:  # a part that no file has: it ends before it begins
+        raise DefinitionError(f"fn.readers.numpy: {error}") from error
+    (arrays,) = apply_reader(source, loader)
     return arrays
 
 
