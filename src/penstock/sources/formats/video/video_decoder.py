@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _NEEDED_FOR = "decoding a video"
 CONSTANT = "constant"
 MIRRORED = {"reflect": 0, "reflect_101": 0, "symmetric": 1, "reflect_1001": 1}
 """Modes in which frames return in reverse order, and whether the last one comes twice."""
-PAD_MODES = ("none", CONSTANT, "edge", "repeat", *MIRRORED)
+PadMode = Literal["none", "constant", "edge", "repeat", "reflect", "reflect_101", "symmetric", "reflect_1001"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> ND
     Args:
         numbers: at least 0, except in the mode "constant".
         stop: the number of frames.
-        mode: one of `PAD_MODES`; "none" leaves such frames out.
+        mode: a `PadMode`; "none" leaves such frames out.
 
     Returns:
         The numbers; -1 stands for a frame of one value.
