@@ -60,6 +60,9 @@ def collect_results(results: list[Any]) -> Any:
     return results
 
 
+# The text of an annotation tells what is needed here. With postponed evaluation it is what `inspect.signature` has anyway.
+
+
 def _takes_nodes(annotation: str) -> bool:
     return "DataNode" in annotation and "Any" not in annotation and not _takes_lists(annotation)
 
