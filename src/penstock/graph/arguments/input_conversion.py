@@ -60,10 +60,8 @@ def collect_results(results: list[Any]) -> Any:
     return results
 
 
-# The text of an annotation tells what is needed here. With postponed evaluation it is what `inspect.signature` has anyway.
-
-
 def _takes_nodes(annotation: str) -> bool:
+    # Annotations are compared as text: with postponed evaluation, `inspect.signature` does not evaluate them.
     return "DataNode" in annotation and "Any" not in annotation and not _takes_lists(annotation)
 
 
