@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator, pipeline_def, train
 from penstock.engine.host import chunk_scheduler
-from penstock.errors import ArgumentTypeError, DefinitionError, ResourceError, SampleError, StateError, UsageError
+from penstock.errors import DefinitionError, ResourceError, SampleError, StateError, UsageError
 from penstock.sources.files import file_source
 
 LENGTH = 50
@@ -415,7 +415,7 @@ MISUSE = {
         UsageError,
         "output_map=['x', 'valid']",
     ),
-    "a reader's word": (lambda: numbers_with("ignore"), ArgumentTypeError, "one of raise, replace, skip"),
+    "a reader's word": (lambda: numbers_with("ignore"), DefinitionError, "one of raise, replace, skip"),
     "a stream": (lambda: streamed("replace"), DefinitionError, "is a stream, so no other sample"),
     "mixed rows": (lambda: mixed("skip"), DefinitionError, "computes rows from other rows"),
 }

@@ -46,7 +46,8 @@ from penstock.errors import (
     UsageError,
 )
 from penstock.graph.arguments.argument_checks import type_hints
-from penstock.graph.tracing.registry import lookup, registered
+from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
+from penstock.graph.tracing.registry import OperatorFunction, lookup, registered
 from penstock.launch import detect_job, launch
 from penstock.pipeline import do_not_convert
 from penstock.plugin.jax import clu
@@ -309,7 +310,9 @@ WRONG = [
 def names_of(function):
     functions = {"fn", "function", "metric", "pipeline_fn", "step"}  # None asks for a decorator, any other may be one
     others = {"return", "common", "arguments", "loader", "options", "self", "hints"}
-    return sorted(set(type_hints(inspect.unwrap(function))) - functions - others)
+    named = isinstance(function, OperatorFunction) and not function.name.startswith(("math.", "jax_function"))
+    common = {*group_hints(CommonArguments)} - {"seed"} if named else set()
+    return sorted({*type_hints(inspect.unwrap(function)), *common} - functions - others)
 
 
 @st.composite

@@ -20,6 +20,7 @@ from test_iterator_options import OPERATORS, check, names_of, pipeline, used
 from penstock import fn, types
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph.arguments.argument_checks import type_hints
+from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
 from penstock.graph.arguments.argument_marks import Range
 from penstock.graph.tracing.registry import lookup
 from penstock.operators.audio.sinc_resampling import resample
@@ -127,11 +128,15 @@ REASONS = {
 """Why a whole number needs no limit in the signature."""
 
 
+def hints_of(name):
+    return {**group_hints(CommonArguments), **type_hints(inspect.unwrap(lookup(name)))}
+
+
 def test_every_whole_number_is_limited_or_has_a_reason():
     unlimited = {
         argument
         for name in OPERATORS
-        for argument, hint in type_hints(inspect.unwrap(lookup(name))).items()
+        for argument, hint in hints_of(name).items()
         if argument in names_of(lookup(name)) and counts(hint)
     }
     assert unlimited == set().union(*REASONS.values())
@@ -144,7 +149,7 @@ def numeric(hint):
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_huge_number_is_refused_or_harmless(name):
-    hints = type_hints(inspect.unwrap(lookup(name)))
+    hints = hints_of(name)
     for argument in names_of(lookup(name)):
         if numeric(hints[argument]):
             for value in (HUGE, [HUGE], [HUGE, HUGE]):

@@ -133,6 +133,7 @@ def coerce_arguments(
             result.arguments[argument] = tuple([one(argument, item) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
             result.arguments[argument] = {option: one(option, item) for option, item in value.items()}
+        # Defaults need not have the declared type: None often stands for "not given".
         elif argument != "self" and value is not parameter.default:
             result.arguments[argument] = one(argument, value)
     return result
@@ -154,6 +155,7 @@ def coerce_argument(
     except MismatchError as error:
         mismatch = error
     if one_is_many and isinstance(value, int | float | np.number | str):
+        # The first error describes the mismatch better than one of the list.
         with suppress(MismatchError):
             return coerce(hint, [value])
     problem = f"{argument} is of another kind"

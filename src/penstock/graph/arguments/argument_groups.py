@@ -85,6 +85,7 @@ def public_signature(function: Callable[..., Any], defaults: Mapping[str, Any]) 
             parameters[name] = parameter.replace(annotation=plain_type(hints.get(name, Any)))
     for name, hint in _shared_arguments(function):
         if name not in parameters:
+            # Without a declared default, None stands for "not given", as in DALI.
             default = default_of(hint)
             parameters[name] = inspect.Parameter(
                 name,
@@ -100,6 +101,7 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
     """Return the docstring of an operator with a line in ``Args:`` for each argument that `public_signature` adds."""
     if not function.__doc__:
         return function.__doc__
+    # Docstrings have Google's sections: an entry of Args is indented by four spaces, its continuation lines by more.
     lines = inspect.cleandoc(function.__doc__).splitlines()
     if "Args:" not in lines:
         start = next((number for number, line in enumerate(lines) if line == "Returns:"), len(lines))

@@ -61,6 +61,7 @@ def collect_results(results: list[Any]) -> Any:
 
 
 def _takes_nodes(annotation: str) -> bool:
+    # Annotations are compared as text: with postponed evaluation, `inspect.signature` does not evaluate them.
     return "DataNode" in annotation and "Any" not in annotation and not _takes_lists(annotation)
 
 

@@ -100,6 +100,7 @@ class Argument:
         return np.dtype(self.dtype).kind in "iu"
 
     def _fits(self, shape: tuple[int, ...]) -> bool:
+        # As in DALI, a number replaces a vector of one, and an array with one element a number.
         if len(self.shape) == 1 and not shape:
             return self.shape[0] in (1, None)
         if not self.shape and all(extent == 1 for extent in shape):
@@ -134,6 +135,7 @@ class Argument:
             raise ValueError(f"an argument has shape {shape}, not {self._shape()}")
         if len(shape) != len(self.shape):
             column = column.reshape(rows, *(1,) * len(self.shape))
+        # A compiled XLA program cannot raise errors that depend on values, so only the host checks ranges.
         if xp is np and column.size and not self._in_range(column.min().item(), column.max().item()):
             raise ValueError(f"an argument is {column.tolist()[0] if rows == 1 else 'out of range'}, not {self}")
         return column.astype(_narrow(xp, self.dtype))

@@ -134,6 +134,7 @@ class Node:
 
         Readers do not have a stream: all readers that use the pipeline's seed follow one order.
         """
+        # Stream 0 for all: two operators with the same seed draw the same numbers, as in DALI.
         return (seed, self.stream) if self.seed is None else (hash_words(self.seed), 0)
 
     def __str__(self) -> str:
@@ -275,6 +276,7 @@ class Graph:
         def moved(value: Value) -> Value:
             return Value(changed[value.node], value.index)
 
+        # Topological order: the inputs of a node are replaced before the node.
         for node in self.nodes:
             changed[node] = change(node.with_inputs(moved))
         preserved = tuple(changed[node] for node in self.preserved)
@@ -310,5 +312,6 @@ def infer_specs(
     except PenstockError:
         raise
     except ValueError as error:
+        # Spec rules share checks with kernels, which raise ValueError for a bad sample. Here the definition is wrong.
         raise DefinitionError(str(error)) from error
     return tuple(replace(spec, assumed=False) for spec in ((specs,) if isinstance(specs, Spec) else specs))

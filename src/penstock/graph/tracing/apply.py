@@ -16,6 +16,7 @@ from penstock.graph.ir.operator import Operator
 from penstock.graph.tracing.registry import common_arguments, kind, lookup
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
+# DALI's "mixed" operators read on the host and leave their results on the GPU, so what follows them belongs there.
 _HINTS = {"cpu": "cpu", "gpu": "gpu", "mixed": "gpu", None: None}
 
 
@@ -99,6 +100,7 @@ def apply_many(
     for value in () if isinstance(operator, BranchSelect) else (*values, *linked.values()):
         if isinstance(value, Value):
             check_branch_scope(value, guard)
+    # Nodes that draw random numbers are counted separately, so that another operator does not change their draws.
     random = operator.random_bits > 0 and beside is None
     stream = trace.streams if random else 0
     node = Node(

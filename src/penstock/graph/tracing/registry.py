@@ -104,6 +104,7 @@ class OperatorFunction(Generic[P, R]):
         return f"<operator fn.{self.name}>"
 
     def __reduce__(self) -> str:
+        # Pickled by name, like a function: code that users send to worker processes may refer to operators.
         return self.__qualname__
 
     def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
@@ -116,6 +117,7 @@ class OperatorFunction(Generic[P, R]):
             results = [self.record(call, unnamed if number else common) for number, call in enumerate(calls)]
             return results[0] if len(results) == 1 else collect_results(results)
         except PenstockError as error:
+            # An operator that this one calls has already set the line.
             error.where = error.where or user_call_site()
             raise
         finally:
@@ -237,7 +239,7 @@ def lookup(name: str) -> OperatorFunction[..., Any]:
         import_module(_homes[name])
     if name not in _operators:
         for entry in entry_points(group=ENTRY_POINTS, name=name):
-            entry.load()
+            entry.load()  # imports the module, whose decorator registers the operator
     if name not in _operators:
         raise UnknownNameError(f"there is no operator {name!r}", fix=did_you_mean(name, registered()))
     return _operators[name]
@@ -280,6 +282,7 @@ def lazy_module(
             raise AttributeError(name)  # Python looks for these itself
         full_name = present(prefix + name)
         try:
+            # As an attribute of the module, it is found the next time without this function.
             result = names[name] = lookup(full_name)
         except UnknownNameError as error:
             fix = explain_absence(f"fn.{full_name}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
 from penstock.graph.tracing.apply import apply_many
@@ -19,9 +19,6 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.operators.boxes.box_checks import check_boxes
 from penstock.operators.warping.rotate import grown
 from penstock.operators.warping.warp_options import given_size
-
-_MODES = ("expand", "halfway", "fixed")
-_LAYOUTS = ("xyXY", "xyWH")
 
 
 @dataclass(frozen=True)
@@ -148,9 +145,6 @@ def bbox_rotate(
         [[[0.0, 0.5, 0.25, 1.0]]]
     """
     kind = "fn.bbox_rotate"
-    for name, choice, known in (("mode", mode, _MODES), ("bbox_layout", bbox_layout, _LAYOUTS)):
-        if choice not in known:
-            raise DefinitionError(f"{kind}: no such {name}", given=short_repr(choice), fix=did_you_mean(choice, known))
     if not {"H", "W"} <= set(shape_layout):
         raise DefinitionError(f"{kind}: shape_layout names H and W", given=short_repr(shape_layout), expected="'HW'")
     if not 0 <= remove_threshold <= 1:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from penstock.core import optional_import
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_marks import PerformanceHint
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.node_checks import machine_memory
@@ -23,7 +23,7 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.sources.formats.video.video_decoder import (
     CONSTANT,
-    PAD_MODES,
+    PadMode,
     VideoDecoder,
     VideoIndex,
     fill_of,
@@ -37,7 +37,7 @@ class DecodeVideo(Operator, SampleKernel):
     """Frames of a video, from an encoded file.
 
     Args:
-        pad_mode: one of `PAD_MODES`.
+        pad_mode: a `PadMode`.
         fill: the value of padded frames, per channel.
     """
 
@@ -114,7 +114,7 @@ def video(
     end_frame: int | DataNode | None = None,
     sequence_length: int | DataNode | None = None,
     stride: int | DataNode | None = None,
-    pad_mode: str = CONSTANT,
+    pad_mode: PadMode = "constant",
     fill_value: int | Sequence[int] = 0,
     build_index: PerformanceHint[bool] = True,
     affine: PerformanceHint[bool] = True,
@@ -163,11 +163,6 @@ def video(
     """
     del build_index, affine
     optional_import.import_extra("av", "video", "fn.decoders.video")
-    if pad_mode not in PAD_MODES:
-        raise DefinitionError(
-            "fn.decoders.video: no such pad_mode", given=short_repr(pad_mode), expected=", ".join(PAD_MODES),
-            fix=did_you_mean(pad_mode, PAD_MODES),
-        )  # fmt: skip
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}
     given: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
     if frames is not None and given:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import fspath
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 
 from penstock.core import optional_import
-from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
 from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
 from penstock.graph.tracing.registry import operator
@@ -18,7 +18,7 @@ from penstock.operators.argument_limits import Length
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
-from penstock.sources.formats.video.video_decoder import PAD_MODES, fill_of
+from penstock.sources.formats.video.video_decoder import PadMode, fill_of
 from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource, stamp_of_clips
 from penstock.sources.open_sources import open_shared
@@ -63,7 +63,7 @@ class VideoArguments(ReaderArguments, total=False):
         Doc("Distance between the first frames of consecutive clips; -1 for clips that follow each other."),
     ]
     pad_mode: Annotated[
-        str,
+        PadMode,
         Default("none"),
         Doc(
             'Padding of a last clip that is too short: "none" drops the clip; "constant" repeats `fill_value`; "edge" '
@@ -86,13 +86,13 @@ class VideoArguments(ReaderArguments, total=False):
         ),
     ]
     enable_frame_num: Annotated[
-        str | bool | None,
+        Literal["none", "scalar", "sequence"] | bool | None,
         Default("none"),
         Doc('"scalar" or True returns the number of the first frame, "sequence" those of all frames.'),
     ]
     enable_timestamps: Annotated[bool, Default(False), Doc("If True, the time of each frame is returned.")]
     file_list_format: Annotated[
-        str,
+        Literal["timestamps", "frames"],
         Default("timestamps"),
         Doc(
             'Unit of starts and ends in `file_list`: "timestamps" in seconds, or "frames", where negative ones count '
@@ -100,7 +100,7 @@ class VideoArguments(ReaderArguments, total=False):
         ),
     ]
     file_list_rounding: Annotated[
-        str,
+        Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"],
         Default("start_down_end_up"),
         Doc(
             'Rounding of starts and ends between two frames: "start_down_end_up", "start_up_end_down", "all_up" or '
@@ -195,11 +195,8 @@ def video(
     rounding, include_preceding = options["file_list_rounding"], options["file_list_include_preceding_frame"]
     if include_preceding is not None:
         rounding = "start_down_end_up" if include_preceding else "start_up_end_down"
-    up = _ROUNDINGS[_one_of("file_list_rounding", rounding, _ROUNDINGS)]
-    form = _one_of("file_list_format", options["file_list_format"], ("timestamps", "frames"))
-    frame_num, pad_mode = options["enable_frame_num"], options["pad_mode"]
-    if isinstance(frame_num, int):
-        frame_num = bool(frame_num)
+    up = _ROUNDINGS[rounding]
+    pad_mode = options["pad_mode"]
     if options["pad_sequences"] and pad_mode == "none":
         pad_mode = "constant"
     try:
@@ -210,13 +207,13 @@ def video(
         length=sequence_length,
         stride=stride,
         step=step,
-        pad_mode=_one_of("pad_mode", pad_mode, PAD_MODES),
+        pad_mode=pad_mode,
         fill=fill,
         uniform=bool(options["uniform_sample"]),
         labels=labelled,
-        frame_num=_FRAME_NUM[_one_of("enable_frame_num", frame_num, _FRAME_NUM)],
+        frame_num=_FRAME_NUM[options["enable_frame_num"]],
         timestamps=bool(options["enable_timestamps"]),
-        rounding=Rounding(form == "frames" or bool(options["file_list_frame_num"]), *up),
+        rounding=Rounding(options["file_list_format"] == "frames" or bool(options["file_list_frame_num"]), *up),
     )
     source = open_shared(VideoSource, entries, clips, stamp=stamp_of_clips(entries))
     frames, *others = apply_reader(source, select_arguments(ReaderArguments, arguments))
@@ -224,16 +221,6 @@ def video(
         frames = cast(frames, dtype=FLOAT)
         frames = frames * np.float32(1 / 255) if normalized else frames
     return [frames, *others] if others else frames
-
-
-def _one_of(name: str, given: Any, known: Any) -> Any:
-    if given not in known:
-        names = [each for each in known if isinstance(each, str)]
-        raise DefinitionError(
-            f"fn.readers.video: no such {name}", given=short_repr(given), expected=", ".join(names),
-            fix=did_you_mean(given, names),
-        )  # fmt: skip
-    return given
 
 
 def _entries(

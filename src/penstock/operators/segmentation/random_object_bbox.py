@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from penstock.core.columns import Array
 from penstock.core.spec import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
 from penstock.graph.tracing.apply import apply_many
@@ -19,8 +19,6 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.ragged import flattened
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.segmentation.connected_components import draw_objects
-
-_FORMATS = ("anchor_shape", "start_end", "box")
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def _check(classes: Any, background: Any) -> None:
 def random_object_bbox(
     data: DataNode,
     *,
-    format: str = "anchor_shape",  # noqa: A002  # DALI's name
+    format: Literal["anchor_shape", "start_end", "box"] = "anchor_shape",  # noqa: A002  # DALI's name
     foreground_prob: float | DataNode = 1.0,
     background: int | DataNode | None = None,
     classes: int | Sequence[int] | DataNode | None = None,
@@ -177,10 +175,6 @@ def random_object_bbox(
         [[1, 2, 2, 4]]
     """
     kind = "fn.segmentation.random_object_bbox"
-    if format not in _FORMATS:
-        raise DefinitionError(
-            f"{kind}: no such format", given=short_repr(format), expected=" or ".join(map(repr, _FORMATS))
-        )
     if ignore_class and (classes is not None or class_weights is not None or output_class):
         raise DefinitionError(f"{kind}: ignore_class excludes classes, class_weights and output_class")
     if k_largest is not None and k_largest < 1:

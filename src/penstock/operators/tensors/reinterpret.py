@@ -16,7 +16,7 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.reshape import multiples, reshape
-from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, as_dtype
+from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, DALIDataType, as_dtype
 
 _NAMES = (INTERP_TYPE, IMAGE_TYPE, DATA_TYPE)
 
@@ -101,7 +101,11 @@ def reinterpret(
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 2]]
     """
-    element = data.dtype if dtype is None else as_dtype(INT32 if dtype in _NAMES else dtype)
+    element = (
+        data.dtype
+        if dtype is None
+        else as_dtype(INT32 if isinstance(dtype, DALIDataType) and dtype in _NAMES else dtype)
+    )
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
     if element.itemsize == data.dtype.itemsize or plain:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ _NEEDED_FOR = "decoding a video"
 CONSTANT = "constant"
 # Modes that append frames in reverse order, and whether they repeat the last one.
 MIRRORED = {"reflect": 0, "reflect_101": 0, "symmetric": 1, "reflect_1001": 1}
-PAD_MODES = ("none", CONSTANT, "edge", "repeat", *MIRRORED)
+PadMode = Literal["none", "constant", "edge", "repeat", "reflect", "reflect_101", "symmetric", "reflect_1001"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> ND
     Args:
         numbers: Frame numbers, not negative unless the mode is "constant".
         stop: Number of frames.
-        mode: One of `PAD_MODES`; "none" omits such frames.
+        mode: A `PadMode`; "none" omits such frames.
 
     Returns:
         Frame numbers; -1 is a frame with a constant value.
