@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAME = re.compile(r"[\w.-]+")
 # jaxlib belongs to jax; nothing else may be imported that a plain installation may lack
-BASE = {"jaxlib", "penstock", "PIL"} | {NAME.match(item)[0] for item in PROJECT["dependencies"]}
+BASE = {"jaxlib", "penstock", "PIL"} | {NAME.match(item)[0].replace("-", "_") for item in PROJECT["dependencies"]}
 
 
 def providers(extra):

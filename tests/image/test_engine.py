@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import run as run_pipeline
+from pipeline_runs import run as run_pipeline
 
 from penstock import Pipeline, fn
 from penstock.image.describe.axis_mapping import most_taps, read_range

@@ -13,7 +13,7 @@ import pytest
 from damaged_images import damaged
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from PIL import Image
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, data_iterator, fn, types
 from penstock.errors import DefinitionError, SampleError

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 from penstock import fn
 from penstock.engine.executable import _check_whole_batches

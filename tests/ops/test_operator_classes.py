@@ -4,7 +4,7 @@ import operator
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 import penstock
 from penstock import DataIterator, Pipeline, fn, ops, types

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import LastBatchPolicy, Pipeline, data_iterator, fn
 from penstock.testing import check_iterator

@@ -162,7 +162,7 @@ def iterated(_):
     next(iterator)
     iterator.get_state()
     iterator.close()
-    return iterator._planned.plan.graph
+    return iterator._executable.plan.graph
 
 
 def peeked(_):
@@ -171,7 +171,7 @@ def peeked(_):
     next(iterator)
     iterator.peek_async()
     iterator.close()
-    return iterator._planned.plan.graph
+    return iterator._executable.plan.graph
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError
@@ -189,7 +189,7 @@ def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
     with Pipeline(batch_size=2) as pipeline:
         made = jax_function(lambda x: x)(fn.readers.arrays(NUMBERS))
         pipeline.set_outputs(fn.cast(made, dtype=np.int64))
-    with pytest.raises(DefinitionError, match="cannot be on the device") as caught:
+    with pytest.raises(DefinitionError, match="cannot run on the device") as caught:
         pipeline.build()
     assert "fn.cast(made, dtype=np.int64)" in str(caught.value.where)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 import penstock
 from penstock import fn

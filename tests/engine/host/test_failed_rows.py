@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 from penstock import Pipeline, fn
 from penstock.core.spec import Spec

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, Pipeline, fn
 from penstock.core.spec import Spec
@@ -91,7 +91,7 @@ def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
     pipe = pipeline(work, samples=1000, prefetch_queue_depth=2)
     assert values(pipe) == [0, 1, 2, 3]
     assert enough.wait(10)
-    for chunk in pipe._start().run._loader._ahead:
+    for chunk in pipe._start().cursor.run._loader._ahead:
         chunk.wait()
     assert seen == set(range(12))
     pipe.close()
@@ -110,7 +110,7 @@ def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
     callers.clear()
     assert [values(pipe) for _ in range(20)] == expected[20:]
     assert callers == {"MainThread"}
-    assert pipe._start().run._loader._light(4) > 1
+    assert pipe._start().cursor.run._loader._light(4) > 1
     pipe.close()
 
 
@@ -158,7 +158,7 @@ def numbers(*bad, depth=2, **options):
 
 def places(iterator):
     """Which of a pair the batches are that are begun ahead."""
-    return {batch.slice_index for batch in iterator._run._loader._ahead}
+    return {batch.slice_index for batch in iterator._cursor.run._loader._ahead}
 
 
 def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads):
@@ -166,7 +166,7 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
     for epoch in range(2):
         for number, (batch, other) in enumerate(zip(iterator, alone, strict=True)):
             assert batch["x"].tolist() == other["x"].tolist() == list(range(4 * number, 4 * number + 4))
-            assert len(iterator._run._loader._ahead) <= 3
+            assert len(iterator._cursor.run._loader._ahead) <= 3
             if epoch and 0 < number < 8:
                 assert places(iterator) == ({1} if number % 2 == 0 else {0, 1})
             assert places(alone) == set()
@@ -404,8 +404,8 @@ def test_cheap_samples_take_turns(always_threads):
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._loader._program.scheduler.cheap
-    for batch in list(pipe._start().run._loader._ahead):
+    assert pipe._start().cursor.run._loader._program.scheduler.cheap
+    for batch in list(pipe._start().cursor.run._loader._ahead):
         batch.wait()
     most[0] = 0
     for _ in range(10):
@@ -444,7 +444,7 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
 
 def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
     pipe = pipeline(lambda sample: sample, threads=1)
-    loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
+    loader, busy, submitted, raised = pipe._start().cursor.run._loader, threading.Event(), threading.Event(), []
     loader._context.executor.submit(busy.wait, 20)
     begin = loader._begin
 

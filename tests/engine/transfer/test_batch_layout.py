@@ -230,8 +230,8 @@ def test_hand_over_copies_nothing_on_the_cpu():
     with Pipeline(16, 1, seed=0, placement="host") as pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
-    (buffer,) = iterator._run._loader.get(iterator._next).columns
-    array = iterator._run._layout.put_batch({0: buffer})[0]
+    (buffer,) = iterator._cursor.run._loader.get(iterator._cursor.step).columns
+    array = iterator._cursor.run._layout.put_batch({0: buffer})[0]
     pointers = {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}
     assert pointers == {buffer.ctypes.data + k * buffer.nbytes // 8 for k in range(8)}
 

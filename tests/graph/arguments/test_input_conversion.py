@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.errors import ArgumentTypeError, DefinitionError

@@ -7,7 +7,7 @@ import traceback
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, fn, pipeline, pipeline_def, types
 from penstock.errors import DefinitionError

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict, Unpack
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 from penstock import fn, types
 from penstock.core.spec import Spec

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import fn, types
 from penstock.image.codecs import libjpeg_turbo, nvimgcodec

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from pipelines import build_pipeline
+from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, fn
 from penstock.errors import SampleError

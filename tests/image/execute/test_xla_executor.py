@@ -8,7 +8,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from PIL import Image
-from pipelines import build_pipeline, run
+from pipeline_runs import build_pipeline, run
 
 from penstock import Pipeline, data_iterator, fn, math, types
 from penstock.engine.sample_probe import resolve_shapes

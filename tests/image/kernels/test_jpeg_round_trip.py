@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import simplejpeg
 from PIL import Image
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import fn
 from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import fn
 from penstock.errors import DefinitionError, SampleError

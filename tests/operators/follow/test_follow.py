@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
 from penstock.auto_aug import rand_augment

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from PIL import Image
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline, run
+from pipeline_runs import build_pipeline, run
 
 from penstock import data_iterator, errors, fn, types
 from penstock.plugin.numba.experimental import NumbaFunction

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import build_pipeline, run
+from pipeline_runs import build_pipeline, run
 
 from penstock import Pipeline, fn
 from penstock.errors import DefinitionError

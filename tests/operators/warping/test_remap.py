@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 from scipy.ndimage import map_coordinates
 
 from penstock import fn, types

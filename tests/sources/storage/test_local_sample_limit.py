@@ -6,7 +6,7 @@ import tarfile
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import data_iterator, fn, types
 from penstock import tfrecord as tfrec

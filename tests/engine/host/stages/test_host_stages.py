@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from pipelines import run
+from pipeline_runs import run
 
 from penstock import DataIterator, Pipeline, data_iterator, fn, types
 from penstock.core.columns import RowSelection
