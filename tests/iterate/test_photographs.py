@@ -199,7 +199,7 @@ MISUSE = {
     "axis name": (lambda x: fn.slice(x, start=[1], axis_names="F"), "no axis F"),
     "start twice": (lambda x: fn.slice(x, start=[1, 1], rel_start=[0, 0]), "given twice"),
     "no bound": (lambda x: fn.slice(x), "where to begin or end"),
-    "slice outside": (lambda x: fn.slice(x, start=[5], end=[9], axes=[0]), "leaves the array, which has 8"),
+    "slice outside": (lambda x: fn.slice(x, start=[5], end=[9], axes=[0]), "exceeds the array, whose extent is 8"),
     "huge": (lambda x: fn.resize(x, size=1e9), "an image has at most"),
     "empty part": (lambda x: fn.resize(x, size=9, roi_start=[1, 1], roi_end=[1, 5]), "the part to resize is empty"),
     "bounds": (lambda x: fn.slice(x, start=[1, 1, 1]), "a number per axis"),
