@@ -127,8 +127,8 @@ def paste_regions_xla(xp: Any, images: Sequence[Any], shape: tuple[int, ...], pl
         places: Result of `regions`.
         dtype: Dtype of the canvases.
     """
-    # Anchors are traced values, so XLA cannot slice with them: each pixel of the canvas gathers its pixel of the region,
-    # and a mask selects the pixels inside.
+    # Anchors are traced values, so XLA cannot slice with them: each pixel of the canvas gathers its pixel of the
+    # region, and a mask selects the pixels inside.
     result = xp.zeros(shape, dtype)
     lead = (1,) * (len(shape) - 4)
     for number, image in enumerate(images):
