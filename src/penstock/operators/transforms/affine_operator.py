@@ -153,6 +153,7 @@ def check_center(kind: str, center: Any, ndim: int | None) -> None:
 
 def diagonal(xp: Any, factors: Any) -> Any:
     """Return diagonal matrices (rows, n, n) of factors (rows, n)."""
+    # `where`, not a product with the identity, which would put NaN beside an infinite factor of `transforms.crop`.
     return xp.where(np.eye(factors.shape[1], dtype=bool), factors[:, :, None], np.float32(0))
 
 

@@ -15,6 +15,7 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent, per_dimension
 
+# Per-sample arguments: corners of the source box, then of the target box.
 _NAMES = ("from_start", "from_end", "to_start", "to_end")
 
 

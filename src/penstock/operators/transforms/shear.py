@@ -101,7 +101,7 @@ def shear(
         )
     ndim = dimensions(kind, transform, {2: 2, 6: 3}.get(count or 0))
     check_center(kind, center, ndim)
-    # DALI also takes the factors as a matrix, (2, 1) or (3, 2), per sample or per frame: flatten it.
+    # DALI takes six factors of a node as a (3, 2) matrix. Flatten any matrix, per sample or per frame.
     if isinstance(numbers, DataNode):
         framed = numbers.spec.layout[:1] == "F"
         flat: Any = numbers
