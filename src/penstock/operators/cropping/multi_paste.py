@@ -68,6 +68,7 @@ class MultiPaste(Operator, BatchKernel):
         if xp is not np:
             return paste_regions_xla(xp, images, shape, places, self.dtype)
         result = np.empty(shape, self.dtype) if context.out is None else context.out
+        # Mosaics cover the whole canvas and save the time to clear it.
         if not covers_canvas(places, canvas):
             result[...] = 0
         for number, image in enumerate(images):

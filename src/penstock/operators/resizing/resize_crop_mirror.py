@@ -97,8 +97,8 @@ def resize_crop_mirror(
     """Resize images, crop a window, and mirror it, in one pass.
 
     Same as `resize`, `crop` and `flip`, but only the pixels of the window are computed. A window larger than the
-    resized image is an error; DALI extends the edge of the image. Frames of a sequence are mirrored like images; DALI
-    2.4 turns them upside down.
+    resized image is an error; DALI resamples pixels outside the image. Frames of a sequence are mirrored like images;
+    DALI 2.4 turns them upside down.
 
     Args:
         data: Images, volumes or sequences, uint8, int16, uint16 or float32; the layout needs H and W and defaults to
@@ -133,6 +133,7 @@ def resize_crop_mirror(
     )
     window, place = make_window(select_arguments(CropPositionArguments, arguments), layout, kind)
     result = resampled_dtype(data, dtype, kind)
+    # DALI's mirror is a bit mask. A volume's bit has no effect on images, which have no depth.
     flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
     if "D" in layout:
         flags["depthwise"] = mirror & 4

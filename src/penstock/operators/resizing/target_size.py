@@ -78,6 +78,7 @@ class TargetSize:
             # Everything is known: run the rule of run time on a batch of one row.
             extents = [np.array([images.shape[axis]]) for axis in axes]
             sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one_row)]
+        # A size that varies between samples leaves all extents unknown: in mode "default" they depend on each other.
         elif any(name in arguments and name not in constants for name in ("size", "resize_side", *ONE_BY_ONE.values())):
             sizes = [None] * len(axes)
         else:
@@ -293,6 +294,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
             raise DefinitionError(f"fn.{kind}: {ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
+        # A side for all axes: covering it makes the shorter side that long, and fitting into it the longer one.
         mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
         arguments = {"resize_side": values[ways[0][0]]}
     if one_by_one and "resize_z" in one_by_one and "D" not in axes:
@@ -307,6 +309,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     limits = np.atleast_1d(np.asarray(values.get("max_size", ()), np.float64)).tolist()
     _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
+    # DALI takes a limit of 0 or less as no limit.
     return TargetSize(
         layout,
         mode,

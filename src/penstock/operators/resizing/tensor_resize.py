@@ -228,6 +228,7 @@ def tensor_resize(
         raise DefinitionError(f"fn.{kind}: max_size must be the same for all samples", given="a node")
     for name, value in (*values.items(), ("max_size", 0.0 if max_size is None else max_size)):
         _check_count(value, len(named), name)
+    # Modes that keep proportions also resize axes that are not named.
     first, last = (0, rank - 1) if proportional else (min(named), max(named))
     if first == last and rank > 1:
         # DALI never resizes an axis alone, and INTERP_GAUSSIAN also blurs a neighboring axis that keeps its extent.
