@@ -34,7 +34,7 @@ class Flip(ImageOperator):
 
     def describe(self, images: ImageInfo, bits: Any, **flags: Any) -> Sequence[Step]:
         """Return one mirror step per spatial axis."""
-        # DALI ignores depthwise= for images, which have no axis D.
+        # Images have no axis D, so depthwise= has no effect on them.
         axes = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
         return [MirrorStep(axis, flags[name] != 0) for axis, name in axes]
 

@@ -46,7 +46,7 @@ class JpegCompressionDistortion(Operator, HostBatchKernel):
 
     def batch(self, context: BatchContext, images: Column, *, quality: Any) -> Any:
         """Distort a batch: all images in one call if dense, otherwise one by one."""
-        # DALI clamps the quality.
+        # libjpeg clamps the quality to the same limits.
         quality = np.clip(quality, 1, 100)
         if not isinstance(images, list):
             out = np.empty(images.shape, np.uint8) if context.out is None else context.out

@@ -23,7 +23,7 @@ from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import wanted_dtype
 from penstock.types import DALIDataType
 
-# Largest window, in DALI too.
+# Limit of DALI 2.4, whose documentation says 23.
 _MAX_WINDOW = 31
 
 

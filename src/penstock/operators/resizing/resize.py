@@ -174,4 +174,5 @@ def resize(
     sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
     images = apply(kernel, data, **varying)
+    # name=, preserve= and device= of the call apply to the images, not to the node of the second output.
     return [images, apply(SpatialShape(layout), data, common={})] if save_attrs else images

@@ -309,7 +309,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     limits = np.atleast_1d(np.asarray(values.get("max_size", ()), np.float64)).tolist()
     _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
-    # DALI takes a limit of 0 or less as no limit.
+    # A limit of 0 or less means no limit.
     return TargetSize(
         layout,
         mode,

@@ -141,7 +141,7 @@ def warp_affine(
     if isinstance(numbers, DataNode):
         numbers = flatten_matrices(numbers, count)
     elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
-        # DALI takes an empty matrix as "not given".
+        # An empty matrix counts as none.
         numbers = np.eye(ndim, ndim + 1).ravel()
     elif np.shape(numbers) == (ndim, ndim + 1):
         numbers = np.reshape(numbers, count)
