@@ -61,7 +61,7 @@ class MultiPaste(Operator, BatchKernel):
     def batch(self, context: BatchContext, *images: Any, **arguments: Any) -> Any:
         """Paste a batch, input by input."""
         xp, sizes = context.xp, [np.array(image.shape[-3:-1], np.int32) for image in images]
-        # A dense batch has canvases of one size: row 0 stands for all.
+        # A dense batch has canvases of one size: row 0 is representative.
         canvas: Any = arguments["output_size"][0] if "output_size" in arguments else one_size(sizes)
         shape = (context.rows, *images[0].shape[1:-3], *canvas.tolist(), images[0].shape[-1])
         places = regions(xp, sizes, canvas, arguments)
