@@ -89,8 +89,8 @@ class TargetSize:
 
     def _constant_sizes(self, arguments: Mapping[str, Any]) -> list[int | None]:
         """Return the extents of the result that do not depend on the image."""
-        # The modes that keep proportions need the image for every extent.
         requested: list[float] = self._requested(arguments, self._any_image)[0].tolist()
+        # The modes that keep proportions need the image for every extent.
         if self.mode not in ("default", "stretch"):
             return [None] * len(requested)
         limits = self.max_size or (math.inf,) * len(requested)
