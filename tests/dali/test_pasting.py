@@ -56,7 +56,7 @@ def test_a_sample_that_the_batch_has_not():
     with Pipeline(2) as pipeline:
         images = fn.readers.arrays(np.stack(IMAGES[:2]), layout="HWC")
         pipeline.set_outputs(fn.multi_paste(images, in_ids=[0, 2]))
-    with pytest.raises(SampleError, match="in_ids has 2, and the batch 2 samples"):
+    with pytest.raises(SampleError, match="in_ids contains 2, but the batch has 2 samples"):
         pipeline.run()
 
 

@@ -591,7 +591,7 @@ def crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Cut windows out of images."""
+    """Crop images, volumes, or sequences of them."""
 
 @overload
 def crop(
@@ -616,7 +616,7 @@ def crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Cut windows out of images."""
+    """Crop images, volumes, or sequences of them."""
 
 @overload
 def crop_mirror_normalize(
@@ -648,7 +648,7 @@ def crop_mirror_normalize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Cut a window out of images, mirror it, normalise it, and change its type and layout."""
+    """Crop images, mirror them, normalize them, and change their dtype and layout."""
 
 @overload
 def crop_mirror_normalize(
@@ -680,7 +680,7 @@ def crop_mirror_normalize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Cut a window out of images, mirror it, normalise it, and change its type and layout."""
+    """Crop images, mirror them, normalize them, and change their dtype and layout."""
 
 @overload
 def debayer(
@@ -724,7 +724,7 @@ def dilate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Replace each pixel by the greatest value of a rectangle around it: what is brighter than its surroundings grows."""
+    """Dilate images: replace each pixel by the maximum of a rectangle around it."""
 
 @overload
 def dilate(
@@ -740,7 +740,7 @@ def dilate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Replace each pixel by the greatest value of a rectangle around it: what is brighter than its surroundings grows."""
+    """Dilate images: replace each pixel by the maximum of a rectangle around it."""
 
 def dl_tensor_python_function(
     *inputs: _Input,
@@ -842,7 +842,7 @@ def erase(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Erase one region of images, or several."""
+    """Erase one or more regions of images."""
 
 @overload
 def erase(
@@ -863,7 +863,7 @@ def erase(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Erase one region of images, or several."""
+    """Erase one or more regions of images."""
 
 @overload
 def erode(
@@ -879,7 +879,7 @@ def erode(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Replace each pixel by the least value of a rectangle around it: what is darker than its surroundings grows."""
+    """Erode images: replace each pixel by the minimum of a rectangle around it."""
 
 @overload
 def erode(
@@ -895,7 +895,7 @@ def erode(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Replace each pixel by the least value of a rectangle around it: what is darker than its surroundings grows."""
+    """Erode images: replace each pixel by the minimum of a rectangle around it."""
 
 @overload
 def expand_dims(
@@ -988,7 +988,7 @@ def fast_resize_crop_mirror(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Resize images, cut out a window, and mirror it, by default without stretching filters where images shrink."""
+    """Resize images, crop a window, and mirror it, by default without antialiasing."""
 
 @overload
 def fast_resize_crop_mirror(
@@ -1028,7 +1028,7 @@ def fast_resize_crop_mirror(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Resize images, cut out a window, and mirror it, by default without stretching filters where images shrink."""
+    """Resize images, crop a window, and mirror it, by default without antialiasing."""
 
 @overload
 def filter(
@@ -1046,7 +1046,7 @@ def filter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Correlate images with weights. Sums are in float32."""
+    """Correlate images with a filter. Sums are in float32."""
 
 @overload
 def filter(
@@ -1064,7 +1064,7 @@ def filter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Correlate images with weights. Sums are in float32."""
+    """Correlate images with a filter. Sums are in float32."""
 
 @overload
 def flip(
@@ -1079,7 +1079,7 @@ def flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Mirror images."""
+    """Flip images, volumes, or sequences of them."""
 
 @overload
 def flip(
@@ -1094,7 +1094,7 @@ def flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Mirror images."""
+    """Flip images, volumes, or sequences of them."""
 
 @overload
 def full(
@@ -1163,7 +1163,7 @@ def gaussian_blur(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Blur images or volumes with a Gaussian."""
+    """Blur images or volumes with a Gaussian filter."""
 
 @overload
 def gaussian_blur(
@@ -1178,7 +1178,7 @@ def gaussian_blur(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Blur images or volumes with a Gaussian."""
+    """Blur images or volumes with a Gaussian filter."""
 
 @overload
 def get_property(
@@ -1221,7 +1221,7 @@ def grid_mask(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Put a grid of black squares over images: each tile of the grid has one in its first corner."""
+    """Set a grid of squares in images to zero."""
 
 @overload
 def grid_mask(
@@ -1238,7 +1238,7 @@ def grid_mask(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Put a grid of black squares over images: each tile of the grid has one in its first corner."""
+    """Set a grid of squares in images to zero."""
 
 @overload
 def hsv(
@@ -1331,7 +1331,7 @@ def jitter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Take each pixel of images from a random place near its own."""
+    """Replace each pixel of images by a random pixel near it."""
 
 @overload
 def jitter(
@@ -1347,7 +1347,7 @@ def jitter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Take each pixel of images from a random place near its own."""
+    """Replace each pixel of images by a random pixel near it."""
 
 @overload
 def jpeg_compression_distortion(
@@ -1360,7 +1360,7 @@ def jpeg_compression_distortion(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make images look as if they had been kept as JPEGs: encode and decode them."""
+    """Add the artifacts of JPEG compression to images by encoding and decoding them."""
 
 @overload
 def jpeg_compression_distortion(
@@ -1373,7 +1373,7 @@ def jpeg_compression_distortion(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make images look as if they had been kept as JPEGs: encode and decode them."""
+    """Add the artifacts of JPEG compression to images by encoding and decoding them."""
 
 @overload
 def laplacian(
@@ -1454,7 +1454,7 @@ def median_blur(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Replace each pixel by the median of a rectangle around it: single odd pixels vanish, edges stay."""
+    """Replace each pixel by the median of a rectangle around it, which removes outliers and keeps edges."""
 
 @overload
 def median_blur(
@@ -1467,7 +1467,7 @@ def median_blur(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Replace each pixel by the median of a rectangle around it: single odd pixels vanish, edges stay."""
+    """Replace each pixel by the median of a rectangle around it, which removes outliers and keeps edges."""
 
 @overload
 def mel_filter_bank(
@@ -1557,7 +1557,7 @@ def multi_paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Put parts of several images on one canvas, one over the other: for mosaics, CutMix, copied objects."""
+    """Paste regions of several images on one canvas, for mosaics, CutMix or copy-paste augmentation."""
 
 @overload
 def multi_paste(
@@ -1577,7 +1577,7 @@ def multi_paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Put parts of several images on one canvas, one over the other: for mosaics, CutMix, copied objects."""
+    """Paste regions of several images on one canvas, for mosaics, CutMix or copy-paste augmentation."""
 
 @overload
 def nonsilent_region(
@@ -1764,7 +1764,7 @@ def pad(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch."""
+    """Pad arrays at the end of their axes, to a shape or to the largest extents in the batch."""
 
 @overload
 def pad(
@@ -1781,7 +1781,7 @@ def pad(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch."""
+    """Pad arrays at the end of their axes, to a shape or to the largest extents in the batch."""
 
 @overload
 def paste(
@@ -1799,7 +1799,7 @@ def paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Put images on a larger canvas of one colour. `fn.bbox_paste` moves their boxes."""
+    """Paste images on a larger canvas of one color."""
 
 @overload
 def paste(
@@ -1817,7 +1817,7 @@ def paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Put images on a larger canvas of one colour. `fn.bbox_paste` moves their boxes."""
+    """Paste images on a larger canvas of one color."""
 
 @overload
 def peek_image_shape(
@@ -2086,7 +2086,7 @@ def random_resized_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Cut a window of random area and aspect ratio out of each image, and resize it."""
+    """Crop a window of random area and aspect ratio from each image and resize it."""
 
 @overload
 def random_resized_crop(
@@ -2109,7 +2109,7 @@ def random_resized_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Cut a window of random area and aspect ratio out of each image, and resize it."""
+    """Crop a window of random area and aspect ratio from each image and resize it."""
 
 @overload
 def reinterpret(
@@ -2161,7 +2161,7 @@ def remap(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Look the pixels of images up where two maps say, as OpenCV's ``remap`` does."""
+    """Remap images with coordinate maps, like OpenCV's ``remap``."""
 
 @overload
 def remap(
@@ -2177,7 +2177,7 @@ def remap(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Look the pixels of images up where two maps say, as OpenCV's ``remap`` does."""
+    """Remap images with coordinate maps, like OpenCV's ``remap``."""
 
 @overload
 def reshape(
@@ -2283,7 +2283,7 @@ def resize_crop_mirror(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Resize images, cut out a window, and mirror it: `resize`, `crop` and `flip`, which run as one."""
+    """Resize images, crop a window, and mirror it, in one pass."""
 
 @overload
 def resize_crop_mirror(
@@ -2323,7 +2323,7 @@ def resize_crop_mirror(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Resize images, cut out a window, and mirror it: `resize`, `crop` and `flip`, which run as one."""
+    """Resize images, crop a window, and mirror it, in one pass."""
 
 def roi_random_crop(
     data: _Input | None = None,
@@ -2359,7 +2359,7 @@ def rotate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Turn images about their centre, or volumes about an axis through it."""
+    """Rotate images about their center, or volumes about an axis through their center."""
 
 @overload
 def rotate(
@@ -2379,7 +2379,7 @@ def rotate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Turn images about their centre, or volumes about an axis through it."""
+    """Rotate images about their center, or volumes about an axis through their center."""
 
 @overload
 def saturation(
@@ -2492,7 +2492,7 @@ def slice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Cut a part out of arrays: all between a first and a last index, along some of the axes."""
+    """Slice arrays along some of their axes."""
 
 @overload
 def slice(
@@ -2521,7 +2521,7 @@ def slice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Cut a part out of arrays: all between a first and a last index, along some of the axes."""
+    """Slice arrays along some of their axes."""
 
 @overload
 def spectrogram(
@@ -2576,7 +2576,7 @@ def sphere(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Bend images as if they were on a ball: their middle is enlarged."""
+    """Distort images as if they were on a sphere, which enlarges their center."""
 
 @overload
 def sphere(
@@ -2591,7 +2591,7 @@ def sphere(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Bend images as if they were on a ball: their middle is enlarged."""
+    """Distort images as if they were on a sphere, which enlarges their center."""
 
 @overload
 def squeeze(
@@ -2706,7 +2706,7 @@ def tensor_resize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Resize tensors along any axes, at most three that follow each other: `resize` for data that are no images."""
+    """Resize tensors along up to three consecutive axes of any layout."""
 
 @overload
 def tensor_resize(
@@ -2737,7 +2737,7 @@ def tensor_resize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Resize tensors along any axes, at most three that follow each other: `resize` for data that are no images."""
+    """Resize tensors along up to three consecutive axes of any layout."""
 
 @overload
 def to_decibels(
@@ -2817,7 +2817,7 @@ def warp_affine(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Move the pixels of images or volumes by an affine map."""
+    """Warp images or volumes with an affine transform."""
 
 @overload
 def warp_affine(
@@ -2837,7 +2837,7 @@ def warp_affine(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Move the pixels of images or volumes by an affine map."""
+    """Warp images or volumes with an affine transform."""
 
 @overload
 def warp_perspective(
@@ -2857,7 +2857,7 @@ def warp_perspective(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Move the pixels of images by a projective map, as OpenCV's ``warpPerspective`` does."""
+    """Warp images with a perspective transform, like OpenCV's ``warpPerspective``."""
 
 @overload
 def warp_perspective(
@@ -2877,7 +2877,7 @@ def warp_perspective(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Move the pixels of images by a projective map, as OpenCV's ``warpPerspective`` does."""
+    """Warp images with a perspective transform, like OpenCV's ``warpPerspective``."""
 
 @overload
 def water(
@@ -2898,7 +2898,7 @@ def water(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Move the pixels of images in waves, as if they were seen through water."""
+    """Distort images with waves, as if they were seen through water."""
 
 @overload
 def water(
@@ -2919,7 +2919,7 @@ def water(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Move the pixels of images in waves, as if they were seen through water."""
+    """Distort images with waves, as if they were seen through water."""
 
 def zeros(
     *,

@@ -16,7 +16,7 @@ def combine(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make one map of several that are applied one after the other."""
+    """Combine affine transforms into one that applies them in order."""
 
 @overload
 def combine(
@@ -28,7 +28,7 @@ def combine(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make one map of several that are applied one after the other."""
+    """Combine affine transforms into one that applies them in order."""
 
 def crop(
     transform: _Input | None = None,
@@ -45,7 +45,7 @@ def crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map by which coordinates follow a crop, alone or after another map."""
+    """Create an affine transform that maps one box of coordinates to another, as coordinates follow a crop."""
 
 def rotation(
     transform: _Input | None = None,
@@ -60,7 +60,7 @@ def rotation(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map that turns, in the plane or in space, alone or after another map."""
+    """Create an affine transform that rotates points in 2D, or in 3D about an axis."""
 
 def scale(
     transform: _Input | None = None,
@@ -75,7 +75,7 @@ def scale(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map that multiplies coordinates, alone or after another map."""
+    """Create an affine transform that scales coordinates."""
 
 def shear(
     transform: _Input | None = None,
@@ -90,7 +90,7 @@ def shear(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map that slants, in the plane or in space, alone or after another map."""
+    """Create an affine transform that shears points in 2D or 3D."""
 
 def translation(
     transform: _Input | None = None,
@@ -103,5 +103,5 @@ def translation(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make the map that moves points, alone or after another map."""
+    """Create an affine transform that translates points."""
 

@@ -1,1 +1,1 @@
-"""Operators that cut, paste, pad, flip and erase regions of images."""
+"""Operators that crop, slice, pad, paste, flip, and erase images and other arrays."""

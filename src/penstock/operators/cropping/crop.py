@@ -1,4 +1,4 @@
-"""crop: cut windows out of images."""
+"""Operator that crops images."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from penstock.types import DALIDataType, DALIImageType
 
 @dataclass(frozen=True)
 class Crop(ImageOperator):
-    """A window.
+    """Crop of a window.
 
     Args:
-        window: what is cut out.
-        dtype: of the result.
+        window: Axes, rounding and out-of-bounds policy of the window.
+        dtype: Dtype of the result.
     """
 
     window: CropWindow
@@ -40,23 +40,24 @@ class Crop(ImageOperator):
 
     @property
     def assumed_layout(self) -> str:
-        """That of the window."""
+        """Layout of the window."""
         return self.window.layout
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
-        """Each frame as an image, unless the window is also along the frames."""
+        """Crop each frame as an image; refuse a window that also cuts along the frames."""
         self.window.check_per_frame(kind)
         return super().per_frame(kind, layouts, framed, varying)
 
     def infer(self, images: Spec, **place: Any) -> Spec:
-        """The window's shape."""
+        """Return the spec of the window."""
         layout, bounds = images.layout or self.window.layout, self.window.bounds(images, place)
         return Spec(self.dtype, self.window.shape(images, place), layout, bounds=bounds)
 
     def describe(self, images: ImageInfo, bits: Any, **place: Any) -> Sequence[Step]:
-        """The window, what is beyond the image's edge, the dtype."""
+        """Return the steps: crop, cast, fill."""
+        # The fill follows the cast because DALI takes fill_values in the units of the result, not of the input.
         return [*self.window.steps(images, place), CastStep(self.dtype), *self.window.fill_step(self.dtype)]
 
 
@@ -69,21 +70,23 @@ def crop(
     output_dtype: DALIDataType | Any = None,
     **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
-    """Cut windows out of images.
+    """Crop images, volumes, or sequences of them.
+
+    Without a size the whole image is kept, as in DALI.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
-        dtype: of the result, the input's by default; integers saturate.
-        image_type: DALI's, without effect there and here.
-        output_dtype: an older name of `dtype`.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        dtype: Dtype of the result; by default that of the input. Integers saturate.
+        image_type: Accepted for compatibility with DALI; it has no effect there or here.
+        output_dtype: Older name of `dtype`.
         **arguments: See `CropWindowArguments`.
 
     Returns:
-        The windows, in the input's layout.
+        Cropped images in the layout of the input.
 
     Raises:
-        DefinitionError: a size given twice, or larger than the image, where that is known.
-        SampleError: while running, an image smaller than the window, unless the policy allows it.
+        DefinitionError: The size is given twice, or exceeds the known size of the images.
+        SampleError: At run time, an image is smaller than the window and `out_of_bounds_policy` is "error".
 
     Example:
         >>> import numpy as np, penstock
@@ -97,6 +100,5 @@ def crop(
     """
     del image_type
     layout = image_layout(data, "crop", rank_4="DHWC")
-    cut, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
-    result = result_dtype(data.spec.dtype, dtype, output_dtype)
-    return apply(Crop(cut, result), data, **place)
+    window, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
+    return apply(Crop(window, result_dtype(data.spec.dtype, dtype, output_dtype)), data, **place)

@@ -1,4 +1,4 @@
-"""Arguments of cropping operators: DALI's names for the size and position of a window."""
+"""Size and position arguments of cropping operators, under DALI's names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CropPositionArguments(TypedDict, total=False):
     crop: Annotated[
         Number | Sequence[Number] | None,
         Doc(
-            "Size in pixels, (height, width) or (depth, height, width); fractions are cut off. Images without depth "
-            "ignore it."
+            "Size in pixels, (height, width) or (depth, height, width). Fractions are truncated; images without a "
+            "depth axis ignore the depth."
         ),
     ]
     crop_h: Annotated[Number, Doc("Height in pixels, instead of `crop`.")]
@@ -56,51 +56,56 @@ class CropWindowArguments(CropPositionArguments, total=False):
 def make_window(
     arguments: CropPositionArguments | CropWindowArguments, layout: str, kind: str, *, frames: bool = False
 ) -> tuple[CropWindow, dict[str, Any]]:
-    """The window that a user's arguments describe, and the operator arguments for its size and place.
+    """Return a window and the per-sample arguments for its size and position.
 
     Args:
-        arguments: the user's.
-        layout: of the values it is cut from.
-        kind: the public name of the operator.
-        frames: whether frames count as depth in sequences of images, as in DALI's crops.
+        arguments: The arguments of the public operator.
+        layout: Layout of the data.
+        kind: Public name of the operator, for messages.
+        frames: True if frames count as depth in sequences of images, as in DALI's `crop`.
 
     Raises:
-        DefinitionError: a size is given twice, or in part; a rounding or policy that does not exist.
+        DefinitionError: The size is given twice or only in part, or a position is outside 0 to 1.
     """
-    given: dict[str, Any] = dict(arguments)
-    crop = given.pop("crop", None)
-    sizes: dict[str, Any] = {name: given.pop(name, 0) for name in dict.fromkeys(SIZE_ARGUMENTS.values())}
+    values: dict[str, Any] = dict(arguments)
+    crop = values.pop("crop", None)
+    # F and D share the names crop_d and crop_pos_z, so names repeat among the values of the table.
+    sizes: dict[str, Any] = {name: values.pop(name, 0) for name in dict.fromkeys(SIZE_ARGUMENTS.values())}
     depth = "D" if "D" in layout else "F" if frames and "F" in layout else ""
     if crop is not None:
         named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
         if named:
             raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
         sizes |= _split(crop, depth, kind)
-    wanted = [
+    # A constant 0 means "not given", as in DALI; a node always counts, since its values are known only at run time.
+    sized = [
         axis
         for axis in depth + "HW"
         if isinstance(sizes[SIZE_ARGUMENTS[axis]], DataNode) or sizes[SIZE_ARGUMENTS[axis]] > 0
     ]
-    if ("H" in wanted) != ("W" in wanted) and crop is None:
-        raise DefinitionError(f"fn.{kind}: crop_h and crop_w are given together", given=sizes)
-    places = {name: given.pop(name, 0.5) for name in dict.fromkeys(POSITION_ARGUMENTS.values())}
-    for name, place in places.items():
-        if not isinstance(place, DataNode) and not 0 <= place <= 1:
-            raise DefinitionError(f"fn.{kind}: {name} lies between 0 and 1", given=place)
-    rounding, policy = given.pop("rounding", "round"), given.pop("out_of_bounds_policy", "error")
-    fill = np.atleast_1d(np.asarray(given.pop("fill_values", 0.0), np.float64)).tolist()
-    axes = "".join(axis for axis in layout if axis in wanted or (wanted and axis in SPATIAL))
-    cut = CropWindow(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
+    if ("H" in sized) != ("W" in sized) and crop is None:
+        raise DefinitionError(f"fn.{kind}: crop_h and crop_w must be given together", given=sizes)
+    positions = {name: values.pop(name, 0.5) for name in dict.fromkeys(POSITION_ARGUMENTS.values())}
+    for name, position in positions.items():
+        if not isinstance(position, DataNode) and not 0 <= position <= 1:
+            raise DefinitionError(f"fn.{kind}: {name} must be between 0 and 1", given=position)
+    rounding, policy = values.pop("rounding", "round"), values.pop("out_of_bounds_policy", "error")
+    fill = np.atleast_1d(np.asarray(values.pop("fill_values", 0.0), np.float64)).tolist()
+    # Once one size is given, all spatial axes take part: an axis of size 0 keeps its extent at run time. Frames take
+    # part only if crop_d asks for it.
+    axes = "".join(axis for axis in layout if axis in sized or (sized and axis in SPATIAL))
+    window = CropWindow(layout, axes, rounding == "truncate", POLICIES[policy], tuple(fill))
     used = {names[axis] for axis in axes for names in (SIZE_ARGUMENTS, POSITION_ARGUMENTS)}
-    return cut, {name: value for name, value in (sizes | places).items() if name in used}
+    return window, {name: value for name, value in (sizes | positions).items() if name in used}
 
 
 def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
-    """The sizes of a crop of two or three numbers, by the names of their arguments."""
+    """Split a crop of two or three numbers into `crop_d`, `crop_h` and `crop_w`."""
     if isinstance(crop, DataNode):
         (count,) = crop.spec.shape if len(crop.spec.shape) == 1 else (0,)
         numbers: Any = crop
-        if depth and count is None:  # with a 0 in front, which counts as none, the last three are there
+        if depth and count is None:
+            # Samples may give two or three numbers. Prepend a 0 ("no depth"), so that index -3 exists for both.
             zero: Any = np.zeros(1, crop.spec.dtype)
             numbers = cat(zero, crop)
     else:
@@ -108,7 +113,7 @@ def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
         count = len(numbers)
     if count not in (2, 3, None):
         raise DefinitionError(
-            f"fn.{kind}: crop has a size for each axis",
+            f"fn.{kind}: crop needs one size per axis",
             given=crop,
             expected="(height, width) or (depth, height, width)",
         )

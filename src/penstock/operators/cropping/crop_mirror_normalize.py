@@ -1,4 +1,4 @@
-"""crop_mirror_normalize: cut out, mirror, normalise, change type and layout, in one pass."""
+"""Operator that crops, mirrors, normalizes, casts and transposes images in one pass."""
 
 from __future__ import annotations
 
@@ -35,20 +35,23 @@ from penstock.numerics.casting import cast_saturating
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
+# Output dtypes of DALI's operator.
 _DTYPES = ("float32", "float16", "uint8", "int8")
 
 
 @dataclass(frozen=True)
 class CropMirrorNormalize(ImageOperator):
-    """The whole chain.
+    """Crop, mirror, normalization, cast and transposition.
 
     Args:
-        window: what is cut out.
-        output_layout: a permutation of the window's layout.
-        dtype: of the output.
-        mean, std: one number or one per channel; where an argument of that name is given, it stands instead.
-        scale, shift: applied last.
-        pad_channels: whether channels are filled up to a power of two.
+        window: Window to crop.
+        output_layout: Permutation of the window's layout.
+        dtype: Dtype of the output.
+        mean: One number, or one per channel, in the units of the input. A per-sample argument `mean` overrides it.
+        std: Divisor, in the form of `mean`.
+        scale: Factor, applied after the division by `std`.
+        shift: Number that is added last.
+        pad_channels: True to pad the channels to a power of two.
     """
 
     window: CropWindow
@@ -68,46 +71,46 @@ class CropMirrorNormalize(ImageOperator):
 
     @property
     def assumed_layout(self) -> str:
-        """That of the window."""
+        """Layout of the window."""
         return self.window.layout
 
     def per_frame(
         self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
     ) -> Operator:
-        """Each frame as an image, unless the window is also along the frames."""
+        """Process each frame as an image; refuse a window that also cuts along the frames."""
         self.window.check_per_frame(kind)
         return super().per_frame(kind, layouts, framed, varying)
 
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
     ) -> Spec:
-        """The window's shape in the output's layout."""
+        """Return the spec of the window in the output layout."""
         del mirror
         if images.dtype.itemsize > 4 or images.dtype.kind not in "iuf":
+            # The arithmetic is in float32, as in DALI, which also refuses 64-bit inputs.
             raise DefinitionError(
-                "fn.crop_mirror_normalize normalises numbers of at most 32 bits",
+                "fn.crop_mirror_normalize takes numbers of at most 32 bits",
                 given=images.dtype,
                 fix="fn.cast(images, dtype=types.FLOAT)",
             )
         shape = list(self.window.shape(images, place))
         channels = shape[self._channel_axis]
-        for name, given, constant in (("mean", mean, self.mean), ("std", std, self.std)):
-            count = (*given.shape, 1)[0] if given else len(constant)
+        for name, spec, constant in (("mean", mean, self.mean), ("std", std, self.std)):
+            count = (*spec.shape, 1)[0] if spec else len(constant)
             if channels is not None and count not in (None, 1, channels):
                 raise DefinitionError(
-                    f"fn.crop_mirror_normalize: {name} has one number, or one per channel",
+                    f"fn.crop_mirror_normalize: {name} needs one number, or one per channel",
                     given=f"{count} numbers",
                     expected=f"1 or {channels}",
                 )
         padded = int(_padded(channels)) if self.pad_channels and channels is not None else channels
         if channels is not None and len(self.window.fill) not in (1, channels, padded):
             raise DefinitionError(
-                "fn.crop_mirror_normalize: fill_values is one number, or one per channel",
+                "fn.crop_mirror_normalize: fill_values needs one number, or one per channel",
                 given=f"{len(self.window.fill)} numbers",
                 expected=f"1 or {padded}",
             )
-        if self.pad_channels and channels is not None:
-            shape[self._channel_axis] = int(_padded(channels))
+        shape[self._channel_axis] = padded
         return Spec(self.dtype, tuple(shape[axis] for axis in self._permutation), self.output_layout)
 
     @property
@@ -119,7 +122,7 @@ class CropMirrorNormalize(ImageOperator):
         return tuple(self.window.layout.index(axis) for axis in self.output_layout)
 
     def describe(self, images: ImageInfo, bits: Any, *, mirror: Any, **arguments: Any) -> Sequence[Step]:
-        """The window, mirrored, normalised, filled in beyond the image's edge, with its axes in order."""
+        """Return the steps: crop, mirror, normalize, cast, fill, pad channels, transpose."""
         steps: list[Step] = [
             *self.window.steps(images, arguments),
             MirrorStep(self.window.layout.index("W"), mirror != 0),
@@ -130,10 +133,13 @@ class CropMirrorNormalize(ImageOperator):
         count = int(channels[0])
         if len(fill) not in (1, count, int(_padded(count)) if self.pad_channels else count):
             raise ValueError(f"fill_values has {len(fill)} numbers, and the image {count} channels")
-        beside = replace(self.window, fill=fill[:count])
-        steps += [CastStep(self.dtype), *beside.fill_step(self.dtype)]
+        # DALI does not normalize fill_values: the fill follows normalization and cast. Values for padded channels are
+        # left out here and used below.
+        window = replace(self.window, fill=fill[:count])
+        steps += [CastStep(self.dtype), *window.fill_step(self.dtype)]
         if self.pad_channels:
-            fill += (0.0,) * (int(_padded(len(fill))) - len(fill))  # added channels that have no value
+            # As in DALI, padded channels without a fill value of their own are 0.
+            fill += (0.0,) * (int(_padded(len(fill))) - len(fill))
             steps += [
                 CropStep(self._channel_axis, 0 * channels, _padded(channels), may_exceed=True),
                 FillStep(cast_saturating(np, np.asarray([fill], np.float32), self.dtype)),
@@ -141,23 +147,25 @@ class CropMirrorNormalize(ImageOperator):
         return [*steps, TransposeStep(self._permutation)]
 
     def _normalization(self, images: ImageInfo, arguments: Mapping[str, Any]) -> list[Step]:
-        """Nothing, where it would change nothing."""
+        """Return the scale step, or no step if it would not change anything."""
         xp, channels = images.xp, images.sizes[self._channel_axis]
         mean = arguments.get("mean", np.asarray([self.mean], np.float32))
         std = arguments.get("std", np.asarray([self.std], np.float32))
         for name, terms in (("mean", mean), ("std", std)):
             count = terms.shape[1]
+            # The device program cannot raise, so only the host checks.
             wrong = np.flatnonzero(channels != count)[:1] if xp is np and count != 1 else ()
             for row in wrong:
                 raise ValueError(f"{name} has {count} numbers, and the image {channels[row]} channels")
         factor = np.float32(self.scale) / std
+        # Without the scale step integers stay integers up to the cast, which is faster.
         if not arguments.keys() & {"mean", "std"} and not mean.any() and (factor == 1).all() and not self.shift:
             return []
         return [ScaleStep(mean, factor, self.shift)]
 
 
 def _padded(channels: Any) -> Any:
-    """The next power of two."""
+    """Round a number of channels up to a power of two."""
     return 2 ** np.ceil(np.log2(channels)).astype(np.int64)
 
 
@@ -177,32 +185,34 @@ def crop_mirror_normalize(
     image_type: DALIImageType | None = None,
     **arguments: Unpack[CropWindowArguments],
 ) -> DataNode:
-    """Cut a window out of images, mirror it, normalise it, and change its type and layout.
+    """Crop images, mirror them, normalize them, and change their dtype and layout.
 
-    Each pixel becomes ``scale * (pixel - mean) / std + shift``.
+    Each pixel becomes ``scale * (pixel - mean) / std + shift``, computed in float32. Fill values are not normalized.
 
     Args:
-        images: numbers of at most 32 bits, layout with H, W and C (HWC where none is named).
-        dtype: element type of the output: FLOAT, FLOAT16, UINT8 or INT8. Integers are rounded, halves away from zero,
-            and saturate.
-        output_dtype: an older name of `dtype`.
-        output_layout: a permutation of the input's layout; "" keeps it.
-        mirror: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
-        mean: subtracted, in the input's units; a number, one per channel, or a node of such.
-        std: divides; likewise.
-        scale: multiplies.
-        shift: is added at the end.
-        pad_output: whether to add channels up to the next power of two: of zeros; with the policy "pad" of
-            `fill_values`, if there is one number, or one for each of them, too.
-        image_type: DALI's, without effect there and here.
+        images: Images, volumes or sequences of at most 32 bits per number; the layout needs H, W and C and defaults to
+            HWC.
+        dtype: Dtype of the output: FLOAT, FLOAT16, UINT8 or INT8. Integers are rounded, halves away from zero, and
+            saturate.
+        output_dtype: Older name of `dtype`.
+        output_layout: Permutation of the layout of the input; "" keeps the layout.
+        mirror: 1 to exchange left and right, 0 not to; a number, or a node with one per sample.
+        mean: Number to subtract, in the units of the input: one number, one per channel, or a node with either per
+            sample.
+        std: Divisor, in the same form as `mean`.
+        scale: Factor, applied after the division.
+        shift: Number to add last.
+        pad_output: True to pad the channels to a power of two, with zeros. With `out_of_bounds_policy` "pad", they get
+            `fill_values` if it has one number, or one for each padded channel.
+        image_type: Accepted for compatibility with DALI; it has no effect there or here.
         **arguments: See `CropWindowArguments`.
 
     Returns:
-        The window, in `dtype` and `output_layout`.
+        Processed images in `dtype` and `output_layout`.
 
     Raises:
-        DefinitionError: a layout that is no permutation, a dtype that is not offered, a window larger than the image,
-            a number of means or deviations that does not match the channels.
+        DefinitionError: `output_layout` is not a permutation, the dtype is not supported, the window exceeds the
+            image, or `mean` or `std` does not match the number of channels.
 
     Example:
         >>> import numpy as np, penstock
@@ -219,28 +229,29 @@ def crop_mirror_normalize(
     layout = image_layout(images, "crop_mirror_normalize", rank_4="DHWC")
     if "C" not in layout:
         raise DefinitionError(
-            "fn.crop_mirror_normalize needs channels", given=f"layout {layout!r}", expected="HWC, CHW"
+            "fn.crop_mirror_normalize needs a channel axis", given=f"layout {layout!r}", expected="HWC, CHW"
         )
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(
-            "fn.crop_mirror_normalize: output_layout is a permutation of the input's layout",
+            "fn.crop_mirror_normalize: output_layout must be a permutation of the layout of the input",
             given=short_repr(output_layout),
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )
     if as_dtype(dtype).name not in _DTYPES:
         raise DefinitionError(
-            "fn.crop_mirror_normalize does not give this dtype",
+            "fn.crop_mirror_normalize cannot return this dtype",
             given=as_dtype(dtype),
             expected=", ".join(_DTYPES),
         )
-    cut, place = make_window(
+    window, place = make_window(
         select_arguments(CropWindowArguments, arguments), layout, "crop_mirror_normalize", frames=True
     )
+    # A node becomes a per-sample argument that overrides the constant in the operator.
     terms = {"mean": mean, "std": std}
     varying = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
     constants = {name: _numbers(1.0 if name in varying else term) for name, term in terms.items()}
-    chain = CropMirrorNormalize(
-        window=cut,
+    kernel = CropMirrorNormalize(
+        window=window,
         output_layout=output_layout or layout,
         dtype=as_dtype(dtype),
         mean=constants["mean"],
@@ -249,7 +260,7 @@ def crop_mirror_normalize(
         shift=float(shift),
         pad_channels=bool(pad_output),
     )
-    return apply(chain, images, mirror=mirror, **varying, **place)
+    return apply(kernel, images, mirror=mirror, **varying, **place)
 
 
 def _numbers(terms: Any) -> tuple[float, ...]:

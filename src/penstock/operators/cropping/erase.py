@@ -1,4 +1,4 @@
-"""erase: put a value into regions of images."""
+"""Operator that erases regions of images."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.numerics.casting import cast_saturating
 
 @dataclass(frozen=True)
 class Erase(Operator, BatchKernel):
-    """Regions of one value.
+    """Erasure of regions.
 
     Args:
-        axes: those along which regions are bounded, in the order of the arguments.
-        channels: the axis of the channels; None where there is none.
-        relative_anchor: whether anchors are parts of the image.
-        relative_shape: whether sizes are.
-        centered: whether an anchor is a region's centre, not its first corner.
+        axes: Axes that bound the regions, in the order of the arguments.
+        channels: Axis of the channels, or None.
+        relative_anchor: True if anchors are relative to the size of the image.
+        relative_shape: True if shapes are relative to the size of the image.
+        centered: True if an anchor is the center of its region, False if it is the first corner.
     """
 
     axes: tuple[int, ...]
@@ -45,11 +45,11 @@ class Erase(Operator, BatchKernel):
     }
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         return images
 
     def batch(self, context: BatchContext, images: Any, *, fill_value: Any, shape: Any, anchor: Any = None) -> Any:
-        """Copied, and each row's regions written; on the device, chosen by a mask."""
+        """Fill the regions: in a copy on the host, by a mask under XLA, where positions are traced values."""
         first, last = self._regions(context.xp, images.shape, shape, anchor)
         fill = self._fill(context.xp, images, fill_value)
         if context.xp is not np:
@@ -60,24 +60,25 @@ class Erase(Operator, BatchKernel):
         regions = np.empty((*first.shape[:2], len(shape), 2), np.int64)
         regions[..., 0], regions[..., 1] = 0, shape
         regions[:, :, self.axes, 0], regions[:, :, self.axes, 1] = first, last
-        if (
-            channel == len(shape) - 1 > 0 and channel not in self.axes
-        ):  # pixels with all their channels, as longer lines
+        if channel == len(shape) - 1 > 0 and channel not in self.axes:
+            # Merge the width and the channels into one axis: the kernel fills few long lines faster than many short
+            # ones.
             count = shape[-1]
             shape, regions, channel = np.append(shape[:-2], shape[-2] * count), regions[:, :, :-1], channel - 1
             regions[:, :, -1] *= count
+        # The kernel copies bits, so that it is compiled once per item size and not once per dtype.
         bits = f"u{images.dtype.itemsize}"
         flat, fill = result.reshape(len(images), -1).view(bits), fill.reshape(len(fill), -1).view(bits)
         fill_regions(flat, shape, regions, fill, channel, np.empty(len(shape), np.int64))
         return result
 
     def _regions(self, xp: Any, extents: tuple[int, ...], sizes: Any, anchors: Any) -> tuple[Any, Any]:
-        """First and last pixel, plus one, of each region: int32 (rows, regions, axes). Fractions are cut off."""
+        """Return the first pixel of each region and the pixel after its last: int32 (rows, regions, axes)."""
         anchors = xp.zeros_like(sizes) if anchors is None else anchors
         count = len(self.axes)
         if anchors.shape != sizes.shape or sizes.shape[1] % count:
             raise ValueError(
-                f"anchors have {anchors.shape[1]} numbers and shapes {sizes.shape[1]}; both have {count} per region"
+                f"anchor has {anchors.shape[1]} numbers and shape {sizes.shape[1]}; both need {count} per region"
             )
         size = np.array([extents[1 + axis] for axis in self.axes], np.float32)[None, None]
         anchor: Any = anchors.reshape(anchors.shape[0], -1, count)
@@ -85,25 +86,26 @@ class Erase(Operator, BatchKernel):
         anchor = anchor * size if self.relative_anchor else anchor
         shape = shape * size if self.relative_shape else shape
         low = anchor - shape * np.float32(0.5) if self.centered else anchor
-        first, last = (xp.clip(xp.trunc(each), np.float32(0), size).astype(np.int32) for each in (low, low + shape))
+        # DALI truncates both corners, and regions may exceed the image.
+        first, last = (xp.clip(xp.trunc(end), np.float32(0), size).astype(np.int32) for end in (low, low + shape))
         return first, last
 
     def _mask(self, xp: Any, extents: tuple[int, ...], first: Any, last: Any) -> Any:
-        """Which elements lie in a region, broadcasting against the images."""
+        """Return a mask of the elements in any region, which broadcasts against the images."""
         total: Any = xp.zeros((1,) * len(extents), np.bool_)
         for region in range(first.shape[1]):
             inside: Any = True
             for at, axis in enumerate(self.axes):
                 line = [1] * len(extents)
                 line[1 + axis] = extents[1 + axis]
-                places = xp.arange(extents[1 + axis], dtype=np.int32).reshape(line)
-                ends = [each[:, region, at].reshape(-1, *(1,) * (len(extents) - 1)) for each in (first, last)]
-                inside = inside & (places >= ends[0]) & (places < ends[1])
+                index = xp.arange(extents[1 + axis], dtype=np.int32).reshape(line)
+                low, high = (end[:, region, at].reshape(-1, *(1,) * (len(extents) - 1)) for end in (first, last))
+                inside = inside & (index >= low) & (index < high)
             total = total | inside
         return total
 
     def _fill(self, xp: Any, images: Any, values: Any) -> Any:
-        """The values in the images' dtype, broadcasting against them: fractions are cut off, limits kept."""
+        """Return the fill values in the dtype of the images, truncated and saturated, in a shape that broadcasts."""
         if values.shape[1] not in (1, images.shape[1 + self.channels] if self.channels is not None else 1):
             raise ValueError(f"fill_value has {values.shape[1]} numbers for images of shape {images.shape[1:]}")
         whole = xp.trunc(values) if images.dtype.kind in "iu" else values
@@ -128,29 +130,30 @@ def erase(
     normalized_shape: bool | None = None,
     centered_anchor: bool = False,
 ) -> DataNode:
-    """Erase one region of images, or several.
+    """Erase one or more regions of images.
+
+    Regions are clipped to the image. Fractions of pixels are truncated, as in DALI.
 
     Args:
-        data: images, sequences, or any values with axes; layout HWC where a value of three axes has none.
-        anchor: where regions begin: a number per axis for the first one, then for the next; a node gives each sample
-            its own. The first corner of the image by default.
-        shape: the sizes of the regions, in the same order. Without it nothing is erased. What leaves the image does
-            not matter.
-        axes: the axes along which regions are bounded, by number; along others they go through.
-        axis_names: the same by letters of the layout; all but the channels by default.
-        fill_value: what takes the place, one number or one per channel; a node gives each sample its own. For integers
-            fractions are cut off, and what is beyond the limits of the dtype becomes the limit.
-        normalized: whether anchors and shapes are parts of the image, not pixels.
-        normalized_anchor: whether anchors are.
-        normalized_shape: whether shapes are.
-        centered_anchor: whether an anchor is the centre of its region.
+        data: Images, sequences, or other arrays of numbers; three axes without a layout are HWC.
+        anchor: First corners of the regions: one number per axis for the first region, then for the next one, and so
+            on; a node has such numbers per sample. The default is the first corner of the image.
+        shape: Sizes of the regions, in the same order. By default no region is erased.
+        axes: Axes that bound the regions, by number. Regions extend through all other axes.
+        axis_names: Axes that bound the regions, by letter of the layout; by default all axes but the channels.
+        fill_value: Value of erased elements, one number or one per channel; a node has either per sample. For integers
+            it is truncated and saturated.
+        normalized: True if anchors and shapes are relative to the size of the image, False if they are in pixels.
+        normalized_anchor: True if anchors are relative.
+        normalized_shape: True if shapes are relative.
+        centered_anchor: True if an anchor is the center of its region.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: anchors without shapes, numbers that are not one per axis, axes that do not exist,
-            `normalized` beside one of the other two.
+        DefinitionError: `anchor` without `shape`, not one number per axis and region, an axis that does not exist, or
+            `normalized` together with `normalized_anchor` or `normalized_shape`.
 
     Example:
         >>> import numpy as np, penstock
@@ -171,22 +174,22 @@ def erase(
     if spec.dtype.kind not in "iuf":
         raise DefinitionError("fn.erase takes numbers", given=spec)
     if shape is None and anchor is not None:
-        raise DefinitionError("fn.erase: a region has a size", given="anchor= without shape=", fix="shape=[...]")
+        raise DefinitionError("fn.erase: regions need a size", given="anchor= without shape=", fix="shape=[...]")
     if not numbers and shape is not None:
         raise DefinitionError(
             "fn.erase: regions are bounded along no axis",
             given=f"axis_names={axis_names!r}, layout {spec.layout!r}",
-            fix="leave it out: they are then bounded along all axes but the channels",
+            fix="leave out axis_names to bound them along all axes but the channels",
         )
-    known = [np.size(each) for each in (anchor, shape) if each is not None and not isinstance(each, DataNode)]
+    known = [np.size(value) for value in (anchor, shape) if value is not None and not isinstance(value, DataNode)]
     if len(set(known)) > 1 or any(count % len(numbers) for count in known):
         raise DefinitionError(
-            "fn.erase: anchor and shape have a number per axis and region",
+            "fn.erase: anchor and shape need one number per axis and region",
             given=f"{known} numbers",
             expected=f"multiples of {len(numbers)}",
         )
     both = bool(normalized)
-    made = Erase(
+    kernel = Erase(
         numbers,
         layout.index("C") if "C" in layout else None,
         both or bool(normalized_anchor),
@@ -195,4 +198,4 @@ def erase(
     )
     arguments: dict[str, Any] = {"fill_value": fill_value, "shape": np.zeros(0) if shape is None else shape}
     arguments |= {} if anchor is None else {"anchor": anchor}
-    return apply(made, data, **arguments)
+    return apply(kernel, data, **arguments)

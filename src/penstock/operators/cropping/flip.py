@@ -1,4 +1,4 @@
-"""flip: mirror images."""
+"""Operator that flips images."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, MirrorStep, Step
 from penstock.image.image_operator import ImageOperator
 
+# Axes of a layout and the arguments that flip them.
 _FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
 
 
 @dataclass(frozen=True)
 class Flip(ImageOperator):
-    """Mirroring along axes of a layout."""
+    """Flip along the axes of a layout."""
 
     layout: str
     schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int32) for _, name in _FLAGS}
 
     def infer(self, images: Spec, **_flags: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input, with the layout that the operator assumed."""
         return replace(images, layout=self.layout)
 
     def describe(self, images: ImageInfo, bits: Any, **flags: Any) -> Sequence[Step]:
-        """Each axis with its flag."""
-        there = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
-        return [MirrorStep(axis, flags[name] != 0) for axis, name in there]
+        """Return one mirror step per spatial axis."""
+        # Images have no axis D, so depthwise= has no effect on them.
+        axes = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
+        return [MirrorStep(axis, flags[name] != 0) for axis, name in axes]
 
 
 @operator("flip")
@@ -45,19 +47,21 @@ def flip(
     vertical: int | DataNode = 0,
     depthwise: int | DataNode = 0,
 ) -> DataNode:
-    """Mirror images.
+    """Flip images, volumes, or sequences of them.
+
+    Each flag is 0 or 1, or a node with one such number per sample.
 
     Args:
-        data: images or volumes, any dtype, layout with H and W (HWC where none is named).
-        horizontal: whether to exchange left and right; 0 or 1, or a node with one such number per sample.
-        vertical: whether to exchange top and bottom.
-        depthwise: whether to exchange front and back; images have no such axis, and stay as they are.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        horizontal: 1 to exchange left and right.
+        vertical: 1 to exchange top and bottom.
+        depthwise: 1 to exchange front and back; it has no effect on images without a depth axis.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: the layout has no height and width.
+        DefinitionError: The layout has no height or no width.
 
     Example:
         >>> import numpy as np, penstock

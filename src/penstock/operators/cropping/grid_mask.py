@@ -1,4 +1,4 @@
-"""grid_mask: put a grid of black squares over images."""
+"""Operator that masks a grid of squares in images."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from penstock.image.passes.grid_mask_pass import GridMaskPass
 
 @dataclass(frozen=True)
 class GridMask(ImageOperator):
-    """A grid over an image.
+    """Grid mask.
 
     Args:
-        layout: of the images.
+        layout: Layout of the images.
     """
 
     layout: str
@@ -39,17 +39,19 @@ class GridMask(ImageOperator):
 
     @property
     def traceable(self) -> bool:
-        """Sines and cosines come from the host: where an edge meets a pixel, rounding chooses."""
+        """False: the operator needs the host."""
+        # The sines and cosines of XLA differ from NumPy's in the last bit, which decides about pixels on an edge.
         return False
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         return images
 
     def describe(
         self, images: ImageInfo, bits: Any, *, tile: Any, ratio: Any, angle: Any, shift_x: Any, shift_y: Any
     ) -> Sequence[Step]:
-        """One transform, with six numbers per row."""
+        """Return one step with six numbers per row."""
+        # The order of the numbers is that of GridMaskPass.
         numbers = np.broadcast_arrays(np.cos(angle), np.sin(angle), shift_x, shift_y, tile, ratio)
         term = np.stack(numbers, axis=1).astype(np.float32)
         return [CustomStep(GridMaskPass(self.layout), list(images.sizes), (term,), images.dtype)]
@@ -65,24 +67,25 @@ def grid_mask(
     shift_x: float | DataNode = 0.0,
     shift_y: float | DataNode = 0.0,
 ) -> DataNode:
-    """Put a grid of black squares over images: each tile of the grid has one in its first corner.
+    """Set a grid of squares in images to zero.
 
-    From the paper "GridMask Data Augmentation" (Chen et al., 2020). DALI takes uint8, int16, int32 and float32, in HWC
-    whatever the layout says; here any layout counts.
+    Implements "GridMask Data Augmentation" (Chen et al., 2020): each tile of the grid has a square in its first corner.
+    DALI takes uint8, int16, int32 and float32 and treats every input as HWC; Penstock takes any dtype and follows the
+    layout. All arguments may be a number, or a node with one per sample.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
-        tile: the side of a tile, in pixels, at least 1; a number, or a node with one per sample.
-        ratio: the side of a square, in parts of a tile's; likewise.
-        angle: by which the grid is turned about the image's first pixel, in radians; likewise.
-        shift_x: from where on tiles are counted along x, in pixels of the turned grid; likewise.
-        shift_y: along y; likewise.
+        data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        tile: Side of a tile in pixels, at least 1.
+        ratio: Side of a square, relative to the side of a tile.
+        angle: Rotation of the grid about the first pixel of the image, in radians.
+        shift_x: Offset of the grid along x, in pixels of the rotated grid.
+        shift_y: Offset of the grid along y, in pixels of the rotated grid.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a volume, a tile without pixels.
+        DefinitionError: The input is a volume, or `tile` is below 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -95,5 +98,5 @@ def grid_mask(
         [[1, 0, 0, 1, 0], [1, 0, 0, 1, 0], [1, 1, 1, 1, 1]]
     """
     layout = plane_layout(data, "grid_mask")
-    given: dict[str, Any] = {"tile": tile, "ratio": ratio, "angle": angle, "shift_x": shift_x, "shift_y": shift_y}
-    return apply(GridMask(layout), data, **given)
+    arguments: dict[str, Any] = {"tile": tile, "ratio": ratio, "angle": angle, "shift_x": shift_x, "shift_y": shift_y}
+    return apply(GridMask(layout), data, **arguments)

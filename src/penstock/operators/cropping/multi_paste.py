@@ -1,4 +1,4 @@
-"""multi_paste: put parts of several images on one canvas."""
+"""Operator that pastes regions of several images on one canvas."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.paste_regions import covers_canvas, one_size, paste_regions, paste_regions_xla, regions
 from penstock.types import DALIDataType
 
+# Arguments with a pair of numbers per region, in pixels; each has a relative variant with the suffix "_rel".
 _REGIONS = ("in_anchors", "shapes", "out_anchors")
 
 
 @dataclass(frozen=True)
 class MultiPaste(Operator, BatchKernel):
-    """Regions of a row of each input, one after the other, on a canvas of zeros.
+    """Paste of one region per input on a canvas of zeros.
 
     Args:
-        layout: of the images, which ends with HWC.
-        dtype: of the canvas.
+        layout: Layout of the images, which ends with HWC.
+        dtype: Dtype of the canvas.
     """
 
     layout: str
@@ -42,13 +43,15 @@ class MultiPaste(Operator, BatchKernel):
     }
 
     def infer(self, *images: Spec, output_size: Any = None, **_arguments: Any) -> Spec:
-        """The canvas: of the given size, or of that which all images have."""
+        """Return the spec of the canvas, whose size defaults to the common size of the images."""
         if any(image.dtype != images[0].dtype or len(image.shape) != len(self.layout) for image in images):
-            raise DefinitionError("fn.multi_paste: inputs have one dtype and layout", given=", ".join(map(str, images)))
+            raise DefinitionError(
+                "fn.multi_paste: inputs must have the same dtype and layout", given=", ".join(map(str, images))
+            )
         size: Any = (None, None) if isinstance(output_size, Spec) else output_size
         if size is None:
             sizes = {image.shape[-3:-1] for image in images}
-            if len(sizes) > 1 and all(None not in each for each in sizes):
+            if len(sizes) > 1 and all(None not in extents for extents in sizes):
                 raise DefinitionError(
                     "fn.multi_paste: images of several sizes need a canvas", fix="output_size=(height, width)"
                 )
@@ -56,14 +59,16 @@ class MultiPaste(Operator, BatchKernel):
         return Spec(self.dtype, (*images[0].shape[:-3], *map(_whole, size), images[0].shape[-1]), self.layout)
 
     def batch(self, context: BatchContext, *images: Any, **arguments: Any) -> Any:
-        """On the host input by input; on the device chosen by masks, where what lies outside is left out."""
-        xp, given = context.xp, [np.array(image.shape[-3:-1], np.int32) for image in images]
-        canvas: Any = arguments["output_size"][0] if "output_size" in arguments else one_size(given)
+        """Paste a batch, input by input."""
+        xp, sizes = context.xp, [np.array(image.shape[-3:-1], np.int32) for image in images]
+        # A dense batch has canvases of one size: row 0 is representative.
+        canvas: Any = arguments["output_size"][0] if "output_size" in arguments else one_size(sizes)
         shape = (context.rows, *images[0].shape[1:-3], *canvas.tolist(), images[0].shape[-1])
-        places = regions(xp, given, canvas, arguments)
+        places = regions(xp, sizes, canvas, arguments)
         if xp is not np:
             return paste_regions_xla(xp, images, shape, places, self.dtype)
         result = np.empty(shape, self.dtype) if context.out is None else context.out
+        # Mosaics cover the whole canvas and save the time to clear it.
         if not covers_canvas(places, canvas):
             result[...] = 0
         for number, image in enumerate(images):
@@ -75,13 +80,13 @@ class MultiPaste(Operator, BatchKernel):
 
 @dataclass(frozen=True)
 class MultiPasteBatch(Operator, WholeBatchKernel):
-    """Regions of any rows of the batch on each row's canvas.
+    """Paste of regions of any samples of the batch.
 
     Args:
-        layout: of the images, which ends with HWC.
-        dtype: of the canvas.
-        fixed: the arguments that are constants.
-        varying: the names of the others, which are inputs, in order.
+        layout: Layout of the images, which ends with HWC.
+        dtype: Dtype of the canvas.
+        fixed: Constant arguments, as pairs of name and value.
+        varying: Names of the other arguments, which are inputs, in order.
     """
 
     layout: str
@@ -91,56 +96,55 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
     moves_rows: ClassVar[bool] = True
 
     def infer(self, images: Spec, *_arguments: Spec) -> Spec:
-        """The canvas."""
+        """Return the spec of the canvas."""
         fixed = dict(self.fixed)
         size = fixed.get("output_size", (None, None) if "output_size" in self.varying else images.shape[-3:-1])
         return Spec(self.dtype, (*images.shape[:-3], *map(_whole, size), images.shape[-1]), self.layout)
 
     def whole_batch(self, context: BatchContext, images: Column, *varying: Column) -> Column:
-        """At once where all samples have one shape; else row by row, and region by region."""
+        """Paste all rows at once if images and canvases are dense; otherwise row by row."""
+        # A whole-batch kernel gets its arguments as inputs, so they are checked here and not against a schema.
         schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
         columns = dict(zip(self.varying, varying, strict=True))
-        given = {name: schema[name].broadcast_rows(np, value, 1, varying=False) for name, value in self.fixed}
+        arguments = {name: schema[name].broadcast_rows(np, value, 1, varying=False) for name, value in self.fixed}
         if all(isinstance(column, np.ndarray) for column in (images, *varying)):
             batch: Any = images
-            given |= {
-                name: schema[name].broadcast_rows(np, each, len(batch), varying=True) for name, each in columns.items()
+            arguments |= {
+                name: schema[name].broadcast_rows(np, column, len(batch), varying=True)
+                for name, column in columns.items()
             }
-            canvas: Any = given.get("output_size", np.array([batch.shape[-3:-1]]))
-            ids = given.pop("in_ids")
+            canvas: Any = arguments.get("output_size", np.array([batch.shape[-3:-1]]))
+            ids = arguments.pop("in_ids")
             if (canvas == canvas[0]).all():
                 shape = (len(batch), *batch.shape[1:-3], *canvas[0].tolist(), batch.shape[-1])
-                made = np.empty(shape, self.dtype) if context.out is None else context.out
+                canvases = np.empty(shape, self.dtype) if context.out is None else context.out
                 sizes = [np.array(batch.shape[-3:-1], np.int32)] * ids.shape[1]
-                places = regions(np, sizes, canvas[0], given)
+                places = regions(np, sizes, canvas[0], arguments)
                 if not covers_canvas(places, canvas[0]):
-                    made[...] = 0
-                paste_regions(batch, ids, places, made)
-                return made
-            given["in_ids"] = ids
-        canvas = None if "output_size" in {*given, *columns} else one_size([i.shape[-3:-1] for i in images])
+                    canvases[...] = 0
+                paste_regions(batch, ids, places, canvases)
+                return canvases
+            arguments["in_ids"] = ids
+        canvas = None if "output_size" in {*arguments, *columns} else one_size([i.shape[-3:-1] for i in images])
         result: list[Array] = []
         for row in range(len(images)):
-            own = {name: value[row % len(value)][None] for name, value in given.items()}
+            own = {name: value[row % len(value)][None] for name, value in arguments.items()}
             for name, column in columns.items():
                 own[name] = schema[name].broadcast_rows(np, list(column[row : row + 1]), 1, varying=True)
             sources: list[Array] = [images[number] for number in own.pop("in_ids")[0].tolist()]
             size = own["output_size"][0] if canvas is None else canvas
-            blank = images[row].shape[:-3], images[row].shape[-1]
-            lead, channels = {(each.shape[:-3], each.shape[-1]) for each in sources}.pop() if sources else blank
-            if any((each.shape[:-3], each.shape[-1]) != (lead, channels) for each in sources):
-                raise ValueError("images that go on one canvas differ in their channels, or frames")
-            made = np.zeros((*lead, *size.tolist(), channels), self.dtype)
-            places = regions(np, [np.array(each.shape[-3:-1], np.int32) for each in sources], size, own)
+            # A canvas without regions has the frames and channels of the row's own image.
+            forms = {(image.shape[:-3], image.shape[-1]) for image in sources or [images[row]]}
+            if len(forms) > 1:
+                raise ValueError("images on one canvas must have the same number of channels and frames")
+            lead, channels = forms.pop()
+            target = np.zeros((*lead, *size.tolist(), channels), self.dtype)
+            places = regions(np, [np.array(image.shape[-3:-1], np.int32) for image in sources], size, own)
+            # Images may differ in size, so each region is a call.
             for number, image in enumerate(sources):
-                paste_regions(
-                    image[None],
-                    np.zeros((1, 1), int),
-                    [each[:, number : number + 1] for each in places],
-                    made[None],
-                    number,
-                )
-            result.append(made)
+                parts = [place[:, number : number + 1] for place in places]
+                paste_regions(image[None], np.zeros((1, 1), int), parts, target[None], number)
+            result.append(target)
         return result
 
 
@@ -161,34 +165,34 @@ def multi_paste(
     out_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
-    """Put parts of several images on one canvas, one over the other: for mosaics, CutMix, copied objects.
+    """Paste regions of several images on one canvas, for mosaics, CutMix or copy-paste augmentation.
 
-    The images are those that a sample has in several inputs or, with `in_ids`, any of the batch, in one input. What is
-    given of regions are pairs of numbers, y and x, one pair for each of them.
+    Each region comes from one of several inputs or, with `in_ids`, from any sample of the batch of a single input.
+    Anchors and shapes are lists of (y, x) pairs with one pair per region, or a node with such a list per sample. Later
+    regions cover earlier ones.
 
     Args:
-        inputs: images or sequences, any dtype, layout HWC or FHWC; all of one dtype.
-        in_ids: for each region the number of the sample in the batch from which it comes; a list for all samples, or a
-            node with a list per sample. What a sample gets then depends on its batch.
-        output_size: height and width of the canvas; two numbers, or a node with two per sample; the number of channels
-            may follow. That of the images by default, if all have the same.
-        in_anchors: where regions begin in their images, in pixels; the first corner by default. A list of pairs, or a
-            node with one per sample.
-        in_anchors_rel: the same in parts of the image, rounded down.
-        shapes: height and width of regions, in pixels; all from the anchor on by default. Likewise.
-        shapes_rel: the same in parts of the image, rounded up.
-        out_anchors: where regions begin on the canvas; its first corner by default. Likewise.
-        out_anchors_rel: the same in parts of the canvas, rounded down.
-        dtype: of the canvas; that of the images by default.
+        inputs: Images or sequences of any dtype, layout HWC or FHWC; all of the same dtype.
+        in_ids: Index of a sample in the batch for each region; a list, or a node with a list per sample. The result
+            then depends on the composition of the batch.
+        output_size: Height and width of the canvas, optionally followed by the number of channels; constants, or a
+            node with them per sample. The default is the size of the images if it is the same for all.
+        in_anchors: First corners of the regions in their images, in pixels; by default the first corner of the image.
+        in_anchors_rel: First corners relative to the size of the image, rounded down.
+        shapes: Heights and widths of the regions in pixels; by default the rest of the image from the anchor.
+        shapes_rel: Heights and widths relative to the size of the image, rounded up.
+        out_anchors: First corners of the regions on the canvas, in pixels; by default the first corner of the canvas.
+        out_anchors_rel: First corners relative to the size of the canvas, rounded down.
+        dtype: Dtype of the canvas; by default that of the images.
 
     Returns:
-        The canvases, 0 where no image is, in the inputs' layout.
+        Canvases in the layout of the inputs, 0 outside all regions.
 
     Raises:
-        DefinitionError: `in_ids` beside several inputs; something given in pixels and in parts; a layout other than HWC
-            and FHWC.
-        SampleError: while running, a region that leaves its image or the canvas, or numbers that are not one pair per
-            region. In the device program, where nothing can be raised, what lies outside is left out.
+        DefinitionError: `in_ids` with several inputs, an argument both in pixels and relative, or a layout other than
+            HWC and FHWC.
+        SampleError: At run time, a region exceeds its image or the canvas, or an argument does not have one pair per
+            region. The device program cannot raise and leaves out what exceeds them.
 
     Example:
         >>> import numpy as np, penstock
@@ -203,46 +207,49 @@ def multi_paste(
     """
     kind = "fn.multi_paste"
     if not inputs or (in_ids is not None and len(inputs) > 1):
-        expected = "one, since in_ids says which samples" if inputs else "one or more"
-        raise DefinitionError(f"{kind}: another number of inputs", given=len(inputs), expected=expected)
+        expected = "one input, from which in_ids selects samples" if inputs else "one or more"
+        raise DefinitionError(f"{kind}: wrong number of inputs", given=len(inputs), expected=expected)
     first = next(iter(inputs))
     layout = image_layout(first, "multi_paste")
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError(f"{kind} takes images with their channels last", given=layout, expected="HWC or FHWC")
     pairs = {"in_anchors": (in_anchors, in_anchors_rel), "shapes": (shapes, shapes_rel)}
     pairs["out_anchors"] = (out_anchors, out_anchors_rel)
-    given: dict[str, Any] = {"in_ids": in_ids, "output_size": _plane(output_size, first.spec.shape[-1])}
+    arguments: dict[str, Any] = {"in_ids": in_ids, "output_size": _plane(output_size, first.spec.shape[-1])}
     for name, (pixels, parts) in pairs.items():
         if pixels is not None and parts is not None:
             raise DefinitionError(f"{kind}: {name} is given twice", given=f"{name} and {name}_rel", fix="leave out one")
-        given |= {name: pixels, f"{name}_rel": parts}
-    given = {name: value for name, value in given.items() if value is not None}
-    made = result_dtype(first.spec.dtype, dtype)
+        arguments |= {name: pixels, f"{name}_rel": parts}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    canvas_dtype = result_dtype(first.spec.dtype, dtype)
     if in_ids is None:
-        return apply(MultiPaste(layout, made), *inputs, **given)
+        return apply(MultiPaste(layout, canvas_dtype), *inputs, **arguments)
+    # The arguments become inputs of a whole-batch kernel, so `apply` does not check them.
     schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0)}
-    for name, value in given.items():
+    for name, value in arguments.items():
         schema[name].check(f"{kind}: {name}", value.spec if isinstance(value, DataNode) else value)
-    varying = {name: value for name, value in given.items() if isinstance(value, DataNode)}
-    fixed = tuple((name, _frozen(value)) for name, value in given.items() if name not in varying)
-    return apply(MultiPasteBatch(layout, made, fixed, tuple(varying)), *inputs, *varying.values())
+    varying = {name: value for name, value in arguments.items() if isinstance(value, DataNode)}
+    fixed = tuple((name, _frozen(value)) for name, value in arguments.items() if name not in varying)
+    return apply(MultiPasteBatch(layout, canvas_dtype, fixed, tuple(varying)), *inputs, *varying.values())
 
 
 def _plane(size: Any, channels: int | None) -> Any:
-    """Height and width of a size that may have channels, too.
+    """Return the height and width of a size that may include channels.
 
     Raises:
-        DefinitionError: these are others than the images'.
+        DefinitionError: The number of channels differs from that of the images.
     """
     if size is None or (size.spec.shape if isinstance(size, DataNode) else np.shape(size)) != (3,):
         return size
     if not isinstance(size, DataNode) and channels not in (None, size[2]):
-        raise DefinitionError("fn.multi_paste: output_size has other channels", given=size, expected=channels)
+        raise DefinitionError(
+            "fn.multi_paste: output_size must have the channels of the images", given=size, expected=channels
+        )
     return size[:2]
 
 
 def _frozen(value: Any) -> tuple[Any, ...]:
-    """Nested sequences as tuples, which can be compared."""
+    """Convert nested sequences to tuples, since operators must be hashable."""
     numbers = np.atleast_1d(value)
     rows = [tuple(row) for row in numbers] if numbers.ndim == 2 else numbers.tolist()
     return tuple(rows)

@@ -1,10 +1,9 @@
-"""pad: arrays to a common shape."""
+"""Operator that pads arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -26,11 +25,11 @@ Extents = int | Sequence[int] | DataNode
 
 @dataclass(frozen=True)
 class PadTo(ImageOperator):
-    """A shape that is given, so that each sample is padded on its own.
+    """Padding to a known shape. Samples do not depend on each other.
 
     Args:
-        axes: those that are padded.
-        dtype: of the data.
+        axes: Axes to pad.
+        dtype: Dtype of the data.
     """
 
     axes: tuple[int, ...]
@@ -42,28 +41,29 @@ class PadTo(ImageOperator):
     }
 
     def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any) -> Spec:
-        """The shape that was given, where the samples are known to fit."""
+        """Return the spec, with the padded extents of samples whose extents are known."""
         del fill_value
         extents = list(data.shape)
         if isinstance(shape, Spec) or isinstance(align, Spec):
-            steps = wanted = [None] * len(self.axes)
+            steps = minimums = [None] * len(self.axes)
         else:
-            wanted, steps = list(shape), _per_axis(align, len(self.axes))
-        for axis, least, step in zip(self.axes, wanted, steps, strict=True):
+            minimums, steps = list(shape), _per_axis(align, len(self.axes))
+        for axis, minimum, step in zip(self.axes, minimums, steps, strict=True):
+            # A sample of unknown extent may be larger than `shape`, which never cuts.
             own = extents[axis]
-            extents[axis] = None if None in (own, least, step) else _aligned(max(own or 0, least or 0), step or 1)
+            extents[axis] = None if None in (own, minimum, step) else _aligned(max(own or 0, minimum or 0), step or 1)
         return Spec(data.dtype, tuple(extents), data.layout)
 
     def describe(self, images: ImageInfo, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
-        """A window that goes on beyond the end of each axis."""
+        """Return crop steps that exceed the end of each axis, and a fill step."""
         xp = images.xp
         steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
-        wanted = shape.astype(np.int32)
+        minimums = shape.astype(np.int32)
         cuts = [
             CropStep(
                 axis,
                 0 * images.sizes[axis],
-                _aligned(xp.maximum(wanted[:, n], images.sizes[axis]), steps[:, n]),
+                _aligned(xp.maximum(minimums[:, n], images.sizes[axis]), steps[:, n]),
                 may_exceed=True,
             )
             for n, axis in enumerate(self.axes)
@@ -73,42 +73,45 @@ class PadTo(ImageOperator):
 
 @dataclass(frozen=True)
 class PadToLargest(Operator, WholeBatchKernel):
-    """The largest extents in the batch, along the axes for which `shape` has no positive number."""
+    """Padding to the largest extents in the batch.
+
+    Args:
+        axes: Axes to pad.
+        shape: Minimum extents along these axes; 0 or less means the largest extent in the batch.
+    """
 
     axes: tuple[int, ...]
     shape: tuple[int, ...]
 
     def infer(self, data: Spec, **_arguments: Any) -> Spec:
-        """Unknown along the padded axes."""
+        """Return the spec, with unknown extents along the padded axes."""
         extents = tuple(None if axis in self.axes else extent for axis, extent in enumerate(data.shape))
         return Spec(data.dtype, extents, data.layout)
 
     def whole_batch(self, context: BatchContext, data: Column, *, align: Any, fill_value: Any) -> Column:
-        """All samples."""
-        largest = [max(sample.shape[axis] for sample in data) for axis in self._free]
-        found = dict(zip(self._free, largest, strict=True))
-        least = [found.get(axis, extent) for axis, extent in zip(self.axes, self.shape, strict=True)]
-        padded: list[Array] = []
-        for row, sample in enumerate(data):
-            padded.append(self._padded(sample, least, _of_row(align, row), _of_row(fill_value, row)))
-        return padded
+        """Pad all samples of the batch."""
+        minimums = [
+            extent if extent > 0 else max(sample.shape[axis] for sample in data)
+            for axis, extent in zip(self.axes, self.shape, strict=True)
+        ]
+        # Samples are padded one by one: their extents along the other axes may differ.
+        return [
+            self._pad(sample, minimums, _of_row(align, row), _of_row(fill_value, row))
+            for row, sample in enumerate(data)
+        ]
 
-    def _padded(self, data: Array, least: Sequence[int], align: Any, fill_value: Any) -> Array:
-        """One sample, whose padded axes get at least these extents, rounded up to multiples of `align`."""
+    def _pad(self, data: Array, minimums: Sequence[int], align: Any, fill_value: Any) -> Array:
+        """Pad one sample to at least the minimum extents, rounded up to multiples of `align`."""
         shape = list(data.shape)
-        for axis, extent, step in zip(self.axes, least, _per_axis(align, len(self.axes)), strict=True):
+        for axis, extent, step in zip(self.axes, minimums, _per_axis(align, len(self.axes)), strict=True):
             shape[axis] = _aligned(max(extent, data.shape[axis]), step)
         out = np.full(shape, np.asarray(fill_value).astype(data.dtype), data.dtype)
         out[tuple(slice(extent) for extent in data.shape)] = data
         return out
 
-    @cached_property
-    def _free(self) -> list[int]:
-        return [axis for axis, extent in zip(self.axes, self.shape, strict=True) if extent <= 0]
-
 
 def _of_row(argument: Any, row: int) -> Any:
-    """A sample's own argument, where a node gave a column of them; constants are tuples and numbers."""
+    """Return the argument of one sample: an entry of a column if a node gave it, otherwise the constant."""
     return cast(Any, argument)[row] if isinstance(argument, list | np.ndarray) else argument
 
 
@@ -117,7 +120,7 @@ def _per_axis(align: Any, axes: int) -> list[int]:
 
 
 def _aligned(extent: Any, step: Any) -> Any:
-    """The next multiple of `step`."""
+    """Round an extent up to a multiple of `step`."""
     return -(-extent // step) * step
 
 
@@ -131,27 +134,28 @@ def pad(
     shape: Extents | None = None,
     align: Extents = 1,
 ) -> DataNode:
-    """Pad arrays at the end of their axes: to a shape, or to the largest extents in the batch.
+    """Pad arrays at the end of their axes, to a shape or to the largest extents in the batch.
 
-    To the largest extents, which it does along axes without a `shape`, the result depends on the whole batch: it is for
-    `Pipeline.run`. An iterator needs one shape for all batches, so there `shape` is to be given.
+    Without `shape`, the result depends on the whole batch, which suits `Pipeline.run`. An iterator needs the same shape
+    in every batch: set `shape`.
 
     Args:
-        data: any dtype and shape.
-        fill_value: the value of what is added, converted to the input's dtype; a node gives each sample its own.
-        axes: the numbers of the axes to pad; all by default.
-        axis_names: their letters in the layout, instead.
-        shape: the extents along these axes; -1 (or 0) stands for the largest in the batch. What is larger is not cut,
-            so that 1 keeps a sample's own extent. A node gives each sample its own, at least 1.
-        align: extents are rounded up to multiples of this, one number or one per axis; a node gives each sample its
-            own.
+        data: Arrays of any dtype and shape.
+        fill_value: Padding value, converted to the dtype of the input; a number, or a node with one per sample.
+        axes: Axes to pad, by number; all axes by default.
+        axis_names: Axes to pad, by letter of the layout.
+        shape: Minimum extents along these axes; -1 or 0 means the largest extent in the batch. Larger samples are not
+            cropped, so 1 keeps the extent of each sample. A node has such numbers per sample, at least 1.
+        align: Extents are rounded up to a multiple of this number; one number, one per axis, or a node with either per
+            sample.
 
     Returns:
-        Padded arrays, in the input's dtype and layout. A ragged input stays ragged in its spec, since a sample may be
-        larger than `shape`; where a consumer needs one shape, that of sample 0 is expected of all.
+        Padded arrays in the dtype and layout of the input. The spec of a ragged input remains ragged because a sample
+        may be larger than `shape`; a consumer that needs one shape expects the shape of sample 0.
 
     Raises:
-        DefinitionError: axes that do not exist, or another number of extents.
+        DefinitionError: An axis does not exist, `shape` or `align` does not have one number per axis, or `align` is
+            below 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -163,18 +167,19 @@ def pad(
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 1, 2, 9, 9]]
     """
-    # what is empty says nothing, as in DALI
+    # DALI takes empty lists and an empty axis_names as "not given".
     numbers = axis_numbers(axes, axis_names or None, data.spec, "pad")
     shape = None if shape is None or not (isinstance(shape, DataNode) or np.size(shape)) else shape
     align = align if isinstance(align, DataNode) or np.size(align) else 1
     for name, value in (("shape", shape), ("align", align)):
         count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
         if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
-            raise DefinitionError(f"fn.pad: {name} has a number per axis", given=value, expected=f"{len(numbers)}")
+            raise DefinitionError(f"fn.pad: {name} needs one number per axis", given=value, expected=f"{len(numbers)}")
     if not isinstance(align, DataNode):
-        align = tuple(np.ravel(align).tolist())  # a list is a column to a kernel that gets columns
+        # A tuple, because a whole-batch kernel takes a list for a column with an entry per sample.
+        align = tuple(np.ravel(align).tolist())
         if min(align) < 1:
-            raise DefinitionError("fn.pad: align is at least 1", given=align)
+            raise DefinitionError("fn.pad: align must be at least 1", given=align)
     if isinstance(shape, DataNode):
         return apply(PadTo(numbers, data.spec.dtype), data, shape=shape, align=align, fill_value=fill_value)
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)

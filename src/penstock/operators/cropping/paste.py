@@ -1,4 +1,4 @@
-"""paste: put images on a larger canvas."""
+"""Operator that pastes images on a larger canvas."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from penstock.image.image_operator import ImageOperator
 
 @dataclass(frozen=True)
 class Paste(ImageOperator):
-    """An image on a canvas of one value.
+    """Paste on a canvas of one color.
 
     Args:
-        layout: of the images.
-        fill: the value, one or one per channel.
+        layout: Layout of the images.
+        fill: Value of the canvas, one number or one per channel.
     """
 
     layout: str
@@ -39,15 +39,16 @@ class Paste(ImageOperator):
     }
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
-        """The input's, of another size."""
+        """Return the spec of the input with an unknown height and width."""
         extents = tuple(None if axis in "HW" else n for axis, n in zip(self.layout, images.shape, strict=True))
         return Spec(images.dtype, extents, images.layout or self.layout)
 
     def describe(
         self, images: ImageInfo, bits: Any, *, ratio: Any, paste_x: Any, paste_y: Any, min_canvas_size: Any
     ) -> Sequence[Step]:
-        """A window that leaves the image on all sides. Sizes and places are cut off to whole pixels."""
+        """Return crop steps that exceed the image on all sides, and a fill step."""
         if images.xp is np:
+            # The limit of the decoders, checked before memory is allocated.
             height, width = (
                 np.maximum(ratio * images.sizes[self.layout.index(letter)].astype(np.float64), min_canvas_size)
                 for letter in "HW"
@@ -58,6 +59,7 @@ class Paste(ImageOperator):
         for letter, place in (("H", paste_y), ("W", paste_x)):
             axis = self.layout.index(letter)
             size = images.sizes[axis].astype(np.int32)
+            # As in DALI, sizes and positions are computed in float32 and truncated to whole pixels.
             canvas = images.xp.maximum((ratio * size.astype(np.float32)).astype(np.int32), size)
             canvas = images.xp.maximum(canvas, min_canvas_size.astype(np.int32))
             before = (place * (canvas - size).astype(np.float32)).astype(np.int32)
@@ -76,22 +78,27 @@ def paste(
     paste_y: float | DataNode = 0.5,
     min_canvas_size: float | DataNode = 0.0,
 ) -> DataNode:
-    """Put images on a larger canvas of one colour. `fn.bbox_paste` moves their boxes.
+    """Paste images on a larger canvas of one color.
+
+    `fn.bbox_paste` moves the boxes of the images. Except for `fill_value` and `n_channels`, each argument is a number,
+    or a node with one per sample.
 
     Args:
-        data: images of any dtype, layout with H and W (HWC where none is named).
-        ratio: the size of the canvas to that of the image, at least 1; a number, or a node with one per sample.
-        fill_value: of the canvas, one number or one per channel; fractions are dropped, as in DALI.
-        n_channels: how many channels images have; accepted, and checked where the layout tells.
-        paste_x: where the image lies, from 0, at the left, to 1, at the right; a number, or a node.
-        paste_y: from 0, at the top, to 1, at the bottom; likewise.
-        min_canvas_size: the least height and width of the canvas, in pixels; likewise.
+        data: Images of any dtype; the layout needs H and W and defaults to HWC.
+        ratio: Size of the canvas relative to the image, at least 1.
+        fill_value: Value of the canvas, one number or one per channel; fractions are truncated, as in DALI.
+        n_channels: Number of channels, used to check `fill_value` if the spec of the images does not tell.
+        paste_x: Position of the image: 0 at the left edge, 1 at the right edge.
+        paste_y: Position of the image: 0 at the top edge, 1 at the bottom edge.
+        min_canvas_size: Minimum height and width of the canvas in pixels.
 
     Returns:
-        Images of the canvas's size, same dtype and layout.
+        Images of the size of the canvas, in the dtype and layout of the input.
 
     Raises:
-        DefinitionError: a ratio below 1, a place outside of 0 to 1, values that are not one per channel.
+        DefinitionError: `ratio` is below 1, a position is outside 0 to 1, or `fill_value` does not have one number per
+            channel.
+        SampleError: At run time, a canvas is too large.
 
     Example:
         >>> import numpy as np, penstock
@@ -108,10 +115,11 @@ def paste(
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if len(fill) != 1 and len(fill) != (n_channels if channels is None else channels):
         raise DefinitionError(
-            "fn.paste: fill_value is one number per channel", given=fill_value, expected=channels or n_channels
+            "fn.paste: fill_value needs one number per channel", given=fill_value, expected=channels or n_channels
         )
     if data.spec.dtype.kind in "iu":
         limits = np.iinfo(data.spec.dtype)
         fill = tuple(min(max(value, int(limits.min)), int(limits.max)) for value in fill)
-    given: dict[str, Any] = {"ratio": ratio, "paste_x": paste_x, "paste_y": paste_y, "min_canvas_size": min_canvas_size}
-    return apply(Paste(layout, fill), data, **given)
+    return apply(
+        Paste(layout, fill), data, ratio=ratio, paste_x=paste_x, paste_y=paste_y, min_canvas_size=min_canvas_size
+    )

@@ -1,4 +1,4 @@
-"""slice: parts of arrays."""
+"""Operator that slices arrays."""
 
 from __future__ import annotations
 
@@ -26,13 +26,23 @@ Bounds = Sequence[float] | float | DataNode
 
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
 
+# Bounds are clipped to this: beyond the end of every array, exact in float32, and the difference of two such bounds
+# still fits an int32.
 _FAR = np.float32((1 << 30) - 64)
-"""Farther than the end of every array. The distance of two such places is an int32, too."""
 
 
 @dataclass(frozen=True)
 class Slice(ImageOperator):
-    """Bounds along some axes. Where they begin and end are arguments, one of `_STARTS` and one of `_ENDS`."""
+    """Slice along some axes.
+
+    Its arguments are at most one of `_STARTS` and one of `_ENDS`.
+
+    Args:
+        axes: Axes to slice.
+        policy: Policy for slices that exceed the array.
+        fill: Padding value, one number or one per channel.
+        dtype: Dtype of the result.
+    """
 
     axes: tuple[int, ...]
     policy: Policy
@@ -41,36 +51,47 @@ class Slice(ImageOperator):
     schema: ClassVar[Mapping[str, Argument]] = {name: Argument(shape=(None,)) for name in (*_STARTS, *_ENDS)}
 
     def infer(self, data: Spec, **bounds: Any) -> Spec:
-        """The extents, as far as they are known."""
+        """Return the spec, with the extents that are known from constants."""
         shape = list(data.shape)
         fixed = not any(isinstance(bound, Spec) for bound in bounds.values())
         absolute = all(not name.startswith("rel") for name in bounds) and len(bounds) == 2
-        given = {name: np.atleast_1d(np.asarray(bound, np.float64))[None] for name, bound in bounds.items() if fixed}
+        # The same code as at run time computes the extents, from a batch of one row.
+        rows = {name: np.atleast_1d(np.asarray(bound, np.float64))[None] for name, bound in bounds.items() if fixed}
         for number, axis in enumerate(self.axes):
             extent = data.shape[axis]
             if not fixed:
                 shape[axis] = None
             elif extent is not None:
-                _, length = self.window(np, number, np.array([extent]), given)
+                _, length = self.window(np, number, np.array([extent]), rows)
                 shape[axis] = int(length[0])
             elif absolute and self.policy != "trim_to_shape":
-                start, stop = self._bounds(np, number, np.array([0]), given)
+                # Two absolute bounds give the length of a slice even if the extent of the input is unknown.
+                start, stop = self._bounds(np, number, np.array([0]), rows)
                 self._check_order(number, start, stop)
                 shape[axis] = int(stop[0] - start[0])
         return Spec(self.dtype, tuple(shape), data.layout)
 
     def describe(self, images: ImageInfo, bits: Any, **bounds: Any) -> Sequence[Step]:
-        """The dtype, the part, what is beyond the array's end."""
+        """Return the steps: cast, crops, fill."""
         pads = self.policy == "pad"
         windows = [self.window(images.xp, n, images.sizes[axis], bounds) for n, axis in enumerate(self.axes)]
         cuts = [CropStep(axis, *window, may_exceed=pads) for axis, window in zip(self.axes, windows, strict=True)]
         return [CastStep(self.dtype), *cuts, *([FillStep(fill_value_as(self.fill, self.dtype))] if pads else [])]
 
     def window(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
-        """First index and length along one of the axes; they may lie outside where the policy allows it.
+        """Return the first index and the length along one axis, for each row.
+
+        They may exceed the array if the policy allows it.
+
+        Args:
+            xp: Array namespace.
+            number: Position of the axis in `axes`.
+            extents: Extents of the rows along that axis.
+            bounds: Arguments, each of shape (rows or 1, axes or 1).
 
         Raises:
-            ValueError: they lie outside, or in the wrong order.
+            ValueError: A slice exceeds the array or ends before it begins. Only the host checks; the device program
+                cannot raise.
         """
         start, stop = self._bounds(xp, number, extents, bounds)
         if self.policy == "trim_to_shape":
@@ -80,8 +101,8 @@ class Slice(ImageOperator):
         if xp is np and self.policy == "error" and (outside := (start < 0) | (stop > extents)).any():
             row = outside.argmax()
             raise ValueError(
-                f"the slice from {start[row]} to {stop[row]} along axis {self.axes[number]} leaves the array, "
-                f"which has {extents[row]}"
+                f"the slice from {start[row]} to {stop[row]} along axis {self.axes[number]} exceeds the array, "
+                f"whose extent is {extents[row]}"
             )
         return start, stop - start
 
@@ -93,21 +114,22 @@ class Slice(ImageOperator):
             )
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
-        given = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
-        start = given["rel_start"] * extents if "rel_start" in given else given.get("start", 0 * extents)
-        stop = given.get("end", extents)
-        if "rel_end" in given:
-            stop = given["rel_end"] * extents
-        elif "shape" in given:
-            stop = start + given["shape"]
-        elif "rel_shape" in given:
-            stop = start + given["rel_shape"] * extents
+        values = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
+        start = values["rel_start"] * extents if "rel_start" in values else values.get("start", 0 * extents)
+        stop = values.get("end", extents)
+        # A shape is added to the start before rounding, as in DALI: the rounded length depends on the start.
+        if "rel_end" in values:
+            stop = values["rel_end"] * extents
+        elif "shape" in values:
+            stop = start + values["shape"]
+        elif "rel_shape" in values:
+            stop = start + values["rel_shape"] * extents
         return _nearest(xp, start), _nearest(xp, stop)
 
 
-def _nearest(xp: Any, places: Any) -> Any:
-    """The nearest whole numbers, halves away from zero. So far outside that int32 has no such number, the last ones."""
-    nearest = places + xp.copysign(np.float32(0.5), places)
+def _nearest(xp: Any, positions: Any) -> Any:
+    """Round to the nearest int32, halves away from zero, and clip to `_FAR`."""
+    nearest = positions + xp.copysign(np.float32(0.5), positions)
     return xp.clip(nearest, -_FAR, _FAR).astype(np.int32)
 
 
@@ -133,39 +155,40 @@ def slice(  # noqa: A001  # DALI's name
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
 ) -> DataNode:
-    """Cut a part out of arrays: all between a first and a last index, along some of the axes.
+    """Slice arrays along some of their axes.
 
-    Bounds are numbers per axis, in the order of `axes` or `axis_names`, or one number for all of them; fractions are
-    rounded to the nearest index.
+    Give each bound as one number per axis, in the order of `axes` or `axis_names`, or as one number for all axes; a
+    node has either per sample. Fractions are rounded to the nearest index, halves away from zero.
 
     Args:
-        data: any dtype and shape.
-        anchor: where the part begins, numbers per axis; a node or a constant. Floats count in parts of the extent
-            unless `normalized_anchor` is False; integers are indices.
-        shape_like: how large the part is, as `anchor`, with `normalized_shape`.
-        start: where the part begins, indices.
-        end: the first index after it.
-        shape: how large it is, in elements.
-        rel_start: where the part begins, in parts of the extent.
-        rel_end: where it ends, in parts of the extent.
-        rel_shape: how large it is, in parts of the extent.
-        axes: the numbers of the axes, or one; negative ones count from the last.
-        axis_names: their letters in the layout, where `axes` is not given.
-        normalized_anchor: whether floats in `anchor` count in parts of the extent.
-        normalized_shape: the same for `shape_like`.
-        out_of_bounds_policy: what to do where the part leaves the array: "error", "pad" with `fill_values`, or
+        data: Arrays of any dtype and shape.
+        anchor: Start of the slice, a node or constant. Integers are indices; floats are relative to the extent (0 to
+            1) unless `normalized_anchor` is False.
+        shape_like: Size of the slice, in the form of `anchor`; see `normalized_shape`.
+        start: First index of the slice; 0 by default.
+        end: Index after the last one; by default the extent.
+        shape: Number of elements.
+        rel_start: Start, relative to the extent.
+        rel_end: End, relative to the extent.
+        rel_shape: Size, relative to the extent.
+        axes: Axes to slice; negative numbers count from the last axis.
+        axis_names: Layout letters of the axes, used if `axes` is not given. The default is x first, as in DALI.
+        normalized_anchor: True if floats in `anchor` are relative to the extent.
+        normalized_shape: True if floats in `shape_like` are relative to the extent.
+        out_of_bounds_policy: Policy for slices that exceed the array: "error", "pad" with `fill_values`, or
             "trim_to_shape".
-        fill_values: one number, or one per channel (C, else the last axis); for integers fractions are cut off.
-        dtype: of the result, the input's by default; integers saturate.
-        image_type: DALI's, without effect there and here.
-        output_dtype: an older name of `dtype`.
+        fill_values: Padding value: one number, or one per channel (axis C, or the last axis without a C). Fractions are
+            truncated for integers.
+        dtype: Dtype of the result; by default that of the input. Integers saturate.
+        image_type: Accepted for compatibility with DALI; it has no effect there or here.
+        output_dtype: Older name of `dtype`.
 
     Returns:
-        The parts, in the input's layout.
+        Slices in the layout of the input.
 
     Raises:
-        DefinitionError: a bound given twice, axes that do not exist, a part outside where that is known.
-        SampleError: while running, a part outside the array, unless the policy allows it.
+        DefinitionError: A bound is given twice, an axis does not exist, or the slice exceeds a known extent.
+        SampleError: At run time, a slice exceeds the array and `out_of_bounds_policy` is "error".
 
     Example:
         >>> import numpy as np, penstock
@@ -178,7 +201,7 @@ def slice(  # noqa: A001  # DALI's name
         [[2, 3]]
     """
     del image_type
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "start": start,
         "rel_start": rel_start,
         "end": end,
@@ -190,10 +213,11 @@ def slice(  # noqa: A001  # DALI's name
         if part is not None:
             kind = part.spec.dtype.kind if isinstance(part, DataNode) else as_numbers("fn.slice", part).dtype.kind
             name = names[1] if kind == "f" and relative else names[0]
-            if given[name] is not None:
+            if arguments[name] is not None:
                 raise DefinitionError(f"fn.slice: {name} is given twice")
-            given[name] = part
-    bounds = {name: _flat(bound) for name, bound in given.items() if bound is not None}
+            arguments[name] = part
+    bounds = {name: _flat(bound) for name, bound in arguments.items() if bound is not None}
+    # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
     kernel = cut(
         bounds,
@@ -206,27 +230,27 @@ def slice(  # noqa: A001  # DALI's name
 
 
 def cut(
-    given: dict[str, Any],
+    bounds: dict[str, Any],
     axes: tuple[int, ...],
     out_of_bounds_policy: PolicyName,
     fill_values: float | Sequence[float],
     dtype: np.dtype[Any],
 ) -> Slice:
-    """The kernel for some bounds.
+    """Check bounds and return the operator; the NumPy reader uses it for its ROI, too.
 
     Raises:
-        DefinitionError: they do not go together, or are not as many as axes.
+        DefinitionError: Two bounds conflict, no bound is given, or a bound does not have one number per axis.
     """
     for names in (_STARTS, _ENDS):
-        twice = [name for name in names if name in given]
+        twice = [name for name in names if name in bounds]
         if len(twice) > 1:
             raise DefinitionError("fn.slice: the same bound is given twice", given=" and ".join(twice))
-    if not given:
-        raise DefinitionError("fn.slice needs to know where to begin or end", expected="start, end, shape, ...")
-    for name, bound in given.items():
+    if not bounds:
+        raise DefinitionError("fn.slice needs at least one bound", expected="start, end, shape, ...")
+    for name, bound in bounds.items():
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
         if count not in (len(axes), 1, None):
-            raise DefinitionError(f"fn.slice: {name} has a number per axis", given=count, expected=len(axes))
+            raise DefinitionError(f"fn.slice: {name} needs one number per axis", given=count, expected=len(axes))
     return Slice(
         axes,
         POLICIES[out_of_bounds_policy],
@@ -236,5 +260,5 @@ def cut(
 
 
 def _flat(bound: Any) -> Any:
-    """A bound as a vector: as in DALI, the numbers count, whatever their shape."""
+    """Flatten a bound: DALI counts its numbers and ignores their shape."""
     return reshape(bound, shape=[-1]) if isinstance(bound, DataNode) and len(bound.spec.shape) > 1 else bound

@@ -1,1 +1,1 @@
-"""Filters: what becomes of a pixel depends on its neighbours."""
+"""Operators that filter images: each pixel of the result depends on the neighborhood of a pixel."""

@@ -1,4 +1,4 @@
-"""dilate: the greatest value around each pixel."""
+"""Operator that dilates images."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ def dilate(
     iterations: Annotated[int, Range(1, 10_000)] = 1,
     border_mode: MorphologyBorder = "constant",
 ) -> DataNode:
-    """Replace each pixel by the greatest value of a rectangle around it: what is brighter than its surroundings grows.
+    """Dilate images: replace each pixel by the maximum of a rectangle around it.
 
     Args:
-        data: images or sequences; any dtype that float32 holds; layout with H and W (HWC where none is named).
-            Channels are independent.
-        mask_size: width and height of the rectangle, or one number for both; a node has either per sample. -1 is 3.
-        anchor: the column and the row of the rectangle that lie on the pixel, counted from 0, or one number for both;
-            likewise. -1 is the middle.
-        iterations: how often it is done, 1 to 10,000.
-        border_mode: what is beyond the edge: "constant" (nothing that counts), "replicate" (the outermost pixels),
-            "reflect" (the image mirrored), "reflect_101" (without its outermost pixels) or "wrap".
+        data: Images or sequences of a dtype whose values float32 represents exactly; the layout needs H and W and
+            defaults to HWC. Channels are independent.
+        mask_size: Width and height of the rectangle in pixels, or one number for both, or a node with either per
+            sample. -1 means 3.
+        anchor: Column and row of the rectangle, from 0, that coincide with the pixel, or one number for both, or a
+            node with either per sample. -1 means the center.
+        iterations: Number of dilations, 1 to 10,000.
+        border_mode: Pixels outside the image: "constant" (ignored), "replicate" (the edge pixels), "reflect" (the
+            mirrored image), "reflect_101" (the mirrored image without its edge pixels) or "wrap" (the repeated image).
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: an empty mask, an anchor outside of it, an unknown border, a volume, a dtype that is not
-            offered.
+        DefinitionError: The mask is empty, the anchor is outside the mask, the border is unknown, the input is a
+            volume, or its dtype is not supported.
 
     Example:
         >>> import numpy as np, penstock

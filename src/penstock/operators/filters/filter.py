@@ -1,4 +1,4 @@
-"""filter: correlate images with weights."""
+"""Operator that correlates images with a filter."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from penstock.types import Constant, DALIDataType
 
 @dataclass(frozen=True)
 class Filter(ImageOperator):
-    """A correlation with the same filter for all samples, or one for each.
+    """Correlation with one filter for all samples, or one per sample.
 
     Args:
-        layout: of the images.
-        border: what is beyond the edge.
-        valid: whether only pixels are computed for which all of the filter lies inside.
-        dtype: of the results.
+        layout: Layout of the images.
+        border: Pixels outside the image.
+        valid: True to compute only pixels whose whole neighborhood is in the image.
+        dtype: Dtype of the result.
     """
 
     layout: str
@@ -46,14 +46,14 @@ class Filter(ImageOperator):
 
     @property
     def axes(self) -> str:
-        """Those of the filter: H and W in the order of the layout."""
+        """Axes of the filter: H and W in the order of the layout."""
         return "HW" if self.layout.index("H") < self.layout.index("W") else "WH"
 
     def infer(self, images: Spec, *, filter: Any, anchor: Any, fill_value: Any) -> Spec:  # noqa: A002  # DALI's name
-        """The input's; smaller by the filter where only what is valid is computed."""
+        """Return the spec of the input, which in mode "valid" shrinks by the filter."""
         extents: Any = filter.shape if isinstance(filter, Spec) else np.shape(filter)
         if len(extents) != 2 or 0 in extents:
-            raise DefinitionError("fn.filter: a filter has two extents", given=filter, expected="(rows, columns)")
+            raise DefinitionError("fn.filter: filter needs two axes", given=filter, expected="(rows, columns)")
         shape = list(images.shape)
         if self.valid:
             for letter, extent in zip(self.axes, extents, strict=True):
@@ -73,13 +73,15 @@ class Filter(ImageOperator):
         anchor: Any,
         fill_value: Any,
     ) -> Sequence[Step]:
-        """One correlation."""
+        """Return one correlation."""
         xp = images.xp
+        # The pass takes rows first, whatever the order of H and W in the layout.
         weights = filter if self.axes == "HW" else xp.swapaxes(filter, 1, 2)
         extents = int(weights.shape[1]), int(weights.shape[2])
         sizes = list(images.sizes)
         anchor = by_axis(xp.broadcast_to(anchor, (len(anchor), 2)), self.layout)
         if self.valid:
+            # Only pixels whose whole neighborhood is in the image are computed, so the anchor has no effect.
             anchor = xp.zeros_like(anchor)
             for letter, extent in zip("HW", extents, strict=True):
                 at = self.layout.index(letter)
@@ -89,7 +91,7 @@ class Filter(ImageOperator):
         else:
             middle = xp.asarray([[extent // 2 for extent in extents]], np.int32)
             if xp is np and (anchor >= np.array(extents)).any():
-                raise ValueError(f"the anchor {anchor[0].tolist()} lies outside of the filter")
+                raise ValueError(f"the anchor {anchor[0].tolist()} is outside the filter")
             anchor = xp.where(anchor < 0, middle, anchor)
         terms = weights.reshape(len(weights), -1), anchor.astype(np.float32), fill_value[:, None]
         transform = CorrelationPass(self.layout, extents, self.border, self.valid)
@@ -107,28 +109,28 @@ def filter(  # noqa: A001  # DALI's name
     mode: Literal["same", "valid"] = "same",
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
-    """Correlate images with weights. Sums are in float32.
+    """Correlate images with a filter. Sums are in float32.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named). Channels are independent.
-        filter: the weights, (rows, columns), or (columns, rows) where W is before H in the layout: an array, or a node
-            with one per sample, all of one size.
-        fill_value: the value outside of the image where `border` is "constant": a number, or a node with one per
+        data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC. Channels are independent.
+        filter: Weights (rows, columns), or (columns, rows) if W comes before H in the layout; an array, or a node with
+            one per sample, all of the same size.
+        fill_value: Value of pixels outside the image for the border "constant": a number, or a node with one per
             sample.
-        anchor: which weight lies on the pixel of the result, a number per axis of the filter or one for both; -1 is the
-            middle.
-        border: what is beyond the edge: "reflect_101" (mirrored, without the outermost pixels), "reflect_1001" or
-            "reflect" (with them), "wrap", "clamp" or "constant".
-        mode: "same" for results as large as the images, "valid" for the pixels alone for which no border is needed.
-        dtype: of the result: FLOAT or the input's, which it is by default.
+        anchor: Index of the weight that coincides with the pixel, one number per axis of the filter or one for both; -1
+            means the center.
+        border: Pixels outside the image: "reflect_101" (the mirrored image without its edge pixels), "reflect_1001" or
+            "reflect" (the mirrored image), "wrap" (the repeated image), "clamp" (the edge pixels) or "constant".
+        mode: "same" for results of the size of the images, "valid" for only those pixels that need no border.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
 
     Returns:
-        The filtered images, in the input's layout; integers are rounded and clipped.
+        Filtered images in the layout of the input; integers are rounded and saturate.
 
     Raises:
-        DefinitionError: weights that are not (rows, columns), an unknown border or mode, a volume, a dtype that is not
-            offered.
-        SampleError: while running, a filter larger than the image in mode "valid".
+        DefinitionError: `filter` does not have two axes, the border or mode is unknown, the input is a volume, or the
+            dtype is not supported.
+        SampleError: At run time, the filter is larger than the image in mode "valid".
 
     Example:
         >>> import numpy as np, penstock
@@ -143,6 +145,7 @@ def filter(  # noqa: A001  # DALI's name
     layout = plane_layout(data, "filter")
     border = "reflect_1001" if border == "reflect" else border
     result = output_dtype(data.spec.dtype, dtype, "filter")
+    # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
-    made = Filter(layout, border, mode == "valid", result)
-    return apply(made, data, filter=weights, anchor=anchor, fill_value=fill_value)
+    kernel = Filter(layout, border, mode == "valid", result)
+    return apply(kernel, data, filter=weights, anchor=anchor, fill_value=fill_value)

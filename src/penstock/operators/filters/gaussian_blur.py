@@ -1,4 +1,4 @@
-"""gaussian_blur: blur images and volumes."""
+"""Operator that blurs images and volumes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from penstock.types import DALIDataType
 
 @dataclass(frozen=True)
 class GaussianBlur(ImageOperator):
-    """A Gaussian blur.
+    """Gaussian blur.
 
     Args:
-        layout: of the images.
-        dtype: of the results.
+        layout: Layout of the images.
+        dtype: Dtype of the result.
     """
 
     layout: str
@@ -42,41 +42,43 @@ class GaussianBlur(ImageOperator):
 
     @property
     def axes(self) -> int:
-        """How many spatial axes there are."""
+        """Number of spatial axes."""
         return 3 if "D" in self.layout else 2
 
     def infer(self, images: Spec, *, sigma: Any, window_size: Any) -> Spec:
-        """The input's, in the dtype that is wanted."""
-        for name, given in (("sigma", sigma), ("window_size", window_size)):
-            if not isinstance(given, Spec) and np.size(given) not in (1, self.axes):
-                raise DefinitionError(f"fn.gaussian_blur: {name} is one number, or one per axis", given=given)
+        """Return the spec of the input in the dtype of the result."""
+        for name, value in (("sigma", sigma), ("window_size", window_size)):
+            if not isinstance(value, Spec) and np.size(value) not in (1, self.axes):
+                raise DefinitionError(f"fn.gaussian_blur: {name} needs one number, or one per axis", given=value)
         if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
-            sigmas, windows = (np.broadcast_to(np.ravel(given), self.axes) for given in (sigma, window_size))
+            # Check constants while tracing, so that the error names the line of the definition.
+            sigmas, windows = (np.broadcast_to(np.ravel(value), self.axes) for value in (sigma, window_size))
             _check(sigmas, windows)
         return replace(images, dtype=self.dtype)
 
     def describe(self, images: ImageInfo, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
-        """Standard deviations and radii, where one follows from the other."""
+        """Return one blur, with the standard deviations and radii of each row."""
         xp, rows = images.xp, max(len(sigma), len(window_size))
-        sigma, window = (xp.broadcast_to(given, (rows, self.axes)) for given in (sigma, window_size))
+        sigma, window = (xp.broadcast_to(value, (rows, self.axes)) for value in (sigma, window_size))
         if xp is np:
             _check(sigma, window)
+        # DALI's formulas, the second one from OpenCV: radius = ceil(3 sigma), or sigma = 0.3 (radius - 1) + 0.8.
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
         sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
-        numbers = [by_axis(each, self.layout) for each in (sigma, radius.astype(np.float32))]
+        # Users give numbers in the order of the layout, and the pass takes the order D, H, W.
+        numbers = [by_axis(value, self.layout) for value in (sigma, radius.astype(np.float32))]
         return custom_steps(
             GaussianBlurPass(self.layout), images, images.sizes, (xp.concatenate(numbers, axis=1),), self.dtype
         )
 
 
 def _check(sigma: Any, window: Any) -> None:
+    """Refuse even windows, and axes with neither a sigma nor a window."""
     if ((sigma == 0) & (window == 0)).any():
-        raise DefinitionError(
-            "fn.gaussian_blur: neither sigma nor window_size is given", given="0 for both", fix="sigma=1.5"
-        )
+        raise DefinitionError("fn.gaussian_blur needs sigma or window_size", given="0 for both", fix="sigma=1.5")
     if ((window > 0) & (window % 2 == 0)).any():
         raise DefinitionError(
-            "fn.gaussian_blur: window_size is odd", given=f"window_size={np.max(window)}", expected="an odd number"
+            "fn.gaussian_blur: window_size must be odd", given=f"window_size={np.max(window)}", expected="an odd number"
         )
 
 
@@ -88,23 +90,23 @@ def gaussian_blur(
     window_size: int | Sequence[int] | DataNode = 0,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
-    """Blur images or volumes with a Gaussian.
+    """Blur images or volumes with a Gaussian filter.
 
-    Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
+    Outside the image the filter reads the mirrored image without its edge pixels. Sums are in float32.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
-        sigma: the standard deviation in pixels: a number, one for each of D, H and W in the order of the layout, or a
-            node with either per sample. Where it is 0 it follows from the window, as 0.3 * (radius - 1) + 0.8.
-        window_size: how many pixels have a weight, an odd number; likewise. Where it is 0 it follows from sigma: three
-            standard deviations to each side.
-        dtype: of the result: FLOAT or the input's, which it is by default.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW.
+        sigma: Standard deviation in pixels: one number, one for each of D, H and W in the order of the layout, or a
+            node with either per sample. 0 means ``0.3 * (radius - 1) + 0.8``, with the radius of the window.
+        window_size: Odd number of pixels in the window, in the same form as `sigma`. 0 means three standard deviations
+            to each side.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
 
     Returns:
-        The blurred images, in the input's shape and layout.
+        Blurred images in the shape and layout of the input.
 
     Raises:
-        DefinitionError: neither sigma nor window, an even window, a dtype that is not offered.
+        DefinitionError: Neither `sigma` nor `window_size` is set, a window is even, or the dtype is not supported.
 
     Example:
         >>> import numpy as np, penstock
@@ -118,5 +120,4 @@ def gaussian_blur(
     """
     layout = spatial_layout(data, "gaussian_blur")
     result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
-    blur = GaussianBlur(layout, result)
-    return apply(blur, data, sigma=sigma, window_size=window_size)
+    return apply(GaussianBlur(layout, result), data, sigma=sigma, window_size=window_size)

@@ -1,4 +1,4 @@
-"""jpeg_compression_distortion: what is lost where images are kept as JPEGs."""
+"""Operator that adds the artifacts of JPEG compression."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 
+# Images of up to this number of pixels take a compiled round trip without entropy coding; for larger ones libjpeg-turbo
+# is faster.
 SMALL = 1 << 15
-"""Up to how many pixels images are rounded as JPEGs are without becoming files: beyond, libjpeg-turbo costs less."""
 
 
 @dataclass(frozen=True)
 class JpegCompressionDistortion(Operator, HostBatchKernel):
-    """What libjpeg-turbo decodes of what it has encoded, colours at half of the resolution."""
+    """JPEG round trip with chroma subsampling 4:2:0."""
 
     pixel_aligned: ClassVar[bool] = True
     accepts_ragged: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {"quality": Argument(np.int32)}
 
     def infer(self, images: Spec, *, quality: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         if images.dtype != np.uint8 or images.shape[-1] not in (3, None):
             raise DefinitionError(
                 "fn.jpeg_compression_distortion takes RGB images", given=images, expected="uint8 with 3 channels"
@@ -44,52 +45,53 @@ class JpegCompressionDistortion(Operator, HostBatchKernel):
         return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Column, *, quality: Any) -> Any:
-        """All images or frames of one size in one call."""
-        wanted = np.clip(quality, 1, 100)
+        """Distort a batch: all images in one call if dense, otherwise one by one."""
+        # libjpeg clamps the quality to the same limits.
+        quality = np.clip(quality, 1, 100)
         if not isinstance(images, list):
             out = np.empty(images.shape, np.uint8) if context.out is None else context.out
-            _distort(images, wanted, out)
+            _distort(images, quality, out)
             return out
-        made = [np.empty(image.shape, np.uint8) for image in images]
-        for row, (image, out) in enumerate(zip(images, made, strict=True)):
-            _distort(image[None], wanted[row : row + 1], out[None])
-        return made
+        result = [np.empty(image.shape, np.uint8) for image in images]
+        for row, (image, out) in enumerate(zip(images, result, strict=True)):
+            _distort(image[None], quality[row : row + 1], out[None])
+        return result
 
 
 def _distort(images: Array, quality: Array, out: Array) -> None:
-    """Images, or sequences of frames, with a quality for each."""
+    """Distort images, or sequences of frames, of one size, with a quality for each image or sequence."""
     *counts, height, width, channels = images.shape
+    # `infer` cannot check channels that are unknown while tracing.
     if channels != 3:
         raise ValueError(f"the image has {channels} channels, not 3")
-    frames = math.prod(counts), height, width, channels
-    each = np.repeat(quality, math.prod(counts[1:]))
-    given, made = np.ascontiguousarray(images).reshape(frames), out.reshape(frames)
+    shape = math.prod(counts), height, width, channels
+    qualities = np.repeat(quality, math.prod(counts[1:]))
+    frames, results = np.ascontiguousarray(images).reshape(shape), out.reshape(shape)
     if 0 < height * width <= SMALL:
-        jpeg_round_trip(given, each, made)
+        jpeg_round_trip(frames, qualities, results)
         return
-    for frame, wanted, result in zip(given, each.tolist(), made, strict=True):
+    for frame, number, result in zip(frames, qualities.tolist(), results, strict=True):
         file = io.BytesIO()
-        Image.fromarray(frame).save(file, "JPEG", quality=wanted)
+        Image.fromarray(frame).save(file, "JPEG", quality=number)
         result[...] = simplejpeg.decode_jpeg(file.getbuffer(), "RGB", False)
 
 
 @operator("jpeg_compression_distortion")
 def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50) -> DataNode:
-    """Make images look as if they had been kept as JPEGs: encode and decode them.
+    """Add the artifacts of JPEG compression to images by encoding and decoding them.
 
-    The pixels are those of libjpeg-turbo, as in DALI on the CPU, with colours at half of the resolution. It runs on the
+    Results equal those of libjpeg-turbo with chroma subsampling 4:2:0, as in DALI on the CPU. The operator runs on the
     host.
 
     Args:
-        data: images or sequences, uint8, RGB; layout HWC or FHWC (HWC where none is named).
-        quality: of the JPEG, from 1 to 100; what is beyond counts as the limit. A number, or a node with one per
-            sample.
+        data: RGB images or sequences, uint8, layout HWC (the default) or FHWC.
+        quality: Quality of the JPEG, clamped to 1 to 100; a number, or a node with one per sample.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: another dtype than uint8, another number of channels, another layout.
+        DefinitionError: The dtype is not uint8, or the number of channels or the layout is not supported.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""laplacian: the second derivatives of images."""
+"""Operator that computes the Laplacian of images and volumes."""
 
 from __future__ import annotations
 
@@ -23,17 +23,19 @@ from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import wanted_dtype
 from penstock.types import DALIDataType
 
-_MOST = 31
-"""The largest window."""
+# Limit of DALI 2.4, whose documentation says 23.
+_MAX_WINDOW = 31
 
 
 def _windows(first: Sequence[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Windows of 1, 3, 5, ... weights, centred: the first of them smoothed with 1, 2, 1 as often as it needs."""
-    windows = np.zeros((_MOST // 2 + 1, _MOST))
+    """Return windows of 1, 3, 5, ... weights, one per row, centered and padded with zeros."""
+    # As in OpenCV's Sobel filters, each window is the previous one convolved with (1, 2, 1), so binomial coefficients
+    # smooth the first one.
+    windows = np.zeros((_MAX_WINDOW // 2 + 1, _MAX_WINDOW))
     start = (len(first) - 1) // 2
     for radius in range(start, len(windows)):
         window = np.convolve(first, [math.comb(2 * (radius - start), k) for k in range(2 * (radius - start) + 1)])
-        windows[radius, _MOST // 2 - radius : _MOST // 2 + radius + 1] = window
+        windows[radius, _MAX_WINDOW // 2 - radius : _MAX_WINDOW // 2 + radius + 1] = window
     return windows.astype(np.float32)
 
 
@@ -42,13 +44,13 @@ _SMOOTH, _DERIVE = _windows([1]), _windows([1, -2, 1])
 
 @dataclass(frozen=True)
 class Laplacian(ImageOperator):
-    """The sum of the second derivatives along all spatial axes, each smoothed across.
+    """Sum of the smoothed second derivatives along all spatial axes.
 
     Args:
-        layout: of the images.
-        normalized: whether derivatives are divided by the sums of their windows.
-        length: of the largest window.
-        dtype: of the results; None for that of the images.
+        layout: Layout of the images.
+        normalized: True to divide derivatives by the sums of their windows.
+        length: Length of the largest window.
+        dtype: Dtype of the result; None for that of the images.
     """
 
     layout: str
@@ -56,33 +58,33 @@ class Laplacian(ImageOperator):
     length: int
     dtype: np.dtype[Any] | None
     schema: ClassVar[Mapping[str, Argument]] = {
-        "window_size": Argument(np.int32, (None,), low=3, high=_MOST, example=3),
-        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MOST, example=3),
+        "window_size": Argument(np.int32, (None,), low=3, high=_MAX_WINDOW, example=3),
+        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MAX_WINDOW, example=3),
         "scale": Argument(np.float32, (None,)),
     }
 
     @property
     def axes(self) -> int:
-        """How many spatial axes there are."""
+        """Number of spatial axes."""
         return 3 if "D" in self.layout else 2
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """The input's, in the dtype that is wanted."""
-        for name, given in arguments.items():
-            if isinstance(given, Spec):
+        """Return the spec of the input in the dtype of the result."""
+        for name, value in arguments.items():
+            if isinstance(value, Spec):
                 continue
-            if np.size(given) not in (1, self.axes):
-                raise DefinitionError(f"fn.laplacian: {name} is one number, or one per axis", given=given)
+            if np.size(value) not in (1, self.axes):
+                raise DefinitionError(f"fn.laplacian: {name} needs one number, or one per axis", given=value)
             if name != "scale":
-                _check(np.asarray(given))
+                _check(np.asarray(value))
         return replace(images, dtype=self.dtype or images.dtype)
 
     def describe(
         self, images: ImageInfo, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
     ) -> Sequence[Step]:
-        """One separable filter per axis."""
+        """Return one pass with a separable filter per axis."""
         xp, rows, axes = images.xp, len(window_size), self.axes
-        window, factors = (by_axis(xp.broadcast_to(given, (rows, axes)), self.layout) for given in (window_size, scale))
+        window, factors = (by_axis(xp.broadcast_to(value, (rows, axes)), self.layout) for value in (window_size, scale))
         smoothing: Any = None
         if smoothing_size is not None:
             smoothing = by_axis(xp.broadcast_to(smoothing_size, (rows, axes)), self.layout)
@@ -92,24 +94,27 @@ class Laplacian(ImageOperator):
                 _check(smoothing)
         filters: list[Any] = []
         for own in range(axes):
-            # a derivative along one axis is smoothed along the others, by windows of the same size if none is given
+            # A derivative along one axis is smoothed along the others, by windows of the same size by default.
             sizes = [window[:, own] if at == own or smoothing is None else smoothing[:, at] for at in range(axes)]
             factor, total = factors[:, own], sum(sizes, np.int32(0))
             if self.normalized:
+                # A binomial window of n weights sums to 2 ** (n - 1), and the derivative counts as one of n - 2.
                 factor = xp.exp2((axes + 2 - total).astype(np.float32))
             along = [xp.asarray(_DERIVE if at == own else _SMOOTH)[size // 2] for at, size in enumerate(sizes)]
             along[own] = along[own] * factor[:, None]
             filters.append(xp.stack(along, axis=1))
         weights = xp.stack(filters, axis=1)
-        edge = (_MOST - self.length) // 2
+        # Leave out the zeros around the longest window, which would cost time in every pixel.
+        edge = (_MAX_WINDOW - self.length) // 2
         weights = weights[..., edge : edge + self.length].reshape(rows, -1)
         transform = SeparablePass(self.layout, axes, self.length)
         return custom_steps(transform, images, images.sizes, (weights,), self.dtype or images.dtype)
 
 
 def _check(sizes: Any) -> None:
+    """Refuse even window sizes."""
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.laplacian: a window size is odd", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("fn.laplacian: window sizes must be odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("laplacian")
@@ -124,25 +129,26 @@ def laplacian(
 ) -> DataNode:
     """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
-    Each derivative is a separable filter: 1, -2, 1 along its axis, smoothed with binomial weights along all, as
-    OpenCV's is. Beyond its edge an image is mirrored, without its outermost pixels. Sums are in float32.
+    Each derivative is a separable filter as in OpenCV: (1, -2, 1) along its axis, smoothed with binomial weights along
+    all axes. Outside the image the filter reads the mirrored image without its edge pixels. Sums are in float32.
+
+    Numbers are one for all axes, one for each of D, H and W in the order of the layout, or a node with either per
+    sample.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (where none is named, HW or DHW).
-        window_size: how many pixels have a weight along the axis of a derivative, an odd number from 3 to 31: one
-            number, one for each of D, H and W in the order of the layout, or a node with either per sample.
-        smoothing_size: how many pixels along an axis are smoothed for the derivatives along others, an odd number
-            from 1 (none) to 31; likewise. As many as the derivative's window has by default.
-        scale: what each derivative is multiplied with; likewise.
-        normalized_kernel: whether derivatives are divided by the sums of the weights that smooth them, in place of
-            `scale`.
-        dtype: of the result: FLOAT or the input's, which it is by default.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW.
+        window_size: Size of the window along the axis of a derivative, an odd number from 3 to 31.
+        smoothing_size: Size of the window along the other axes, an odd number from 1 (no smoothing) to 31; by default
+            `window_size`.
+        scale: Factor of each derivative.
+        normalized_kernel: True to divide derivatives by the sums of their smoothing weights, instead of `scale`.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
 
     Returns:
-        The Laplacian, in the input's shape and layout; integers are rounded and clipped.
+        Laplacian in the shape and layout of the input; integers are rounded and saturate.
 
     Raises:
-        DefinitionError: an even window, `scale` beside `normalized_kernel`, a dtype that is not offered.
+        DefinitionError: A window is even, both `scale` and `normalized_kernel` are set, or the dtype is not supported.
 
     Example:
         >>> import numpy as np, penstock
@@ -155,21 +161,22 @@ def laplacian(
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
     layout = spatial_layout(data, "laplacian")
-    own, wanted = data.spec.dtype, wanted_dtype(dtype)
-    if wanted not in (None, own, np.dtype(np.float32)):
+    own, result_dtype = data.spec.dtype, wanted_dtype(dtype)
+    if result_dtype not in (None, own, np.dtype(np.float32)):
         expected = f"{own} or float32"
-        raise DefinitionError("fn.laplacian gives floats or the input's dtype", given=wanted, expected=expected)
+        raise DefinitionError("fn.laplacian cannot return this dtype", given=result_dtype, expected=expected)
     if normalized_kernel and not (isinstance(scale, int | float) and scale == 1):
         raise DefinitionError("fn.laplacian takes normalized_kernel= or scale=", given="both")
+    # With constant sizes the filters are no longer than needed; sizes of nodes may be up to the largest.
     sizes = [window_size] if smoothing_size is None else [window_size, smoothing_size]
     constant = not any(isinstance(size, DataNode) for size in sizes)
-    length = min(max(3, *map(_largest, sizes)), _MOST) if constant else _MOST
-    made = Laplacian(layout, bool(normalized_kernel), length | 1, wanted)
-    given: dict[str, Any] = {} if smoothing_size is None else {"smoothing_size": smoothing_size}
-    return apply(made, data, window_size=window_size, scale=scale, **given)
+    length = min(max(3, *map(_largest, sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
+    kernel = Laplacian(layout, bool(normalized_kernel), length | 1, result_dtype)
+    smoothing: dict[str, Any] = {} if smoothing_size is None else {"smoothing_size": smoothing_size}
+    return apply(kernel, data, window_size=window_size, scale=scale, **smoothing)
 
 
 def _largest(size: Any) -> int:
-    """The largest of some constants, if they are numbers; the schema refuses others."""
+    """Return the largest of some constants, or 0 if they are not numbers, which the schema refuses later."""
     values = np.asarray(size)
     return int(values.max(initial=0)) if values.dtype.kind in "iuf" else 0

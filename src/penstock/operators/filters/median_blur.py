@@ -1,4 +1,4 @@
-"""median_blur: the median of the pixels around each one."""
+"""Operator that computes the median of each neighborhood."""
 
 from __future__ import annotations
 
@@ -24,54 +24,59 @@ from penstock.image.passes.median_pass import MedianPass
 
 @dataclass(frozen=True)
 class MedianBlur(ImageOperator):
-    """A median."""
+    """Median of a rectangle around each pixel."""
 
     layout: str
     schema: ClassVar[Mapping[str, Argument]] = {"window_size": Argument(np.int32, (None,), low=1, example=3)}
 
     def infer(self, images: Spec, *, window_size: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
+        # The pass compares values as float32, which must be exact.
         if not fits_float32(images.dtype):
             raise DefinitionError(
-                "fn.median_blur takes images that float32 holds", given=images, expected="such as uint8 or float32"
+                "fn.median_blur takes dtypes that float32 represents exactly",
+                given=images,
+                expected="such as uint8 or float32",
             )
         if not isinstance(window_size, Spec):
             if np.size(window_size) not in (1, 2):
-                raise DefinitionError("fn.median_blur: window_size is one number, or two", given=window_size)
+                raise DefinitionError("fn.median_blur: window_size needs one or two numbers", given=window_size)
             _check(np.asarray(window_size))
         return images
 
     def describe(self, images: ImageInfo, bits: Any, *, window_size: Any) -> Sequence[Step]:
-        """Two radii. Users give columns first, transforms take rows first."""
+        """Return one pass with two radii per row."""
         xp = images.xp
         if xp is np:
             _check(window_size)
+        # Users give (width, height), as in DALI; the pass takes rows first.
         radii = xp.broadcast_to(window_size, (len(window_size), 2))[:, ::-1] // 2
         return custom_steps(MedianPass(self.layout), images, images.sizes, (radii.astype(np.float32),), images.dtype)
 
 
 def _check(sizes: Any) -> None:
+    """Refuse even window sizes."""
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.median_blur: window_size is odd", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("fn.median_blur: window_size must be odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("median_blur")
 def median_blur(data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3)) -> DataNode:
-    """Replace each pixel by the median of a rectangle around it: single odd pixels vanish, edges stay.
+    """Replace each pixel by the median of a rectangle around it, which removes outliers and keeps edges.
 
-    Beyond the edge, the outermost pixels go on.
+    Outside the image the edge pixels are repeated.
 
     Args:
-        data: images or sequences; any dtype that float32 holds; layout with H and W (HWC where none is named).
-            Channels are independent.
-        window_size: width and height of the rectangle, odd numbers, or one number for both; a node has either per
-            sample.
+        data: Images or sequences of a dtype whose values float32 represents exactly; the layout needs H and W and
+            defaults to HWC. Channels are independent.
+        window_size: Width and height of the rectangle, odd numbers of pixels, or one number for both, or a node with
+            either per sample.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: an even window, a volume, a dtype that is not offered.
+        DefinitionError: A window is even, the input is a volume, or its dtype is not supported.
 
     Example:
         >>> import numpy as np, penstock

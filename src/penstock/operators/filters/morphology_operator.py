@@ -1,4 +1,4 @@
-"""What dilate and erode share: the extreme of a rectangle around each pixel."""
+"""Base of the operators `dilate` and `erode`."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from penstock.image.passes.morphology_pass import MorphologyPass
 
 MorphologyBorder = Literal["constant", "replicate", "reflect", "reflect_101", "wrap"]
 
+# Names of the borders in `penstock.image.passes.correlation_pass`.
 _BORDERS: Mapping[MorphologyBorder, str] = {
     "constant": "constant",
     "replicate": "clamp",
@@ -29,7 +30,6 @@ _BORDERS: Mapping[MorphologyBorder, str] = {
     "reflect_101": "reflect_101",
     "wrap": "wrap",
 }
-"""How these operators call what is beyond the edge, and how `penstock.image.passes.correlation_pass` does."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Morphology(ImageOperator):
     """Erosion or dilation by a rectangle.
 
     Args:
-        layout: of the images.
-        greatest: whether the greatest value is taken; else the least.
-        border: what is beyond the edge.
-        iterations: how often it is done.
+        layout: Layout of the images.
+        greatest: True for the maximum (dilation), False for the minimum (erosion).
+        border: Pixels outside the image.
+        iterations: Number of repetitions.
     """
 
     layout: str
@@ -53,41 +53,47 @@ class Morphology(ImageOperator):
     }
 
     def infer(self, images: Spec, *, mask_size: Any, anchor: Any) -> Spec:
-        """The input's."""
-        for name, given in (("mask_size", mask_size), ("anchor", anchor)):
-            if not isinstance(given, Spec) and np.size(given) not in (1, 2):
-                raise DefinitionError(f"fn.{self.kind}: {name} is one number, or one per axis", given=given)
+        """Return the spec of the input."""
+        for name, value in (("mask_size", mask_size), ("anchor", anchor)):
+            if not isinstance(value, Spec) and np.size(value) not in (1, 2):
+                raise DefinitionError(f"fn.{self.kind}: {name} needs one number, or one per axis", given=value)
         if not fits_float32(images.dtype):
             raise DefinitionError(
-                f"fn.{self.kind} takes images that float32 holds", given=images, expected="such as uint8 or float32"
+                f"fn.{self.kind} takes dtypes that float32 represents exactly",
+                given=images,
+                expected="such as uint8 or float32",
             )
         if not isinstance(mask_size, Spec) and not isinstance(anchor, Spec):
-            self._check(*(np.broadcast_to(np.ravel(given), 2) for given in (mask_size, anchor)))
+            self._check(*(np.broadcast_to(np.ravel(value), 2) for value in (mask_size, anchor)))
         return images
 
     def describe(self, images: ImageInfo, bits: Any, *, mask_size: Any, anchor: Any) -> Sequence[Step]:
-        """One rectangle, as large as all iterations make it. Users give columns first, transforms take rows first."""
+        """Return one pass with one rectangle per row."""
         xp, rows = images.xp, max(len(mask_size), len(anchor))
-        mask, anchor = (xp.broadcast_to(given, (rows, 2)) for given in (mask_size, anchor))
+        mask, anchor = (xp.broadcast_to(value, (rows, 2)) for value in (mask_size, anchor))
         if xp is np:
             self._check(mask, anchor)
+        # As in DALI, -1 for either extent means a mask of 3 x 3.
         mask = xp.where((mask == -1).any(axis=1, keepdims=True), 3, mask)
         anchor = xp.where(anchor < 0, mask // 2, anchor)
+        # Iterations with one rectangle equal one pass with a larger rectangle.
+        # Users give (width, height), as in DALI; the pass takes rows first.
         numbers = xp.concatenate([1 + self.iterations * (mask - 1)[:, ::-1], self.iterations * anchor[:, ::-1]], axis=1)
         transform = MorphologyPass(self.layout, self.greatest, self.border)
         return custom_steps(transform, images, images.sizes, (numbers.astype(np.float32),), images.dtype)
 
     @property
     def kind(self) -> str:
-        """The operator's name, for messages."""
+        """Name of the operator, for messages."""
         return "dilate" if self.greatest else "erode"
 
     def _check(self, mask: Any, anchor: Any) -> None:
+        """Refuse an empty mask and an anchor outside the mask."""
         size = np.where((mask == -1).any(axis=-1, keepdims=True), 3, mask)
         if (size == 0).any():
             raise DefinitionError(f"fn.{self.kind}: the mask is empty", given=f"mask_size={mask.tolist()}")
         if (anchor >= size).any():
-            raise DefinitionError(f"fn.{self.kind}: the anchor lies outside of the mask", given=anchor.tolist())
+            raise DefinitionError(f"fn.{self.kind}: the anchor is outside the mask", given=anchor.tolist())
 
 
 def morphology(
@@ -99,16 +105,16 @@ def morphology(
     iterations: int,
     border_mode: MorphologyBorder,
 ) -> DataNode:
-    """A use of dilate or erode.
+    """Apply `dilate` or `erode` to images.
 
     Raises:
-        DefinitionError: a volume, another border, less than one iteration.
+        DefinitionError: The input is a volume, the border is unknown, or there is less than one iteration.
     """
     kind = "dilate" if greatest else "erode"
     layout = image_layout(data, kind)
     if "D" in layout:
         raise DefinitionError(f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
     if iterations < 1:
-        raise DefinitionError(f"fn.{kind}: iterations is a number of times", given=iterations, expected="at least 1")
-    made = Morphology(layout, greatest, _BORDERS[border_mode], int(iterations))
-    return apply(made, data, mask_size=mask_size, anchor=anchor)
+        raise DefinitionError(f"fn.{kind}: iterations must be positive", given=iterations, expected="at least 1")
+    kernel = Morphology(layout, greatest, _BORDERS[border_mode], int(iterations))
+    return apply(kernel, data, mask_size=mask_size, anchor=anchor)

@@ -1,1 +1,1 @@
-"""Operators that resize images, alone or with a crop and a mirror."""
+"""Operators that resize images and tensors, optionally with a crop and a flip."""

@@ -1,4 +1,4 @@
-"""fast_resize_crop_mirror: `resize_crop_mirror` that does not stretch its filters."""
+"""Operator `resize_crop_mirror` without antialiasing by default."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ def fast_resize_crop_mirror(
     dtype: DALIDataType | Any = None,
     **arguments: Unpack[ResizeCropMirrorArguments],
 ) -> DataNode:
-    """Resize images, cut out a window, and mirror it, by default without stretching filters where images shrink.
+    """Resize images, crop a window, and mirror it, by default without antialiasing.
+
+    Same as `resize_crop_mirror`, except that ``antialias`` is False by default.
 
     Args:
-        data: as `resize_crop_mirror` takes it, whose ``antialias`` is True by default.
-        mirror: likewise.
-        dtype: of the result: FLOAT or the input's, which it is by default.
+        data: Images, volumes or sequences, uint8, int16, uint16 or float32; the layout needs H and W and defaults to
+            HWC.
+        mirror: 0, or the sum of 1 (exchange left and right), 2 (top and bottom) and 4 (front and back, for volumes); a
+            number, or a node with one per sample.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
         **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
-        The windows, in the input's layout.
+        Windows in the layout of the input.
 
     Raises:
-        DefinitionError: a size given twice or not at all, a dtype that cannot be resampled.
-        SampleError: while running, an image smaller than the window after it was resized.
+        DefinitionError: The size is given twice or not at all, or the dtype cannot be resampled.
+        SampleError: At run time, a resized image is smaller than the window.
 
     Example:
         >>> import numpy as np, penstock
@@ -43,5 +47,4 @@ def fast_resize_crop_mirror(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [6, 2]
     """
-    given: ResizeCropMirrorArguments = {"antialias": False, **arguments}
-    return resize_crop_mirror.forward(data, mirror=mirror, dtype=dtype, **given)
+    return resize_crop_mirror.forward(data, mirror=mirror, dtype=dtype, **{"antialias": False, **arguments})

@@ -1,4 +1,4 @@
-"""How pixels are interpolated: DALI's arguments for it."""
+"""Interpolation arguments of resizing operators, under DALI's names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 
 Interpolation = int | DALIInterpType | DataNode
 
+# The example is a valid filter, used for planning while the values of a node are unknown.
 FILTER_SCHEMA: Mapping[str, Argument] = {
     name: Argument(np.int32, low=0, high=5, example=INTERP_LANCZOS3) for name in ("min_filter", "mag_filter")
 }
@@ -33,25 +34,26 @@ class FilterArguments(TypedDict, total=False):
     antialias: Annotated[
         bool,
         Default(True),
-        Doc("If True, filters are stretched where the image shrinks; INTERP_LINEAR then becomes INTERP_TRIANGULAR."),
+        Doc("If True, filters widen with the scale where an image shrinks; INTERP_LINEAR then is INTERP_TRIANGULAR."),
     ]
     minibatch_size: PerformanceHint[Annotated[int, Default(32), Doc("DALI's hint; it has no effect.")]]
     temp_buffer_hint: PerformanceHint[Annotated[int, Default(0), Doc("DALI's hint; it has no effect.")]]
 
 
 def filter_arguments(filters: FilterArguments, kind: str) -> dict[str, Any]:
-    """The operator arguments `min_filter` and `mag_filter`.
+    """Return the per-sample arguments `min_filter` and `mag_filter`.
 
     Raises:
-        ArgumentTypeError: there is no such interpolation.
+        ArgumentTypeError: The interpolation does not exist.
     """
     both = filters.get("interp_type", INTERP_LINEAR)
-    chosen: dict[str, Any] = {name: filters.get(name, both) for name in ("min_filter", "mag_filter")}
-    for name, value in chosen.items():
+    result: dict[str, Any] = {name: filters.get(name, both) for name in ("min_filter", "mag_filter")}
+    for name, value in result.items():
+        # Values of nodes are checked at run time, against the limits of FILTER_SCHEMA.
         if not isinstance(value, DataNode) and value not in list(DALIInterpType):
             raise ArgumentTypeError(
                 f"fn.{kind}: no such interpolation",
                 given=f"{name}={short_repr(value)}",
                 expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
             )
-    return {name: value if isinstance(value, DataNode) else int(value) for name, value in chosen.items()}
+    return {name: value if isinstance(value, DataNode) else int(value) for name, value in result.items()}

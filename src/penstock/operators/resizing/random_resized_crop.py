@@ -1,4 +1,4 @@
-"""random_resized_crop: a random window of each image, in one size."""
+"""Operator that crops a random window and resizes it."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
 from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
-from penstock.operators.resizing.resize import Resampling, cast_steps, resampled_dtype
+from penstock.operators.resizing.resize import Resampling, cast_step, resampled_dtype
 from penstock.types import DALIDataType
 
 
 class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
-    """Window and filters."""
+    """Arguments of the random window and the filters."""
 
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Resampling):
-    """A random window, resampled. Pixels beside it take part in the resampling at its edges.
+    """Resampling of a random window.
 
     Args:
-        window: the distribution of windows.
-        size: height and width of the result.
-        antialias: whether filters are stretched where a window shrinks.
+        window: Distribution of windows.
+        size: Height and width of the result.
+        antialias: True to widen the filters where a window shrinks.
     """
 
     window: RandomWindow
@@ -45,27 +45,28 @@ class RandomResizedCrop(Resampling):
 
     @property
     def random_bits(self) -> int:
-        """Those of the window."""
+        """Number of random words of the window."""
         return self.window.random_bits
 
     def infer(self, images: Spec, **_filters: Any) -> Spec:
-        """The size."""
+        """Return the spec with the target height and width."""
         shape = list(images.shape)
         for axis, size in zip("HW", self.size, strict=True):
             shape[self.layout.index(axis)] = size
         return Spec(self.dtype, tuple(shape), images.layout or self.layout)
 
     def describe(self, images: ImageInfo, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
-        """A window drawn for each row."""
-        places = [self.layout.index(axis) for axis in "HW"]
-        top, left, height, width = self.window(images.sizes[places[0]], images.sizes[places[1]], bits)
+        """Draw a window per row and return the steps: resample, cast."""
+        axes = [self.layout.index(axis) for axis in "HW"]
+        top, left, height, width = self.window(images.sizes[axes[0]], images.sizes[axes[1]], bits)
         parts: dict[int, ResampleAxis] = {}
-        for at, first, length, size in zip(places, (top, left), (height, width), self.size, strict=True):
+        # The window is a ROI, not a crop, as in DALI: filters at its edges read the pixels of the image beyond them.
+        for axis, first, length, size in zip(axes, (top, left), (height, width), self.size, strict=True):
             filters = where(size < length, min_filter, mag_filter)
-            parts[at] = ResampleAxis(
+            parts[axis] = ResampleAxis(
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )
-        return [ResampleStep(parts, self.antialias, max_filter_support(min_filter, mag_filter)), cast_steps(self.dtype)]
+        return [ResampleStep(parts, self.antialias, max_filter_support(min_filter, mag_filter)), cast_step(self.dtype)]
 
 
 @operator("random_resized_crop")
@@ -77,22 +78,23 @@ def random_resized_crop(
     seed: int = -1,
     **arguments: Unpack[RandomResizedCropArguments],
 ) -> DataNode:
-    """Cut a window of random area and aspect ratio out of each image, and resize it.
+    """Crop a window of random area and aspect ratio from each image and resize it.
 
-    Pixels beside the window, where the image has them, take part in the resampling at its edges.
+    As in DALI, filters at the edges of the window read the pixels of the image around it.
 
     Args:
-        data: images or sequences, uint8, int16, uint16 or float32; layout with H and W (HWC where none is named).
-        size: (height, width) of the result; one number for both.
-        dtype: of the result: FLOAT or the input's, which it is by default.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Images or sequences, uint8, int16, uint16 or float32; the layout needs H and W and defaults to HWC.
+        size: (height, width) of the result in pixels, or one number for both.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
+        seed: Seed of this operator; -1 derives it from the seed of the pipeline.
         **arguments: See `RandomResizedCropArguments`.
 
     Returns:
-        Images of `size`, in the input's layout.
+        Images of `size` in the layout of the input.
 
     Raises:
-        DefinitionError: a size or limits that are not positive or out of order, a dtype or layout that is not offered.
+        DefinitionError: `size` or a limit is not positive, limits are not in ascending order, or the dtype or layout is
+            not supported.
 
     Example:
         >>> import numpy as np, penstock
@@ -106,11 +108,15 @@ def random_resized_crop(
     """
     layout = image_layout(data, "random_resized_crop")
     if "D" in layout:
-        raise DefinitionError("fn.random_resized_crop cuts images", given=f"layout {layout!r}", expected="no D")
+        raise DefinitionError(
+            "fn.random_resized_crop does not take volumes", given=f"layout {layout!r}", expected="a layout without D"
+        )
     sizes = [int(extent) for extent in np.ravel(np.asarray(size)).tolist()]
     sizes = sizes * 2 if len(sizes) == 1 else sizes
     if len(sizes) != 2 or not all(extent > 0 for extent in sizes):
-        raise DefinitionError("fn.random_resized_crop: size is (height, width)", given=size)
+        raise DefinitionError(
+            "fn.random_resized_crop: size must be positive", given=size, expected="(height, width) or one number"
+        )
     kernel = RandomResizedCrop(
         layout=layout,
         window=random_window(select_arguments(RandomWindowArguments, arguments), "random_resized_crop"),

@@ -1,4 +1,4 @@
-"""resize: images to another size."""
+"""Operator that resizes images."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.target_size import SIZING_SCHEMA, SizeArguments, TargetSize, sizing
 from penstock.types import DALIDataType, DALIImageType
 
-DTYPES = ("uint8", "int16", "uint16", "float32")
-"""What can be resampled."""
+# Dtypes that DALI resamples.
+_DTYPES = ("uint8", "int16", "uint16", "float32")
 
 
 class ResizeArguments(SizeArguments, FilterArguments, total=False):
-    """Size, ROI and filters."""
+    """Arguments of the size, the ROI and the filters."""
 
     image_type: Annotated[DALIImageType, Doc("DALI's option; it has no effect.")]
 
 
 @dataclass(frozen=True)
 class Resampling(ImageOperator):
-    """What operators that resample share.
+    """Base of the resampling operators.
 
     Args:
-        layout: of the images.
-        dtype: of the result.
+        layout: Layout of the images.
+        dtype: Dtype of the result.
     """
 
     layout: str
@@ -51,12 +51,13 @@ class Resampling(ImageOperator):
 
     @property
     def traceable(self) -> bool:
-        """Only where its numbers are constants: they need 64 bits."""
+        """False: sizes and ROIs that vary are computed on the host."""
+        # They need float64, which JAX does not have by default.
         return False
 
     @property
     def assumed_layout(self) -> str:
-        """That of the operator."""
+        """Layout of the operator."""
         return self.layout
 
 
@@ -65,62 +66,63 @@ class Resize(Resampling):
     """Resampling to a size.
 
     Args:
-        sizing: from sizes to what is resampled.
+        sizing: Rule that maps the extents of an image to a ROI and a target size.
     """
 
     sizing: TargetSize
     schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """The new size."""
+        """Return the spec with the target size, as far as it is known."""
         shape, bounds = self.sizing.shape(images, arguments), self.sizing.bounds(images, arguments)
         return Spec(self.dtype, shape, images.layout or self.layout, bounds=bounds)
 
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
-        """As the sizing says."""
-        places = [self.layout.index(axis) for axis in self.sizing.axes]
-        parts = self.sizing.parts([images.sizes[at] for at in places], arguments)
-        furthest = max_filter_support(arguments["min_filter"], arguments["mag_filter"])
+        """Return the steps: resample, cast."""
+        axes = [self.layout.index(axis) for axis in self.sizing.axes]
+        parts = self.sizing.parts([images.sizes[axis] for axis in axes], arguments)
+        support = max_filter_support(arguments["min_filter"], arguments["mag_filter"])
         return [
-            ResampleStep(dict(zip(places, parts, strict=True)), self.sizing.antialias, furthest),
-            cast_steps(self.dtype),
+            ResampleStep(dict(zip(axes, parts, strict=True)), self.sizing.antialias, support),
+            cast_step(self.dtype),
         ]
 
 
-def cast_steps(dtype: np.dtype[Any]) -> CastStep:
-    """What follows a resampling: the dtype of the images."""
+def cast_step(dtype: np.dtype[Any]) -> CastStep:
+    """Return the cast after a resampling."""
+    # DALI rounds halves up for bytes, and away from zero for other integers.
     return CastStep(dtype, halves_up=dtype == np.uint8)
 
 
 @dataclass(frozen=True)
 class SpatialShape(Operator, SampleKernel):
-    """The spatial extents of an image: what `save_attrs` adds."""
+    """Spatial extents of an image, the second output of `save_attrs`."""
 
     layout: str
 
     def infer(self, images: Spec) -> Spec:
-        """One number per axis."""
+        """Return the spec of one number per spatial axis."""
         del images
         return Spec(np.dtype(np.int32), (sum(axis in SPATIAL for axis in self.layout),))
 
     def sample(self, context: SampleContext, image: Array) -> Array:
-        """Read off the shape."""
+        """Return the spatial part of the shape."""
         del context
-        return np.array([image.shape[at] for at, axis in enumerate(self.layout) if axis in SPATIAL], np.int32)
+        return np.array([n for n, axis in zip(image.shape, self.layout, strict=True) if axis in SPATIAL], np.int32)
 
 
 def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
-    """The dtype of resampled images: their own, or FLOAT.
+    """Return the dtype of resampled images: that of the input, or FLOAT.
 
     Raises:
-        DefinitionError: the images' dtype cannot be resampled, or another one was asked for.
+        DefinitionError: The dtype of the input cannot be resampled, or `dtype` is neither of the two.
     """
     own = images.spec.dtype
-    if own.name not in DTYPES:
+    if own.name not in _DTYPES:
         raise DefinitionError(
-            f"fn.{kind} does not resample this dtype",
+            f"fn.{kind} cannot resample this dtype",
             given=own,
-            expected=", ".join(DTYPES),
+            expected=", ".join(_DTYPES),
             fix="fn.cast(images, dtype=types.FLOAT)",
         )
     return output_dtype(own, dtype, kind)
@@ -136,23 +138,26 @@ def resize(
 ) -> Any:
     """Resize images, volumes, or sequences of them.
 
-    Pixel centres lie at halves; filters are normalised over their whole support, and the pixel at the edge stands for
-    those beyond it; results are rounded to the nearest integer. As in DALI, whose uint8 results are met within 1, and
-    whose float results within 2e-3: it looks its filters up in tables. INTERP_NN takes DALI's pixels, and
-    INTERP_GAUSSIAN its weights. An empty part is an error, in DALI an image.
+    As in DALI, pixel centers are at half-integer coordinates, filters are normalized over their whole support, pixels
+    beyond the edge repeat the edge pixel, and integer results are rounded to the nearest integer. Results match DALI,
+    which tabulates its filters, within 1 for uint8 and within 2e-3 for float; INTERP_NN selects the same pixels. An
+    empty ROI is an error; DALI returns an image.
 
     Args:
-        data: uint8, int16, uint16 or float32; layout with H and W, perhaps D (HWC where none is named).
-        dtype: of the result: FLOAT or the input's, which it is by default. FLOAT is not rounded, not scaled.
-        save_attrs: whether to give the extents of the input, too.
+        data: Images, volumes or sequences, uint8, int16, uint16 or float32; the layout needs H and W and defaults to
+            HWC.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input. FLOAT is neither rounded
+            nor scaled.
+        save_attrs: True to also return the spatial extents of the input.
         **arguments: See `ResizeArguments`.
 
     Returns:
-        Images of the new size in the input's layout. With `save_attrs` a second output, int32 (2,) or (3,).
+        Resized images in the layout of the input. With `save_attrs`, a list of the images and their original extents,
+        int32 (2,) or (3,).
 
     Raises:
-        DefinitionError: no size, or in two ways; a dtype that cannot be resampled.
-        SampleError: while running, an empty part.
+        DefinitionError: The size is given twice or not at all, or the dtype cannot be resampled.
+        SampleError: At run time, the ROI is empty or the size is not possible.
 
     Example:
         >>> import numpy as np, penstock
@@ -169,4 +174,5 @@ def resize(
     sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
     images = apply(kernel, data, **varying)
+    # name=, preserve= and device= of the call apply to the images, not to the node of the second output.
     return [images, apply(SpatialShape(layout), data, common={})] if save_attrs else images

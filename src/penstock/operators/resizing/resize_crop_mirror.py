@@ -1,4 +1,4 @@
-"""resize_crop_mirror: resize, cut out and mirror images."""
+"""Operator that resizes, crops and mirrors images in one pass."""
 
 from __future__ import annotations
 
@@ -25,15 +25,20 @@ from penstock.types import DALIDataType
 
 
 class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, total=False):
-    """Size, filters and window."""
+    """Arguments of the size, the filters and the window."""
 
 
 @dataclass(frozen=True)
 class ResizeCropMirror(Resampling):
-    """Resampling of that part of an image which the window shows, backwards where it is mirrored.
+    """Resampling of the ROI that the window shows, reversed along mirrored axes.
 
-    The numbers are those of the three operators, but for rounding: of a place on the edge between two pixels, and of
-    where the bell ends. There DALI has those of the part.
+    Results equal those of the three operators except for rounding: INTERP_NN at a coordinate between two pixels, and
+    the end of the support of INTERP_GAUSSIAN. DALI also resamples the ROI.
+
+    Args:
+        resize: Resize of the whole image.
+        crop: Crop of the resized image.
+        flip: Flip of the window.
     """
 
     resize: Resize
@@ -42,38 +47,42 @@ class ResizeCropMirror(Resampling):
     schema: ClassVar[Mapping[str, Argument]] = {**Resize.schema, **Crop.schema, **Flip.schema}
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """The window's shape."""
+        """Return the spec of the window."""
         resized = self.resize.infer(images, **_of(Resize, arguments))
         return self.flip.infer(self.crop.infer(resized, **_of(Crop, arguments)))
 
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
-        """The part of each axis from which the window is made."""
+        """Return the steps: resample the ROI of the window, cast."""
         resample, *rest = self.resize.describe(images, bits, **_of(Resize, arguments))
         parts = dict(cast(ResampleStep, resample).parts)
         sizes = [parts[at].size if at in parts else size for at, size in enumerate(images.sizes)]
         resized = replace(images, sizes=sizes, dtype=self.dtype)
+        # Translate the crop and the flip into the ROI and direction of the resampling: pixels outside the window are
+        # never computed.
         steps = [*self.crop.describe(resized, bits, **_of(Crop, arguments))]
         for step in [*steps, *self.flip.describe(resized, bits, **_of(Flip, arguments))]:
             if isinstance(step, CropStep):
-                parts[step.axis] = _shown(parts[step.axis], step.first, step.length)
+                parts[step.axis] = _cropped(parts[step.axis], step.first, step.length)
             elif isinstance(step, MirrorStep):
-                parts[step.axis] = _turned(parts[step.axis], step.flags)
+                parts[step.axis] = _mirrored(parts[step.axis], step.flags)
         return [replace(cast(ResampleStep, resample), parts=parts), *rest]
 
 
 def _of(kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Select the arguments of one of the three operators."""
     return {name: value for name, value in arguments.items() if name in kind.schema}
 
 
-def _shown(part: ResampleAxis, first: Any, length: Any) -> ResampleAxis:
-    """`length` of the pixels that an axis is resampled to, from number `first` on."""
+def _cropped(part: ResampleAxis, first: Any, length: Any) -> ResampleAxis:
+    """Restrict a resampled axis to `length` pixels of the result from index `first`."""
     scale = (part.high - part.low) / part.size
+    # At the last pixel take the end of the ROI itself, which the product may miss by a rounding error.
     high = where(first + length == part.size, part.high, part.low + (first + length) * scale)
     return ResampleAxis(part.low + first * scale, high, length, part.filters)
 
 
-def _turned(part: ResampleAxis, flags: Any) -> ResampleAxis:
-    """Backwards, where a flag is set."""
+def _mirrored(part: ResampleAxis, flags: Any) -> ResampleAxis:
+    """Reverse a resampled axis in the rows whose flag is set."""
     return ResampleAxis(where(flags, part.high, part.low), where(flags, part.low, part.high), part.size, part.filters)
 
 
@@ -85,25 +94,26 @@ def resize_crop_mirror(
     dtype: DALIDataType | Any = None,
     **arguments: Unpack[ResizeCropMirrorArguments],
 ) -> DataNode:
-    """Resize images, cut out a window, and mirror it: `resize`, `crop` and `flip`, which run as one.
+    """Resize images, crop a window, and mirror it, in one pass.
 
-    Only the pixels of the window are computed. A window larger than the resized image is an error; DALI resamples what
-    lies beyond the image's edge. Frames of a sequence are mirrored like images; DALI 2.4 turns them upside down.
+    Same as `resize`, `crop` and `flip`, but only the pixels of the window are computed. A window larger than the
+    resized image is an error; DALI resamples pixels outside the image. Frames of a sequence are mirrored like images;
+    DALI 2.4 turns them upside down.
 
     Args:
-        data: images, volumes or sequences, uint8, int16, uint16 or float32; layout with H and W (HWC where none is
-            named).
+        data: Images, volumes or sequences, uint8, int16, uint16 or float32; the layout needs H and W and defaults to
+            HWC.
         mirror: 0, or the sum of 1 (exchange left and right), 2 (top and bottom) and 4 (front and back, for volumes); a
-            node gives each sample its own.
-        dtype: of the result: FLOAT or the input's, which it is by default.
+            number, or a node with one per sample.
+        dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
         **arguments: See `ResizeCropMirrorArguments`.
 
     Returns:
-        The windows, in the input's layout.
+        Windows in the layout of the input.
 
     Raises:
-        DefinitionError: a size given twice or not at all, a dtype that cannot be resampled.
-        SampleError: while running, an image smaller than the window after it was resized.
+        DefinitionError: The size is given twice or not at all, or the dtype cannot be resampled.
+        SampleError: At run time, a resized image is smaller than the window.
 
     Example:
         >>> import numpy as np, penstock
@@ -121,10 +131,11 @@ def resize_crop_mirror(
     sizes, varying = sizing(
         select_arguments(SizeArguments, arguments), select_arguments(FilterArguments, arguments), layout, kind
     )
-    cut, place = make_window(select_arguments(CropPositionArguments, arguments), layout, kind)
+    window, place = make_window(select_arguments(CropPositionArguments, arguments), layout, kind)
     result = resampled_dtype(data, dtype, kind)
+    # DALI's mirror is a bit mask. A volume's bit has no effect on images, which have no depth.
     flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
     if "D" in layout:
         flags["depthwise"] = mirror & 4
-    made = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(cut, result), Flip(layout))
-    return apply(made, data, **varying, **place, **flags)
+    kernel = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(window, result), Flip(layout))
+    return apply(kernel, data, **varying, **place, **flags)

@@ -1,4 +1,4 @@
-"""The size of a resized image, and the part of the image that is resized."""
+"""Target size and ROI of a resized image, from DALI's arguments."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ Numbers = float | Sequence[float] | DataNode
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 SizeSpec = Literal["size", "one by one"]
 
+# Arguments for the extents of single axes.
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
 
@@ -42,15 +43,17 @@ SIZING_SCHEMA = {
 
 @dataclass(frozen=True)
 class TargetSize:
-    """From the size of an image to what becomes of its axes. The sizes asked for are arguments of the operator.
+    """Rule that maps the extents of an image to a ROI and a target size per axis.
+
+    Requested sizes may differ between samples, so they are per-sample arguments of the operator and not fields.
 
     Args:
-        layout: of the images.
-        mode: as the user gave it, or what resize_shorter and resize_longer mean.
-        max_size: a limit per axis, or empty.
-        relative: whether the part to resize is given in fractions.
-        subpixel: whether it is adjusted to the rounded size.
-        antialias: whether filters are stretched.
+        layout: Layout of the images.
+        mode: Mode of the user, or the one that `resize_shorter` and `resize_longer` imply.
+        max_size: Limit per axis, or empty.
+        relative: True if the ROI is in fractions of the extents.
+        subpixel: True to adjust the ROI to the rounded size.
+        antialias: True to widen filters where an image shrinks.
     """
 
     layout: str
@@ -62,84 +65,80 @@ class TargetSize:
 
     @cached_property
     def axes(self) -> str:
-        """The axes that are resized, in the order D, H, W."""
+        """Resized axes in the order D, H, W."""
         return "".join(axis for axis in SPATIAL if axis in self.layout)
 
     def shape(self, images: Spec, arguments: Mapping[str, Any]) -> Shape:
-        """The shape of the result, as far as it is known before there is data."""
+        """Return the shape of the result, with None for extents that are unknown while tracing."""
         result = list(images.shape)
-        places = [self.layout.index(axis) for axis in self.axes]
-        known = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
-        if known.keys() == arguments.keys() and all(images.shape[at] is not None for at in places):
-            extents = [np.array([images.shape[at]]) for at in places]
-            one = {
-                name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in known.items()
-            }
-            sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one)]
-        elif any(name in arguments and name not in known for name in ("size", "resize_side", *ONE_BY_ONE.values())):
-            sizes = [None] * len(places)
+        axes = [self.layout.index(axis) for axis in self.axes]
+        constants = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
+        one_row = _one_row(constants)
+        if constants.keys() == arguments.keys() and all(images.shape[axis] is not None for axis in axes):
+            # Everything is known: run the rule of run time on a batch of one row.
+            extents = [np.array([images.shape[axis]]) for axis in axes]
+            sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one_row)]
+        # A size that varies between samples leaves all extents unknown: in mode "default" they depend on each other.
+        elif any(name in arguments and name not in constants for name in ("size", "resize_side", *ONE_BY_ONE.values())):
+            sizes = [None] * len(axes)
         else:
-            sizes = self._whatever_the_image(known)
-        for at, size in zip(places, sizes, strict=True):
-            result[at] = size
+            sizes = self._constant_sizes(one_row)
+        for axis, size in zip(axes, sizes, strict=True):
+            result[axis] = size
         return tuple(result)
 
-    def _whatever_the_image(self, arguments: Mapping[str, Any]) -> list[int | None]:
-        """The extents that do not depend on the image."""
-        one = {
-            name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()
-        }
-        wanted: list[float] = self._wanted(one, self._any_image)[0].tolist()
+    def _constant_sizes(self, arguments: Mapping[str, Any]) -> list[int | None]:
+        """Return the extents of the result that do not depend on the image."""
+        requested: list[float] = self._requested(arguments, self._any_image)[0].tolist()
+        # The modes that keep proportions need the image for every extent.
         if self.mode not in ("default", "stretch"):
-            return [None] * len(wanted)
-        limits = self.max_size or (math.inf,) * len(wanted)
-        sizes = [
-            self._rounded(np.float32(min(abs(w), limit))) if w else None
-            for w, limit in zip(wanted, limits, strict=True)
+            return [None] * len(requested)
+        limits = self.max_size or (math.inf,) * len(requested)
+        return [
+            int(self._round(np.float32(min(abs(size), limit)))) if size else None
+            for size, limit in zip(requested, limits, strict=True)
         ]
-        return [None if size is None else int(size) for size in sizes]
 
     def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
-        """The largest extents of the result; empty where they are not known."""
+        """Return the largest extents of the result, or () if they are unknown."""
         limits: list[float] = list(self.max_size or (math.inf,) * len(self.axes))
-        one = {
-            name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False)
-            for name, value in arguments.items()
-            if not isinstance(value, Spec)
-        }
-        if one.keys() >= arguments.keys() - {"roi_start", "roi_end", "min_filter", "mag_filter"}:
-            wanted = np.abs(self._wanted(one, self._any_image)[0]).tolist()
+        one_row = _one_row({name: value for name, value in arguments.items() if not isinstance(value, Spec)})
+        if one_row.keys() >= arguments.keys() - {"roi_start", "roi_end", "min_filter", "mag_filter"}:
+            requested = np.abs(self._requested(one_row, self._any_image)[0]).tolist()
+            # "not_smaller" treats a requested extent as a minimum, so it bounds nothing.
             if self.mode != "not_smaller":
-                limits = [min(limit, w or math.inf) for limit, w in zip(limits, wanted, strict=True)]
+                limits = [min(limit, size or math.inf) for limit, size in zip(limits, requested, strict=True)]
         result = list(images.max_shape)
         for axis, limit in zip(self.axes, limits, strict=True):
-            result[self.layout.index(axis)] = None if limit == math.inf else int(self._rounded(np.float64(limit)))
+            result[self.layout.index(axis)] = None if limit == math.inf else int(self._round(np.float64(limit)))
         return bounds_or_none(result)
 
     def parts(self, extents: Sequence[Rows], arguments: Mapping[str, Any]) -> list[ResampleAxis]:
-        """What becomes of the spatial axes, in the order D, H, W.
+        """Return the ROI, size and filter of each spatial axis, in the order D, H, W.
 
         Args:
-            extents: of the images along these axes, one entry per row.
-            arguments: those of `SIZING_SCHEMA`, with an entry per row.
+            extents: Extents of the images along these axes, with an entry per row.
+            arguments: Arguments of `SIZING_SCHEMA`, with an entry per row.
 
         Raises:
-            ValueError: the part to resize is empty, an image too, or a size that is not possible.
+            ValueError: The ROI or an image is empty, or a size is not possible.
         """
-        there = np.stack(extents, axis=1).astype(np.float64)
-        for row in np.flatnonzero((there == 0).any(axis=1))[:1]:
-            raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in there[row])} has no pixels to resize")
-        low, high = self._ranges(there, arguments)
-        wanted: Any = self._completed(self._wanted(arguments, there), np.abs(high - low))
-        impossible = ~np.isfinite(wanted).all(axis=1) | (np.maximum(np.abs(wanted), 1.0).prod(axis=1) > MAX_PIXELS)
+        image = np.stack(extents, axis=1).astype(np.float64)
+        for row in np.flatnonzero((image == 0).any(axis=1))[:1]:
+            raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in image[row])} has no pixels to resize")
+        low, high = self._roi(image, arguments)
+        target: Any = self._complete(self._requested(arguments, image), np.abs(high - low))
+        # Checked before memory is allocated; at least one pixel per axis counts, since sizes round up to 1.
+        impossible = ~np.isfinite(target).all(axis=1) | (np.maximum(np.abs(target), 1.0).prod(axis=1) > MAX_PIXELS)
         for row in np.flatnonzero(impossible)[:1]:
             raise ValueError(
-                f"a size of {wanted[row].tolist()} is not possible; an image has at most {MAX_PIXELS} pixels"
+                f"a size of {target[row].tolist()} is not possible; an image has at most {MAX_PIXELS} pixels"
             )
-        sizes, backwards = self._rounded(np.abs(wanted)), wanted < 0
+        # A negative size mirrors the axis, as in DALI: the ROI is resampled from its end to its start.
+        sizes, backwards = self._round(np.abs(target)), target < 0
         if self.subpixel:
-            exact = sizes == np.abs(wanted)
-            first, last = self._widened(low, high, sizes, np.abs(wanted), backwards, arguments)
+            exact = sizes == np.abs(target)
+            first, last = self._adjusted_roi(low, high, sizes, np.abs(target), backwards, arguments)
             low, high = where(exact, low, first), where(exact, high, last)
         low, high = where(backwards, high, low), where(backwards, low, high)
         smaller = sizes < np.abs(high - low)
@@ -148,24 +147,24 @@ class TargetSize:
 
     @property
     def _any_image(self) -> NDArray[np.float64]:
-        """The extents of an image, where they do not matter."""
+        """Placeholder for the extents of an image where they do not matter."""
         return np.ones((1, len(self.axes)))
 
-    def _widened(
-        self, low: Any, high: Any, sizes: Any, wanted: Any, backwards: Any, arguments: Mapping[str, Any]
+    def _adjusted_roi(
+        self, low: Any, high: Any, sizes: Any, target: Any, backwards: Any, arguments: Mapping[str, Any]
     ) -> tuple[Any, Any]:
-        """The ranges that are resized to `sizes` on the scale on which those given are to `wanted`."""
+        """Widen or narrow the ROI about its center, so that `sizes` has the scale of the fractional `target`."""
         del backwards, arguments
         with np.errstate(divide="ignore", invalid="ignore"):
-            centre, half = (low + high) / 2, (high - low) / 2 * sizes / wanted
-        return centre - half, centre + half
+            center, half = (low + high) / 2, (high - low) / 2 * sizes / target
+        return center - half, center + half
 
-    def _rounded(self, sizes: Any) -> Any:
-        """Whole numbers of pixels, at least one."""
+    def _round(self, sizes: Any) -> Any:
+        """Round to whole pixels, at least one."""
         return np.maximum(1, np.floor(sizes + 0.5)).astype(np.int64)
 
-    def _wanted(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The extents that were asked for, (rows, axes); 0 for those that were not."""
+    def _requested(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the requested extents (rows, axes), 0 where none is requested."""
         rows = len(extents)
         if "resize_side" in arguments:
             return np.repeat(arguments["resize_side"][:, None], len(self.axes), axis=1)
@@ -174,42 +173,43 @@ class TargetSize:
         none = np.zeros(rows)
         return np.stack([arguments.get(ONE_BY_ONE[axis], none) for axis in self.axes], axis=1)
 
-    def _ranges(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
-        """From where to where each axis is resized, (rows, axes)."""
+    def _roi(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the start and the end of the ROI, (rows, axes) each."""
         if "roi_start" not in arguments:
             return np.zeros_like(extents), extents
         low, high = (np.broadcast_to(arguments[name], extents.shape) for name in ("roi_start", "roi_end"))
         for row in np.flatnonzero((low == high).any(axis=1))[:1]:
-            raise ValueError(f"the part to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
+            raise ValueError(f"the ROI to resize is empty: from {low[row].tolist()} to {high[row].tolist()}")
         if not self.relative:
             return low, high
-        return low.astype(np.float32) * extents, high.astype(np.float32) * extents  # as DALI takes them
+        # DALI takes fractions in float32.
+        return low.astype(np.float32) * extents, high.astype(np.float32) * extents
 
-    def _completed(self, wanted: Any, extents: Any) -> Any:
-        """All extents of the result, not yet rounded, from those that were asked for; in float32, as in DALI.
-
-        Where two extents share a scale, the one that decides it is what was asked for.
-        """
-        wanted, extents = wanted.astype(np.float32), extents.astype(np.float32)
-        given = wanted != 0
-        none = ~given.any(axis=1)
-        scales = np.abs(wanted) / extents
-        limits = np.array(self.max_size or (np.inf,) * len(self.axes))  # DALI has them in float64
+    def _complete(self, requested: Any, extents: Any) -> Any:
+        """Return all extents of the result, before rounding, from the requested ones."""
+        # DALI computes them in float32, except for its limits; sizes near a half depend on it.
+        requested, extents = requested.astype(np.float32), extents.astype(np.float32)
+        present = requested != 0
+        absent = ~present.any(axis=1)
+        scales = np.abs(requested) / extents
+        limits = np.array(self.max_size or (np.inf,) * len(self.axes))
         if self.mode in ("not_larger", "not_smaller"):
             fits = self.mode == "not_larger"
-            scale = np.where(given, scales, np.inf if fits else -np.inf)
+            scale = np.where(present, scales, np.inf if fits else -np.inf)
             scale = scale.min(axis=1) if fits else scale.max(axis=1)
             scale = np.minimum(scale, (limits / extents).min(axis=1))[:, None]
-            result = np.copysign(where(scales == scale, np.abs(wanted), extents * scale), wanted)
+            # The extent that determines the scale is the requested one, not its product with a rounded scale.
+            result = np.copysign(where(scales == scale, np.abs(requested), extents * scale), requested)
         else:
-            mean: Any = np.ones(len(wanted), np.float32)
-            if self.mode == "default" and not given.all():
-                count = np.maximum(given.sum(axis=1), 1)
-                mean = where(given, scales, np.float32(1)).prod(axis=1)
+            # In mode "default" the other extents get the geometric mean of the requested scales, as in DALI.
+            mean: Any = np.ones(len(requested), np.float32)
+            if self.mode == "default" and not present.all():
+                count = np.maximum(present.sum(axis=1), 1)
+                mean = where(present, scales, np.float32(1)).prod(axis=1)
                 mean = where(count > 1, mean ** (np.float32(1) / count.astype(np.float32)), mean)
-            result = where(given, wanted, extents * mean[:, None])
+            result = where(present, requested, extents * mean[:, None])
             result = np.copysign(np.minimum(np.abs(result), limits), result)
-        return where(none[:, None], extents, result).astype(np.float32)
+        return where(absent[:, None], extents, result).astype(np.float32)
 
 
 class SizeArguments(TypedDict, total=False):
@@ -222,7 +222,7 @@ class SizeArguments(TypedDict, total=False):
         Numbers,
         Doc(
             "Size in pixels: (height, width), (depth, height, width), or one number for all axes. An extent of 0 "
-            "follows from the others; a negative one mirrors the image."
+            "follows from the others according to `mode`; a negative one mirrors the image."
         ),
     ]
     resize_x: Annotated[Number, Doc("Width in pixels; alone or with `resize_y` and `resize_z`.")]
@@ -234,8 +234,9 @@ class SizeArguments(TypedDict, total=False):
         Mode,
         Default("default"),
         Doc(
-            '"default": extents that are not given keep the aspect ratio. "stretch": they do not change. '
-            '"not_larger", "not_smaller": the image keeps its aspect ratio and just fits into, or covers, the size.'
+            '"default": missing extents keep the aspect ratio. "stretch": missing extents keep their size. '
+            '"not_larger" and "not_smaller": the image keeps its aspect ratio and just fits into, or just covers, '
+            "the size."
         ),
     ]
     max_size: Annotated[
@@ -244,7 +245,7 @@ class SizeArguments(TypedDict, total=False):
     ]
     roi_start: Annotated[
         Sequence[float] | DataNode,
-        Doc("Start of the ROI to resize, one number per spatial axis, in pixels or as `roi_relative` says."),
+        Doc("Start of the ROI to resize, one number per spatial axis, in pixels or relative (see `roi_relative`)."),
     ]
     roi_end: Annotated[
         Sequence[float] | DataNode,
@@ -254,74 +255,87 @@ class SizeArguments(TypedDict, total=False):
     subpixel_scale: Annotated[
         bool,
         Default(True),
-        Doc("If True, the ROI is adjusted where an extent is rounded, so that the scale is exact."),
+        Doc("If True, the ROI is adjusted if an extent is rounded, so that the scale is exact."),
     ]
 
 
 def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[TargetSize, dict[str, Any]]:
-    """The sizing that a user's arguments describe, and the operator arguments for sizes, part and filters.
+    """Return the sizing rule, and the per-sample arguments for the size, the ROI and the filters.
 
     Raises:
-        DefinitionError: no size is given, or in two ways; too many or too few numbers; half a part.
-        ArgumentTypeError: an interpolation that does not exist.
+        DefinitionError: The size is given twice or not at all, an argument has the wrong number of values, or only one
+            end of the ROI is given.
+        ArgumentTypeError: An interpolation does not exist.
     """
-    given: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
+    values: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]
     for name in ("size", "max_size", "roi_start", "roi_end"):
-        value = given.get(name)
+        value = values.get(name)
         if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
-            raise DefinitionError(f"fn.{kind}: {name} is one node, or numbers", given="a list with a node in it")
-    if isinstance(given.get("max_size"), DataNode):
-        raise DefinitionError(f"fn.{kind}: max_size is the same for all samples", given="a node")
-    one_by_one = [name for name in ONE_BY_ONE.values() if _given(given.get(name, 0))]
-    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _given(given.get(name, 0))]
+            raise DefinitionError(
+                f"fn.{kind}: {name} must be one node, or numbers", given="a list that contains a node"
+            )
+    if isinstance(values.get("max_size"), DataNode):
+        raise DefinitionError(f"fn.{kind}: max_size must be the same for all samples", given="a node")
+    one_by_one = [name for name in ONE_BY_ONE.values() if _is_request(values.get(name, 0))]
+    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _is_request(values.get(name, 0))]
     ways += [one_by_one] if one_by_one else []
-    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *ONE_BY_ONE.values()) if name in given]
-    ways = ways or [[name] for name in zeros[:1]]  # 0 leaves the image as it is, where nothing else is said
+    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *ONE_BY_ONE.values()) if name in values]
+    # A size of 0 is only a request if there is no other: it keeps the size of the image.
+    ways = ways or [[name] for name in zeros[:1]]
     if len(ways) != 1:
         raise DefinitionError(
-            f"fn.{kind}: the size is given " + ("twice" if ways else "nowhere"),
+            f"fn.{kind}: the size is " + ("given twice" if ways else "missing"),
             given=", ".join(name for way in ways for name in way) or None,
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
-    mode = given.get("mode", "default")
-    arguments: dict[str, Any] = {name: given[name] for name in ways[0]}
+    mode = values.get("mode", "default")
+    arguments: dict[str, Any] = {name: values[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
-            raise DefinitionError(f"fn.{kind}: {ways[0][0]} leaves mode no choice", given=f"mode={mode!r}")
+            raise DefinitionError(f"fn.{kind}: {ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
+        # A side for all axes: covering it makes the shorter side that long, and fitting into it the longer one.
         mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
-        arguments = {"resize_side": given[ways[0][0]]}
+        arguments = {"resize_side": values[ways[0][0]]}
     if one_by_one and "resize_z" in one_by_one and "D" not in axes:
-        raise DefinitionError(f"fn.{kind}: resize_z resizes along D", given=f"layout {layout!r}", expected="DHWC")
+        raise DefinitionError(f"fn.{kind}: resize_z needs an axis D", given=f"layout {layout!r}", expected="DHWC")
     _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size")
-    parts = [name for name in ("roi_start", "roi_end") if name in given]
+    parts = [name for name in ("roi_start", "roi_end") if name in values]
     if len(parts) == 1:
-        raise DefinitionError(f"fn.{kind}: roi_start and roi_end are given together", given=parts[0])
+        raise DefinitionError(f"fn.{kind}: roi_start and roi_end must be given together", given=parts[0])
     for name in parts:
-        _check_count(given[name], axes, f"fn.{kind}: {name}")
-        arguments[name] = given[name]
-    limits = np.atleast_1d(np.asarray(given.get("max_size", ()), np.float64)).tolist()
+        _check_count(values[name], axes, f"fn.{kind}: {name}")
+        arguments[name] = values[name]
+    limits = np.atleast_1d(np.asarray(values.get("max_size", ()), np.float64)).tolist()
     _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
+    # A limit of 0 or less means no limit.
     return TargetSize(
         layout,
         mode,
         tuple(limit if limit > 0 else math.inf for limit in limits),
-        bool(given.get("roi_relative", False)),
-        bool(given.get("subpixel_scale", True)),
+        bool(values.get("roi_relative", False)),
+        bool(values.get("subpixel_scale", True)),
         bool(filters.get("antialias", True)),
     ), arguments | filter_arguments(filters, kind)
 
 
-def _given(size: Any) -> bool:
+def _one_row(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert constants to per-sample arguments of a batch of one row."""
+    return {name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()}
+
+
+def _is_request(size: Any) -> bool:
+    """Return True if a size argument requests a size; DALI takes the number 0 as "not given"."""
     return isinstance(size, DataNode) or bool(np.any(size)) or np.ndim(size) > 0
 
 
-def _check_count(value: Any, axes: Sequence[str], what: str) -> None:
+def _check_count(value: Any, axes: Sequence[str], name: str) -> None:
+    """Refuse an argument that has neither one number nor one per axis."""
     count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
     if count not in (len(axes), 1, None):
         raise DefinitionError(
-            f"{what} has a number for each axis, or one for all",
+            f"{name} needs a number for each axis, or one for all",
             given=f"{count} numbers",
             expected=f"{len(axes)}, for {', '.join(axes)}",
         )

@@ -1,1 +1,1 @@
-"""Operators that make and combine affine maps: matrices of n rows and n + 1 columns."""
+"""Operators that create and combine affine transforms, matrices of n rows and n + 1 columns."""

@@ -1,4 +1,4 @@
-"""What operators that make affine maps share: maps as matrices, and how two become one."""
+"""Base of the operators that create affine transforms, and helpers for their matrices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.graph.tracing.trace import DataNode, as_value
 
 @dataclass(frozen=True)
 class AffineOperator(PerFrameKernel):
-    """A map of n-dimensional points, as a matrix of n rows and n + 1 columns, after another one or before it.
+    """Affine transform of n-dimensional points, an (n, n + 1) matrix, optionally combined with an input transform.
 
     Args:
-        ndim: n; None where only the data tell.
-        reverse: whether the input is applied after it.
+        ndim: Number of dimensions n; None if only the data determine it.
+        reverse: True to apply the input after this transform, False to apply it before.
     """
 
     ndim: int | None
@@ -31,35 +31,36 @@ class AffineOperator(PerFrameKernel):
     per_frame_inputs: ClassVar[bool] = True
 
     def infer(self, *before: Spec, **_arguments: Any) -> Spec:
-        """A matrix of float32."""
+        """Return the spec of a float32 matrix."""
         return Spec(np.dtype(np.float32), (None, None) if self.ndim is None else (self.ndim, self.ndim + 1))
 
     def batch(self, context: BatchContext, *before: Any, **arguments: Any) -> Any:
-        """Computed in float32, as DALI does."""
-        ndim = self.ndim or (before[0].shape[1] if before else self.told(arguments))
+        """Return the matrices of a batch, in float32 like DALI's."""
+        ndim = self.ndim or (before[0].shape[1] if before else self.argument_ndim(arguments))
         if before and before[0].shape[1:] != (ndim, ndim + 1):
-            raise ValueError(f"the map that is given has shape {before[0].shape[1:]}, not {(ndim, ndim + 1)}")
-        linear, shift = self.parts(context.xp, ndim, arguments)
-        made = context.xp.concatenate([linear, shift[..., None]], axis=2).astype(np.float32)
+            raise ValueError(f"the input transform has shape {before[0].shape[1:]}, not {(ndim, ndim + 1)}")
+        linear, shift = self.linear_and_shift(context.xp, ndim, arguments)
+        matrix = context.xp.concatenate([linear, shift[..., None]], axis=2).astype(np.float32)
         if not before:
-            return context.xp.broadcast_to(made, (context.rows, *made.shape[1:]))
-        pair = (made, before[0]) if not self.reverse else (before[0], made)
+            # Constant arguments have one row.
+            return context.xp.broadcast_to(matrix, (context.rows, *matrix.shape[1:]))
+        pair = (matrix, before[0]) if not self.reverse else (before[0], matrix)
         return compose(context.xp, *pair)
 
-    def told(self, given: Mapping[str, Any]) -> int:
-        """The number of dimensions that the arguments tell."""
-        return max(values.shape[1] for values in given.values())
+    def argument_ndim(self, arguments: Mapping[str, Any]) -> int:
+        """Return the number of dimensions of the arguments at run time."""
+        # An argument of one number applies to all dimensions, so the longest argument counts.
+        return max(values.shape[1] for values in arguments.values())
 
     @abstractmethod
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The linear part, (rows, n, n), and the vector that is added, (rows, n)."""
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the linear part (rows, n, n) and the translation (rows, n)."""
 
 
 def compose(xp: Any, after: Any, before: Any) -> Any:
-    """The map that applies `before` first, then `after`: both (rows, n, n + 1), and so is the result.
-
-    Products are added up one after the other, not by the device's matrix units, which may round them to fewer bits.
-    """
+    """Return the transform that applies `before` first and `after` second, all of shape (rows, n, n + 1)."""
+    # Sums of elementwise products instead of a matmul: the matrix units of a TPU or GPU may round float32 operands to
+    # fewer bits.
     ndim = after.shape[1]
     total: Any = 0
     for at in range(ndim):
@@ -69,9 +70,10 @@ def compose(xp: Any, after: Any, before: Any) -> Any:
 
 
 def center_offset(xp: Any, linear: Any, center: Any) -> Any:
-    """The vector that makes a linear map one about a centre: what it does not do to the centre, (rows, n)."""
+    """Return the translation (rows, n) that keeps a center fixed: ``center - linear @ center``."""
     if center is None:
         return xp.zeros(linear.shape[:2], np.float32)
+    # Summed elementwise for the same reason as in `compose`.
     center = per_dimension(xp, center, linear.shape[1])
     moved: Any = 0
     for at in range(linear.shape[2]):
@@ -79,85 +81,88 @@ def center_offset(xp: Any, linear: Any, center: Any) -> Any:
     return center - moved
 
 
-def extent(given: Any) -> int | None:
-    """How many numbers an argument has per sample or frame; None where none is given, or nobody can tell."""
-    if given is None:
+def extent(value: Any) -> int | None:
+    """Return how many numbers an argument has per sample or frame; None if it is None or has an unknown shape."""
+    if value is None:
         return None
-    if not isinstance(given, DataNode):
-        return int(np.size(given))
-    spec = each_frame(given.spec)
+    if not isinstance(value, DataNode):
+        return int(np.size(value))
+    # A node whose layout begins with F has an entry per frame.
+    spec = each_frame(value.spec)
     return math.prod(spec.fixed_shape) if spec.dense else None
 
 
-def dimensions(kind: str, transform: Any, told: int | None) -> int | None:
-    """The number of dimensions of a map, which an input, where there is one, must have, too.
+def dimensions(kind: str, transform: Any, argument_ndim: int | None) -> int | None:
+    """Return the number of dimensions of a transform, or None if it is unknown while tracing.
 
     Args:
-        kind: the operator's public name.
-        transform: the input, or None.
-        told: what the arguments say; None where they do not.
+        kind: Public name of the operator.
+        transform: Input transform, or None.
+        argument_ndim: Number of dimensions according to the arguments; None if they do not determine it.
 
     Raises:
-        ArgumentTypeError: the input is no float32.
-        DefinitionError: the input has another number of dimensions, or there are none.
+        ArgumentTypeError: The input is not float32.
+        DefinitionError: The input has a different number of dimensions, or the arguments have none.
     """
-    if told is not None and told < 1:
-        raise DefinitionError(f"fn.{kind} maps points of one dimension or more", given=f"{told} dimensions")
+    if argument_ndim is not None and argument_ndim < 1:
+        raise DefinitionError(f"fn.{kind} needs points of at least one dimension", given=f"{argument_ndim} dimensions")
     if transform is None:
-        return told
+        return argument_ndim
     spec = each_frame(as_value(transform).spec)
-    check_transform(kind, spec, told)
+    check_transform(kind, spec, argument_ndim)
     rows, columns = spec.shape
-    return told or rows or (columns - 1 if columns else None)
+    return argument_ndim or rows or (columns - 1 if columns else None)
 
 
-def check_transform(kind: str, given: Spec, ndim: int | None = None) -> None:
-    """Check that a value may be an affine map.
+def check_transform(kind: str, spec: Spec, ndim: int | None = None) -> None:
+    """Check that a spec is that of an affine transform.
 
     Args:
-        kind: the operator's public name.
-        given: what is known of the value.
-        ndim: of the points; None for any number.
+        kind: Public name of the operator.
+        spec: Spec of the value.
+        ndim: Number of dimensions of the points; None for any number.
 
     Raises:
-        ArgumentTypeError: it is no float32.
-        DefinitionError: its shape is not (n, n + 1), or n is another number.
+        ArgumentTypeError: The dtype is not float32.
+        DefinitionError: The shape is not (n, n + 1), or n is not `ndim`.
     """
-    if given.dtype != np.float32:
+    if spec.dtype != np.float32:
         raise ArgumentTypeError(
-            f"fn.{kind} takes a map of float32", given=given, fix="fn.cast(matrix, dtype=types.FLOAT)"
+            f"fn.{kind} takes a float32 transform", given=spec, fix="fn.cast(matrix, dtype=types.FLOAT)"
         )
-    shape = given.shape
+    # Rows and columns may each be unknown; those that are known must agree on n.
+    shape = spec.shape
     known = {n - less for less, n in enumerate(shape) if n is not None} | ({ndim} if ndim else set[int]())
     if len(shape) != 2 or len(known) > 1:
         size = "n, n + 1" if ndim is None else f"{ndim}, {ndim + 1}"
-        raise DefinitionError(f"fn.{kind}: the map that is given has another form", given=given, expected=f"({size})")
+        raise DefinitionError(f"fn.{kind}: the input transform has the wrong shape", given=spec, expected=f"({size})")
 
 
 def check_center(kind: str, center: Any, ndim: int | None) -> None:
-    """Check that a centre has a number for each dimension, or one for all, as far as that is known.
+    """Check that a center has one number, or one per dimension, if both counts are known.
 
     Raises:
-        DefinitionError: it has not.
+        DefinitionError: It has a different number of them.
     """
     count = extent(center)
     if None not in (count, ndim) and count not in (1, ndim):
         raise DefinitionError(
-            f"fn.{kind}: the centre has another number of dimensions", given=center, expected=f"{ndim} numbers"
+            f"fn.{kind}: the center needs one number per dimension", given=center, expected=f"{ndim} numbers"
         )
 
 
 def diagonal(xp: Any, factors: Any) -> Any:
-    """Matrices, (rows, n, n), that multiply each coordinate by one of n factors, (rows, n)."""
+    """Return diagonal matrices (rows, n, n) of factors (rows, n)."""
+    # `where`, not a product with the identity, which would put NaN beside an infinite factor of `transforms.crop`.
     return xp.where(np.eye(factors.shape[1], dtype=bool), factors[:, :, None], np.float32(0))
 
 
 def per_dimension(xp: Any, values: Any, ndim: int) -> Any:
-    """An argument of one number or n per row, (rows, 1) or (rows, n), as n per row.
+    """Broadcast an argument of shape (rows, 1) or (rows, n) to (rows, n).
 
     Raises:
-        ValueError: it has another number.
+        ValueError: The argument has a different number of values.
     """
     if values.shape[1] not in (1, ndim):
-        raise ValueError(f"an argument has {values.shape[1]} numbers, and the map {ndim} dimensions")
+        raise ValueError(f"an argument has {values.shape[1]} numbers, but the transform has {ndim} dimensions")
     return xp.broadcast_to(values, (values.shape[0], ndim))

@@ -1,4 +1,4 @@
-"""transforms.combine: several maps as one."""
+"""Operator that combines affine transforms."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ from penstock.operators.transforms.affine_operator import check_transform, compo
 
 @dataclass(frozen=True)
 class Combine(PerFrameKernel):
-    """Maps one after the other.
+    """Product of affine transforms.
 
     Args:
-        reverse: whether the last one is applied first.
+        reverse: True to apply the last transform first.
     """
 
     reverse: bool
     per_frame_inputs: ClassVar[bool] = True
 
     def infer(self, *maps: Spec) -> Spec:
-        """The first one's."""
+        """Return the spec of the first transform."""
         check_transform("transforms.combine", maps[0])
-        for each in maps[1:]:
-            check_transform("transforms.combine", each, maps[0].shape[0])
+        for spec in maps[1:]:
+            check_transform("transforms.combine", spec, maps[0].shape[0])
         return maps[0]
 
     def batch(self, context: BatchContext, *maps: Any) -> Any:
-        """Their product."""
-        if len({each.shape[1:] for each in maps}) > 1:
-            raise ValueError(f"the maps have different shapes: {', '.join(str(each.shape[1:]) for each in maps)}")
+        """Compose the matrices of a batch."""
+        # `infer` cannot compare shapes that are unknown while tracing.
+        if len({matrix.shape[1:] for matrix in maps}) > 1:
+            shapes = ", ".join(str(matrix.shape[1:]) for matrix in maps)
+            raise ValueError(f"the transforms have different shapes: {shapes}")
         ordered = reversed(maps) if self.reverse else maps
         return reduce(lambda before, after: compose(context.xp, after, before), ordered)
 
 
 @operator("transforms.combine")
 def combine(*transforms: DataNode, reverse_order: bool = False) -> DataNode:
-    """Make one map of several that are applied one after the other.
+    """Combine affine transforms into one that applies them in order.
 
     Args:
-        *transforms: two maps or more, float32 (n, n + 1).
-        reverse_order: whether the last one is applied first.
+        *transforms: Two or more transforms, float32 (n, n + 1).
+        reverse_order: True to apply the last transform first.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: fewer than two maps, or maps of different dimensions.
+        DefinitionError: There are fewer than two transforms, or they differ in their number of dimensions.
 
     Example:
         >>> import penstock
@@ -67,5 +69,5 @@ def combine(*transforms: DataNode, reverse_order: bool = False) -> DataNode:
         [[[10.0, 0.0, 10.0], [0.0, 10.0, 20.0]]]
     """
     if len(transforms) < 2:
-        raise DefinitionError("fn.transforms.combine takes two maps or more", given=f"{len(transforms)}")
+        raise DefinitionError("fn.transforms.combine takes two or more transforms", given=f"{len(transforms)}")
     return apply(Combine(bool(reverse_order)), *transforms)

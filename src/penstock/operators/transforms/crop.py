@@ -1,4 +1,4 @@
-"""transforms.crop: the map from one box of coordinates to another."""
+"""Operator that creates affine transforms from one box of coordinates to another."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent, per_dimension
 
+# Per-sample arguments: corners of the source box, then of the target box.
 _NAMES = ("from_start", "from_end", "to_start", "to_end")
 
 
 @dataclass(frozen=True)
 class CropMap(AffineOperator):
-    """A stretch and a shift by which two corners come to lie on two others.
+    """Scaling and translation that map two corners to two others.
 
     Args:
-        absolute: whether starts and ends that are in the wrong order are exchanged.
+        absolute: True to exchange a start and an end that are in descending order.
     """
 
     absolute: bool
     schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.float32, (None,)) for name in _NAMES}
 
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """A diagonal matrix."""
-        start, end, low, high = (per_dimension(xp, given[name], ndim) for name in _NAMES)
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return a diagonal matrix and its translation."""
+        start, end, low, high = (per_dimension(xp, arguments[name], ndim) for name in _NAMES)
         if self.absolute:
             start, end = xp.minimum(start, end), xp.maximum(start, end)
             low, high = xp.minimum(low, high), xp.maximum(low, high)
-        with np.errstate(divide="ignore", invalid="ignore"):  # where both are the same, as in DALI
+        # If start and end are equal, the result is inf or nan, as in DALI.
+        with np.errstate(divide="ignore", invalid="ignore"):
             factor = (high - low) / (end - start)
         return diagonal(xp, factor), low - factor * start
 
@@ -51,23 +53,24 @@ def crop(
     absolute: bool = False,
     reverse_order: bool = False,
 ) -> DataNode:
-    """Make the map by which coordinates follow a crop, alone or after another map.
+    """Create an affine transform that maps one box of coordinates to another, as coordinates follow a crop.
+
+    Each corner has n numbers, or one for all axes; a node has either per sample.
 
     Args:
-        transform: another map, float32 (n, n + 1).
-        from_start: the corner that comes to lie at `to_start`: n numbers, or one for all axes; a node gives each sample
-            its own. So do the following ones.
-        from_end: the opposite corner, which comes to lie at `to_end`.
-        to_start: where the first corner goes.
-        to_end: where the other one goes.
-        absolute: whether a start that is greater than its end is exchanged with it.
-        reverse_order: whether `transform` is applied after the map, not before it.
+        transform: Transform to apply before the new one, float32 (n, n + 1).
+        from_start: First corner of the source box, mapped to `to_start`.
+        from_end: Opposite corner of the source box, mapped to `to_end`.
+        to_start: First corner of the target box.
+        to_end: Opposite corner of the target box.
+        absolute: True to exchange a start and an end that are in descending order.
+        reverse_order: True to apply `transform` after the new transform.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: arguments, or `transform`, disagree about the number of dimensions.
+        DefinitionError: The arguments or `transform` differ in their number of dimensions.
 
     Example:
         >>> import penstock
@@ -83,8 +86,9 @@ def crop(
     counts = [extent(value) for value in arguments.values()]
     known = {count for count in counts if count not in (None, 1)}
     if len(known) > 1:
-        raise DefinitionError(f"fn.{kind}: corners have one number of coordinates", given=f"{counts} of them")
-    told = known.pop() if known else None if None in counts or transform is not None else 1
-    ndim = dimensions(kind, transform, told)
+        raise DefinitionError(f"fn.{kind}: all corners need the same number of coordinates", given=str(counts))
+    # Single numbers apply to any number of dimensions; without other information there is one dimension.
+    argument_ndim = known.pop() if known else None if None in counts or transform is not None else 1
+    ndim = dimensions(kind, transform, argument_ndim)
     before = () if transform is None else (transform,)
     return apply(CropMap(ndim, bool(reverse_order), bool(absolute)), *before, **arguments)

@@ -1,4 +1,4 @@
-"""transforms.rotation: the map that turns."""
+"""Operator that creates rotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.operators.transforms.affine_operator import AffineOperator, center
 
 @dataclass(frozen=True)
 class Rotation(AffineOperator):
-    """A turn by an angle in degrees, about a centre; in space, about an axis through it."""
+    """Rotation by an angle in degrees about a center, or in 3D about an axis through a center."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "angle": Argument(np.float32),
@@ -26,24 +26,25 @@ class Rotation(AffineOperator):
         "center": Argument(np.float32, (None,)),
     }
 
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The matrix of the plane; in space Rodrigues' formula."""
-        axis = given.get("axis")
-        radians = given["angle"] * np.float32(np.pi / 180)
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the rotation matrix and the translation that keeps the center fixed."""
+        axis = arguments.get("axis")
+        radians = arguments["angle"] * np.float32(np.pi / 180)
         cosine, sine = xp.cos(radians), xp.sin(radians)
         if axis is None:
             entries = [cosine, -sine, sine, cosine]
         else:
+            # Rodrigues' rotation formula for a unit vector.
             length = xp.sqrt((axis * axis).sum(axis=1))
             if xp is np and (length == 0).any():
-                raise ValueError("the axis of a rotation has no direction: its length is 0")
+                raise ValueError("the axis of a rotation must not have length 0")
             x, y, z = (axis[:, k] / length for k in range(3))
             rest = np.float32(1) - cosine
             entries = [cosine + x * x * rest, x * y * rest - z * sine, x * z * rest + y * sine]
             entries += [y * x * rest + z * sine, cosine + y * y * rest, y * z * rest - x * sine]
             entries += [z * x * rest - y * sine, z * y * rest + x * sine, cosine + z * z * rest]
         linear = xp.stack(entries, axis=1).reshape(-1, ndim, ndim)
-        return linear, center_offset(xp, linear, given.get("center"))
+        return linear, center_offset(xp, linear, arguments.get("center"))
 
 
 @operator("transforms.rotation")
@@ -55,22 +56,23 @@ def rotation(
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
 ) -> DataNode:
-    """Make the map that turns, in the plane or in space, alone or after another map.
+    """Create an affine transform that rotates points in 2D, or in 3D about an axis.
 
     Args:
-        transform: another map, float32 (n, n + 1).
-        angle: degrees, from x towards y: clockwise where y points down. A number, or a node with one per sample.
-        axis: the axis about which points of three dimensions turn, of any length but 0; a node gives each sample its
-            own. Without one, points have two dimensions.
-        center: the point that stays where it is, n numbers or one for all; a node gives each sample its own. The origin
-            by default.
-        reverse_order: whether `transform` is applied after the map, not before it.
+        transform: Transform to apply before the rotation, float32 (n, n + 1).
+        angle: Angle in degrees from x towards y, which is clockwise if y points down. A number, or a node with one per
+            sample.
+        axis: Axis of a 3D rotation, a vector (x, y, z) of any length but 0, or a node with one per sample. Without it
+            the rotation is in 2D.
+        center: Fixed point of the rotation, n numbers or one for all axes, or a node with either per sample; by default
+            the origin.
+        reverse_order: True to apply `transform` after the rotation.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: arguments, or `transform`, disagree about the number of dimensions; an axis of length 0.
+        DefinitionError: The arguments or `transform` differ in their number of dimensions, or `axis` has length 0.
 
     Example:
         >>> import penstock
@@ -83,10 +85,10 @@ def rotation(
     """
     kind = "transforms.rotation"
     if axis is not None and not isinstance(axis, DataNode) and not np.any(axis):
-        raise DefinitionError(f"fn.{kind}: axis has no direction", given=axis, expected="a length that is not 0")
+        raise DefinitionError(f"fn.{kind}: axis must not have length 0", given=axis)
     ndim = dimensions(kind, transform, 2 if axis is None else 3)
     check_center(kind, center, ndim)
     before = () if transform is None else (transform,)
     arguments: dict[str, Any] = {"angle": angle, "axis": axis, "center": center}
-    given = {name: value for name, value in arguments.items() if value is not None}
-    return apply(Rotation(ndim, bool(reverse_order)), *before, **given)
+    arguments = {name: value for name, value in arguments.items() if value is not None}
+    return apply(Rotation(ndim, bool(reverse_order)), *before, **arguments)

@@ -1,4 +1,4 @@
-"""transforms.scale: the map that stretches."""
+"""Operator that creates scalings."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from penstock.operators.transforms.affine_operator import (
 
 @dataclass(frozen=True)
 class Scaling(AffineOperator):
-    """Each coordinate times a factor, about a centre."""
+    """Scaling of each coordinate about a center."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "scale": Argument(np.float32, (None,)),
         "center": Argument(np.float32, (None,)),
     }
 
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """A diagonal matrix."""
-        linear = diagonal(xp, per_dimension(xp, given["scale"], ndim))
-        return linear, center_offset(xp, linear, given.get("center"))
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return a diagonal matrix and the translation that keeps the center fixed."""
+        linear = diagonal(xp, per_dimension(xp, arguments["scale"], ndim))
+        return linear, center_offset(xp, linear, arguments.get("center"))
 
 
 @operator("transforms.scale")
@@ -48,20 +48,21 @@ def scale(
     ndim: Rank | None = None,
     reverse_order: bool = False,
 ) -> DataNode:
-    """Make the map that multiplies coordinates, alone or after another map.
+    """Create an affine transform that scales coordinates.
 
     Args:
-        transform: another map, float32 (n, n + 1).
-        scale: n factors, or one for all coordinates; a node gives each sample its own.
-        center: the point that stays where it is, n numbers; a node gives each sample its own. The origin by default.
-        ndim: n, where one factor and no `transform` is given; 1 by default.
-        reverse_order: whether `transform` is applied after the map, not before it.
+        transform: Transform to apply before the scaling, float32 (n, n + 1).
+        scale: n factors, or one for all coordinates, or a node with either per sample.
+        center: Fixed point of the scaling, n numbers, or a node with them per sample; by default the origin.
+        ndim: Number of dimensions n if `scale` is one factor and there is no `transform`; by default that of `center`,
+            or 1.
+        reverse_order: True to apply `transform` after the scaling.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: arguments, or `transform`, disagree about the number of dimensions.
+        DefinitionError: The arguments or `transform` differ in their number of dimensions.
 
     Example:
         >>> import penstock
@@ -73,12 +74,12 @@ def scale(
         [[[2.0, 0.0, -5.0], [0.0, 3.0, -14.0]]]
     """
     kind, count = "transforms.scale", extent(scale)
+    # One factor applies to any number of dimensions, so the center, ndim= or the input determines it.
     one = count == 1
     if one and ndim is None and transform is None:
         ndim = extent(center) or 1
-    wanted = dimensions(kind, transform, ndim if one else count)
-    if extent(center) != 1:
-        check_center(kind, center, wanted)
+    result_ndim = dimensions(kind, transform, ndim if one else count)
+    check_center(kind, center, result_ndim)
     before = () if transform is None else (transform,)
     arguments: dict[str, Any] = {"scale": scale} if center is None else {"scale": scale, "center": center}
-    return apply(Scaling(wanted, bool(reverse_order)), *before, **arguments)
+    return apply(Scaling(result_ndim, bool(reverse_order)), *before, **arguments)

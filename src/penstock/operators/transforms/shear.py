@@ -1,4 +1,4 @@
-"""transforms.shear: the map that slants."""
+"""Operator that creates shears."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.operators.transforms.affine_operator import (
 
 @dataclass(frozen=True)
 class Shear(AffineOperator):
-    """Each coordinate, plus multiples of the others, about a centre."""
+    """Shear about a center: adds multiples of the other coordinates to each coordinate."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "shear": Argument(np.float32, (None,)),
@@ -33,21 +33,22 @@ class Shear(AffineOperator):
         "center": Argument(np.float32, (None,)),
     }
 
-    def told(self, given: Mapping[str, Any]) -> int:
-        """Two dimensions for two factors, three for six."""
-        factors = given["shear"] if "shear" in given else given["angles"]
+    def argument_ndim(self, arguments: Mapping[str, Any]) -> int:
+        """Return 2 for two factors and 3 for six."""
+        factors = arguments["shear"] if "shear" in arguments else arguments["angles"]
         return 2 if factors.shape[1] == 2 else 3
 
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Ones on the diagonal, the factors row by row beside it."""
-        factors = given["shear"] if "shear" in given else xp.tan(given["angles"] * np.float32(np.pi / 180))
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the matrix of factors and the translation that keeps the center fixed."""
+        factors = arguments["shear"] if "shear" in arguments else xp.tan(arguments["angles"] * np.float32(np.pi / 180))
         if factors.shape[1] != ndim * (ndim - 1):
-            raise ValueError(f"a shear of {ndim} dimensions has {ndim * (ndim - 1)} factors, not {factors.shape[1]}")
+            raise ValueError(f"a shear of {ndim} dimensions needs {ndim * (ndim - 1)} factors, not {factors.shape[1]}")
+        # DALI orders the factors row by row and leaves out the diagonal, which is 1.
         one, count = xp.ones_like(factors[:, 0]), iter(range(factors.shape[1]))
-        places = [(row, column) for row in range(ndim) for column in range(ndim)]
-        entries = [one if row == column else factors[:, next(count)] for row, column in places]
+        cells = [(row, column) for row in range(ndim) for column in range(ndim)]
+        entries = [one if row == column else factors[:, next(count)] for row, column in cells]
         linear = xp.stack(entries, axis=1).reshape(-1, ndim, ndim)
-        return linear, center_offset(xp, linear, given.get("center"))
+        return linear, center_offset(xp, linear, arguments.get("center"))
 
 
 @operator("transforms.shear")
@@ -59,22 +60,24 @@ def shear(
     center: Sequence[float] | DataNode | None = None,
     reverse_order: bool = False,
 ) -> DataNode:
-    """Make the map that slants, in the plane or in space, alone or after another map.
+    """Create an affine transform that shears points in 2D or 3D.
+
+    Give either `shear` or `angles`.
 
     Args:
-        transform: another map, float32 (n, n + 1).
-        shear: how far a coordinate moves per unit of another one: (xy, yx), or (xy, xz, yx, yz, zx, zy); a node gives
-            each sample its own.
-        angles: the same as angles in degrees, from -90 to 90, whose tangents they are.
-        center: the point that stays where it is, n numbers; a node gives each sample its own. The origin by default.
-        reverse_order: whether `transform` is applied after the map, not before it.
+        transform: Transform to apply before the shear, float32 (n, n + 1).
+        shear: Shift of one coordinate per unit of another one: (xy, yx) in 2D, (xy, xz, yx, yz, zx, zy) in 3D, or a
+            node with these per sample.
+        angles: Angles in degrees from -90 to 90, in the same order; their tangents are the factors.
+        center: Fixed point of the shear, n numbers, or a node with them per sample; by default the origin.
+        reverse_order: True to apply `transform` after the shear.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: both `shear` and `angles`, or neither; not 2 or 6 numbers; `transform` has another number of
-            dimensions.
+        DefinitionError: Both or neither of `shear` and `angles`, not 2 or 6 numbers, or `transform` has a different
+            number of dimensions.
 
     Example:
         >>> import penstock
@@ -92,12 +95,13 @@ def shear(
     count = extent(numbers)
     if count not in (None, 2, 6):
         raise DefinitionError(
-            f"fn.{kind} takes a number per pair of coordinates",
+            f"fn.{kind} needs a number for each pair of coordinates",
             given=numbers,
-            expected="2 numbers for the plane, 6 for space",
+            expected="2 numbers in 2D, 6 in 3D",
         )
     ndim = dimensions(kind, transform, {2: 2, 6: 3}.get(count or 0))
     check_center(kind, center, ndim)
+    # DALI takes six factors of a node as a (3, 2) matrix. Flatten any matrix, per sample or per frame.
     if isinstance(numbers, DataNode):
         framed = numbers.spec.layout[:1] == "F"
         flat: Any = numbers

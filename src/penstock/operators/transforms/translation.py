@@ -1,4 +1,4 @@
-"""transforms.translation: the map that moves points."""
+"""Operator that creates translations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from penstock.operators.transforms.affine_operator import AffineOperator, diagon
 
 @dataclass(frozen=True)
 class Translation(AffineOperator):
-    """x + offset."""
+    """Translation by an offset."""
 
     schema: ClassVar[Mapping[str, Argument]] = {"offset": Argument(np.float32, (None,))}
 
-    def parts(self, xp: Any, ndim: int, given: Mapping[str, Any]) -> tuple[Any, Any]:
-        """The identity, and the offset."""
-        offset = given["offset"]
+    def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the identity and the offset."""
+        offset = arguments["offset"]
+        # Unlike a scale, one number does not apply to all dimensions.
         if offset.shape[1] != ndim:
-            raise ValueError(f"the offset has {offset.shape[1]} numbers, and the map {ndim} dimensions")
+            raise ValueError(f"offset has {offset.shape[1]} numbers, but the transform has {ndim} dimensions")
         return diagonal(xp, xp.ones_like(offset)), offset
 
 
@@ -36,18 +37,18 @@ def translation(
     offset: float | Sequence[float] | DataNode,
     reverse_order: bool = False,
 ) -> DataNode:
-    """Make the map that moves points, alone or after another map.
+    """Create an affine transform that translates points.
 
     Args:
-        transform: another map, float32 (n, n + 1).
-        offset: n numbers, by which points move; a node gives each sample its own.
-        reverse_order: whether `transform` is applied after the map, not before it.
+        transform: Transform to apply before the translation, float32 (n, n + 1).
+        offset: Translation, n numbers, or a node with them per sample.
+        reverse_order: True to apply `transform` after the translation.
 
     Returns:
-        A map, float32 (n, n + 1), as `fn.warp_affine` and the MT of `fn.coord_transform` take it.
+        A transform, float32 (n, n + 1), for `fn.warp_affine` or the MT argument of `fn.coord_transform`.
 
     Raises:
-        DefinitionError: `transform` has another number of dimensions.
+        DefinitionError: `transform` has a different number of dimensions.
 
     Example:
         >>> import penstock

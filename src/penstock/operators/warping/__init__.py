@@ -1,1 +1,1 @@
-"""Operators that look pixels up elsewhere: rotation, affine and perspective warps, displacements."""
+"""Operators that warp images: rotation, affine and perspective warps, displacements."""

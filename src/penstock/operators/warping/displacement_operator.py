@@ -1,4 +1,4 @@
-"""What the operators share that move each pixel of an image by itself: a mask, interpolation and what lies outside."""
+"""Base of the displacement operators `jitter`, `sphere` and `water`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DisplacementArguments(TypedDict, total=False):
 
     mask: Annotated[
         int | DataNode,
-        Doc("1 (default) to change the image, 0 to leave it unchanged; a number, or a node with one per sample."),
+        Doc("1 (default) to displace the image, 0 to leave it unchanged; a number, or a node with one per sample."),
     ]
     fill_value: Annotated[float, Doc("Value of pixels outside the image, in the input's range; by default 0.")]
     interp_type: Annotated[DALIInterpType | int, Doc("INTERP_NN (default) or INTERP_LINEAR.")]
@@ -35,26 +35,28 @@ class DisplacementArguments(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Displacement(ImageOperator):
-    """Pixels that are looked up elsewhere.
+    """Warp in which each pixel of the result samples the image at a displaced position.
 
     Args:
-        warping: how.
-        places: where.
+        warping: Interpolation, border and dtype.
+        places: Map from pixels of the result to coordinates in the image.
     """
 
     warping: WarpOptions
     places: CoordinateMap
+    # No matrix describes a displacement: masks can follow images through it, boxes and points cannot.
     is_matrix_map: ClassVar[bool] = False
     schema: ClassVar[Mapping[str, Argument]] = {"mask": Argument(np.int32)}
 
     def infer(self, images: Spec, *, mask: Any) -> Spec:
-        """The input's."""
-        return self.warping.made(images, None)
+        """Return the spec of the input."""
+        return self.warping.spec(images, None)
 
     def describe(self, images: ImageInfo, bits: Any, *, mask: Any) -> Sequence[Step]:
-        """One warp, with a number per row: whether it changes anything."""
-        wanted = (mask != 0).astype(np.float32)
-        return self.warping.steps(images, self.places, wanted[:, None])
+        """Return one warp, with the mask as its number per row."""
+        # Maps take float32 numbers; a row with the mask 0 keeps its pixels.
+        enabled = (mask != 0).astype(np.float32)
+        return self.warping.steps(images, self.places, enabled[:, None])
 
 
 def apply_displacement(
@@ -65,19 +67,19 @@ def apply_displacement(
     arguments: DisplacementArguments,
     seed: int = -1,
 ) -> DataNode:
-    """Images whose pixels are looked up elsewhere.
+    """Apply a displacement operator to images.
 
     Raises:
-        DefinitionError: a volume; another interpolation than linear and nearest.
+        DefinitionError: The input is a volume, or the interpolation is neither linear nor nearest.
     """
     layout, own, fill = plane_layout(data, kind), data.spec.dtype, arguments.get("fill_value", 0.0)
-    fill = fill_color(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)  # as DALI cuts fractions off
-    how = WarpOptions(
+    # DALI truncates the fill values of displacements and rounds those of warps.
+    fill = fill_color(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)
+    options = WarpOptions(
         layout,
         warp_interpolation(arguments.get("interp_type", INTERP_NN), kind),
         Border.CONSTANT,
         fill,
         data.spec.dtype,
     )
-    made = operator(how, places)
-    return apply(made, data, seed=seed, mask=arguments.get("mask", 1))
+    return apply(operator(options, places), data, seed=seed, mask=arguments.get("mask", 1))

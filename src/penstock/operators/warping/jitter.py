@@ -1,4 +1,4 @@
-"""jitter: pixels that change places with their neighbours."""
+"""Operator that displaces pixels at random."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ from penstock.operators.warping.displacement_operator import Displacement, Displ
 
 @dataclass(frozen=True)
 class Jitter(Displacement):
-    """Pixels that are looked up a random number of pixels away."""
+    """Displacement of each pixel by a random number of pixels."""
 
     @property
     def random_bits(self) -> int:
-        """A key, with which the steps of each pixel are drawn."""
+        """Number of random words per sample."""
+        # Two words are the key of the counter-based generator that draws the displacement of each pixel.
         return 2
 
     def describe(self, images: ImageInfo, bits: Any, *, mask: Any) -> Sequence[Step]:
-        """One warp, with a flag and a key per row."""
+        """Return one warp, with the mask and the key as its numbers per row."""
         xp = images.xp
+        # Maps take float32 numbers, which hold 16 bits exactly but not 32: each word is split into halves.
         halves = [
-            part for word in range(2) for part in (bits[:, word] >> np.uint32(16), bits[:, word] & np.uint32(0xFFFF))
+            half for word in range(2) for half in (bits[:, word] >> np.uint32(16), bits[:, word] & np.uint32(0xFFFF))
         ]
         numbers = xp.broadcast_arrays(mask != 0, *halves)
         return self.warping.steps(images, self.places, xp.stack(numbers, axis=1).astype(np.float32))
@@ -43,24 +45,24 @@ def jitter(
     seed: int = -1,
     **arguments: Unpack[DisplacementArguments],
 ) -> DataNode:
-    """Take each pixel of images from a random place near its own.
+    """Replace each pixel of images by a random pixel near it.
 
-    The place lies a whole number of pixels away in x and in y, from ``-(nDegree // 2)`` on, of `nDegree` numbers, all
-    equally likely. A place that would lie before the first pixel is the first one; one beyond the last has the fill
-    value. DALI does this on GPUs only; which places it draws differs.
+    The displacements in x and y are uniform over the `nDegree` integers from ``-(nDegree // 2)``. Positions before the
+    first pixel are clamped to it; positions after the last pixel get the fill value. DALI has the operator only on
+    GPUs and draws different displacements.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named). All frames of a sequence
-            move alike.
-        nDegree: how many places there are along each axis.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC. All frames of a sequence
+            get the same displacements.
+        nDegree: Number of possible displacements along each axis.
+        seed: Seed of this operator; -1 derives it from the seed of the pipeline.
         **arguments: See `DisplacementArguments`.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a volume, an unknown interpolation, a fill value that the images cannot have.
+        DefinitionError: The input is a volume, or the interpolation or fill value is invalid.
 
     Example:
         >>> import numpy as np, penstock

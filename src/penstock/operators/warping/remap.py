@@ -1,4 +1,4 @@
-"""remap: look pixels up where two maps say."""
+"""Operator that remaps images with coordinate maps."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from penstock.numerics.casting import cast_saturating
 from penstock.operators.warping.warp_options import warp_interpolation
 from penstock.types import INTERP_LINEAR, DALIInterpType
 
+# Offset of coordinates for each pixel_origin, so that (0, 0) is the corner of the first pixel.
 _ORIGINS = {"corner": 0.0, "center": 0.5}
 
 
 @dataclass(frozen=True)
 class Remap(Operator, BatchKernel):
-    """Pixels that are looked up where maps say.
+    """Warp with a coordinate map for x and one for y.
 
     Args:
-        layout: of the images, HWC or FHWC.
-        interpolation: how values are made of pixels.
-        shift: what is added to the maps, so that they count from the corner of the first pixel.
+        layout: Layout of the images, HWC or FHWC.
+        interpolation: Interpolation between pixels.
+        shift: Offset of the coordinates, so that (0, 0) is the corner of the first pixel.
     """
 
     layout: str
@@ -40,39 +41,43 @@ class Remap(Operator, BatchKernel):
     shift: float
 
     def infer(self, images: Spec, *maps: Spec) -> Spec:
-        """Of the maps' size."""
-        if any(each.dtype != np.float32 for each in maps):
+        """Return the spec of images of the size of the maps."""
+        if any(spec.dtype != np.float32 for spec in maps):
             raise DefinitionError(
-                "fn.remap: maps are floats", given=" and ".join(map(str, maps)), fix="fn.cast(map, dtype=types.FLOAT)"
+                "fn.remap: maps must be float32",
+                given=" and ".join(map(str, maps)),
+                fix="fn.cast(map, dtype=types.FLOAT)",
             )
-        sizes = [self._size(each) for each in maps]
+        sizes = [self._size(spec) for spec in maps]
         if any(None not in (a, b) and a != b for a, b in zip(*sizes, strict=True)):
             raise DefinitionError("fn.remap: maps differ in size", given=" and ".join(map(str, maps)))
         size = [a if b is None else b for a, b in zip(*sizes, strict=True)]
         return Spec(images.dtype, (*images.shape[:-3], *size, images.shape[-1]), self.layout)
 
-    def _size(self, given: Spec) -> tuple[int | None, ...]:
-        """Height and width of a map, which may have a channel, and frames where the images have."""
-        shape = given.shape
-        frames, channel = self._form(len(shape), shape[-1] if shape else None, given.layout)
+    def _size(self, spec: Spec) -> tuple[int | None, ...]:
+        """Return the height and width of a map, which may have frames and a channel."""
+        shape = spec.shape
+        frames, channel = self._form(len(shape), shape[-1] if shape else None, spec.layout)
         if len(shape) - frames - channel != 2 or (frames and self.layout[0] != "F"):
-            raise DefinitionError("fn.remap: a map has a number per pixel", given=given, expected="float32[h, w]")
+            raise DefinitionError("fn.remap: a map needs one number per pixel", given=spec, expected="float32[h, w]")
         return shape[frames : frames + 2]
 
     def _form(self, ndim: int, last: int | None, layout: str) -> tuple[bool, bool]:
-        """Whether a map of `ndim` axes has frames, and a channel."""
+        """Return whether a map of `ndim` axes has frames, and whether it has a channel."""
         if ndim == 3:
+            # Three axes are FHW or HWC. Without a layout, a last axis of length 1 is a channel.
             framed = layout[:1] == "F" or (not layout and self.layout[0] == "F" and last != 1)
             return framed, not framed
         return ndim == 4, ndim == 4
 
     def batch(self, context: BatchContext, images: Any, *maps: Any) -> Any:
-        """One warp, for which each frame is an image."""
+        """Warp a batch, with the frames of sequences as rows."""
         xp, frames = context.xp, 1 if self.layout == "HWC" else images.shape[1]
         planes: list[Any] = []
-        for each in maps:
-            framed, channel = self._form(each.ndim - 1, each.shape[-1], "")
-            plane = each[..., 0] if channel else each
+        for coordinates in maps:
+            framed, channel = self._form(coordinates.ndim - 1, coordinates.shape[-1], "")
+            plane = coordinates[..., 0] if channel else coordinates
+            # A map without frames applies to all frames.
             plane = (
                 plane
                 if framed or frames == 1
@@ -84,20 +89,20 @@ class Remap(Operator, BatchKernel):
         height, width = planes[0].shape[1:]
         numbers = xp.stack(planes, axis=1).reshape(context.rows * frames, -1)
         flat = images.reshape(context.rows * frames, *images.shape[-3:])
+        # The pass samples bytes and float32; other dtypes are converted and cast back.
         flat = flat if flat.dtype == np.uint8 else cast_saturating(xp, flat, np.dtype(np.float32))
         shape = (height, width, flat.shape[-1])
         warp = WarpPass("HWC", RemapCoordinates(self.shift), self.interpolation, Border.CONSTANT)
         terms = (numbers, np.zeros((1, 1), np.float32))
         if xp is np:
-            made: Any = np.empty((len(flat), *shape), flat.dtype)
-            sizes = (np.array([each.shape[1:]] * len(flat), np.int64).reshape(-1, 3) for each in (flat, made))
-            given, target = sizes
-            warp.run_host(
-                StridedImages.of_batch(np.ascontiguousarray(flat)), given, terms, StridedImages.of_batch(made), target
-            )
+            result: Any = np.empty((len(flat), *shape), flat.dtype)
+            sizes = [np.array([batch.shape[1:]] * len(flat), np.int64).reshape(-1, 3) for batch in (flat, result)]
+            source, target = (StridedImages.of_batch(batch) for batch in (np.ascontiguousarray(flat), result))
+            warp.run_host(source, sizes[0], terms, target, sizes[1])
         else:
-            made = warp.trace_xla(flat, np.array([flat.shape[1:]], np.int32), terms, np.array([shape], np.int32), shape)
-        return cast_saturating(xp, made, images.dtype).reshape(*images.shape[:-3], *shape)
+            sizes = [np.array([extents], np.int32) for extents in (flat.shape[1:], shape)]
+            result = warp.trace_xla(flat, sizes[0], terms, sizes[1], shape)
+        return cast_saturating(xp, result, images.dtype).reshape(*images.shape[:-3], *shape)
 
 
 @operator("remap")
@@ -109,24 +114,24 @@ def remap(
     interp: DALIInterpType | int = INTERP_LINEAR,
     pixel_origin: Literal["corner", "center"] = "corner",
 ) -> DataNode:
-    """Look the pixels of images up where two maps say, as OpenCV's ``remap`` does.
+    """Remap images with coordinate maps, like OpenCV's ``remap``.
 
-    The pixel at (x, y) of the result is the image's value at (mapx(x, y), mapy(x, y)); what lies outside is 0. DALI
-    does this on GPUs only.
+    The pixel at (x, y) of the result is the value of the image at (mapx(x, y), mapy(x, y)), and 0 outside the image.
+    DALI has the operator only on GPUs.
 
     Args:
-        data: images or sequences of any dtype and any number of channels; layout HWC or FHWC.
-        mapx: x for each pixel of the result, float32 (height, width), perhaps with a channel; with an axis F before
-            these, each frame has its own.
-        mapy: y, likewise.
-        interp: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC, as for `warp_perspective`.
-        pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
+        data: Images or sequences of any dtype and number of channels, layout HWC or FHWC.
+        mapx: x coordinate for each pixel of the result, float32 (height, width) or (height, width, 1); with a leading
+            axis F, each frame has its own map.
+        mapy: y coordinate for each pixel of the result, in the same form.
+        interp: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC (see `warp_perspective`).
+        pixel_origin: Position of (0, 0): the "corner" of the first pixel, or its "center" as in OpenCV.
 
     Returns:
-        Images of the maps' size, same dtype and layout.
+        Images of the size of the maps, in the dtype and layout of the input.
 
     Raises:
-        DefinitionError: maps that do not fit, a layout or interpolation that is not offered.
+        DefinitionError: The maps are not float32 or differ in size, or the layout or interpolation is not supported.
 
     Example:
         >>> import numpy as np, penstock
@@ -141,10 +146,10 @@ def remap(
     """
     layout = plane_layout(data, "remap")
     if layout not in ("HWC", "FHWC"):
-        raise DefinitionError("fn.remap takes images with their channels last", given=layout, expected="HWC or FHWC")
+        raise DefinitionError("fn.remap needs channels last", given=layout, expected="HWC or FHWC")
     if pixel_origin not in _ORIGINS:
         raise DefinitionError(
             "fn.remap: no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
-    made = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
-    return apply(made, data, mapx, mapy)
+    kernel = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
+    return apply(kernel, data, mapx, mapy)

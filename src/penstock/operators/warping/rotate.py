@@ -1,4 +1,4 @@
-"""rotate: turn images."""
+"""Operator that rotates images and volumes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
-from penstock.operators.warping.warp_options import WarpArguments, WarpOptions, given_size, warping
+from penstock.operators.warping.warp_options import WarpArguments, WarpOptions, given_size, warp_options
 
 
 @dataclass(frozen=True)
 class Rotate(ImageOperator):
-    """A rotation about the centre.
+    """Rotation of images about their center.
 
     Args:
-        warping: how pixels are looked up.
-        canvas: "given" where a size is, "kept" where it is the image's, "grown" where all of the image stays visible.
-        frames: how many images, one after the other, have one canvas.
+        warping: Interpolation, border and dtype.
+        canvas: "given" for the argument `size`, "kept" for the size of the image, "grown" for a canvas that holds the
+            whole rotated image.
+        frames: Number of consecutive images that share one canvas.
     """
 
     warping: WarpOptions
@@ -41,89 +42,93 @@ class Rotate(ImageOperator):
     }
 
     def of_sequences(self, frames: int) -> Rotate:
-        """One canvas for all frames of a sequence."""
+        """Return the operator with one canvas for all frames of a sequence."""
         return replace(self, frames=frames)
 
     @property
     def traceable(self) -> bool:
-        """A canvas that grows with an angle has no one size on the device."""
+        """True unless the size of the canvas depends on the angle, since XLA needs static shapes."""
         return self.canvas != "grown"
 
     def infer(self, images: Spec, *, angle: Any, size: Any) -> Spec:
-        """The input's, on another canvas."""
+        """Return the spec of the input on the new canvas."""
         if self.canvas == "kept":
-            return self.warping.made(images, None)
+            return self.warping.spec(images, None)
         if self.canvas == "given":
-            return self.warping.sized(images, size)
+            return self.warping.sized_spec(images, size)
         height, width = (images.shape[self.warping.layout.index(letter)] for letter in "HW")
         if isinstance(angle, Spec) or height is None or width is None:
-            return self.warping.made(images, (None, None))
-        made = grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
-        return self.warping.made(images, (int(made[0][0]), int(made[1][0])))
+            return self.warping.spec(images, (None, None))
+        canvas = grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
+        return self.warping.spec(images, (int(canvas[0][0]), int(canvas[1][0])))
 
     def describe(self, images: ImageInfo, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:
-        """One warp about the centres of the image and of the canvas."""
+        """Return one warp that maps the center of the canvas to the center of the image."""
         xp = images.xp
-        given = [images.sizes[self.warping.layout.index(letter)] for letter in "HW"]
+        extents = [images.sizes[self.warping.layout.index(letter)] for letter in "HW"]
         match self.canvas:
             case "given":
-                made = [size[:, k].astype(np.int32) for k in range(2)]
+                canvas = [size[:, k].astype(np.int32) for k in range(2)]
             case "kept":
-                made = given
+                canvas = extents
             case _:
-                made = list(grown(angle, *given, frames=self.frames))
-        turn = angle * np.float32(np.pi / 180)
-        cos, sin = xp.cos(turn), xp.sin(turn)
+                canvas = list(grown(angle, *extents, frames=self.frames))
+        radians = angle * np.float32(np.pi / 180)
+        cos, sin = xp.cos(radians), xp.sin(radians)
         half = np.float32(0.5)
-        (in_y, in_x), (out_y, out_x) = ([each.astype(np.float32) * half for each in pair] for pair in (given, made))
+        (in_y, in_x), (out_y, out_x) = ([n.astype(np.float32) * half for n in pair] for pair in (extents, canvas))
+        # The matrix maps the result to the image: rotate by the angle about the origin, then move center to center. The
+        # order of the float32 operations decides the last bit.
         rows = (cos, -sin, (sin * out_y - cos * out_x) + in_x), (sin, cos, in_y - (sin * out_x + cos * out_y))
         matrix = xp.stack(xp.broadcast_arrays(*rows[0], *rows[1]), axis=1)
-        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (made[0], made[1]))
+        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (canvas[0], canvas[1]))
 
 
 def grown(angle: Any, height: Any, width: Any, frames: int = 1) -> tuple[Any, Any]:
-    """Height and width of the canvas that holds all of a turned image.
-
-    An image that is turned by a right angle has its pixels where the canvas has its own: so the canvas is even or odd
-    as the image is, or, beyond 45 degrees, as its other side is. A hundredth of a pixel is not worth another one.
+    """Return the height and width of the canvas that holds a whole rotated image, as DALI computes them.
 
     Args:
-        angle: degrees, one entry per row.
-        height: of each image.
-        width: likewise.
-        frames: as for `Rotate`.
+        angle: Angles in degrees, one entry per row.
+        height: Height of each image.
+        width: Width of each image.
+        frames: Number of consecutive rows that share one canvas.
     """
-    turn = (np.asarray(angle, np.float32) * np.float32(np.pi / 180)).astype(np.float64)  # as DALI: 45 counts as beyond
-    cos, sin = abs(np.cos(turn)), abs(np.sin(turn))
+    # DALI has the angle in float32, so that 45 degrees count as more than 45.
+    radians = (np.asarray(angle, np.float32) * np.float32(np.pi / 180)).astype(np.float64)
+    cos, sin = abs(np.cos(radians)), abs(np.sin(radians))
     across = sin >= cos
-    height, width = np.broadcast_arrays(height, width, turn)[:2]
+    height, width = np.broadcast_arrays(height, width, radians)[:2]
+    # The canvas has the parity of the image, or of its other side beyond 45 degrees, so that the pixels of an image
+    # rotated by 90 degrees coincide with those of the canvas. Without the tolerance of 0.01, rounding errors would add
+    # a pixel.
     return (
-        _shared(np.ceil(height * cos + width * sin - 1e-2), np.where(across, width, height), frames),
-        _shared(np.ceil(width * cos + height * sin - 1e-2), np.where(across, height, width), frames),
+        _common_extents(np.ceil(height * cos + width * sin - 1e-2), np.where(across, width, height), frames),
+        _common_extents(np.ceil(width * cos + height * sin - 1e-2), np.where(across, height, width), frames),
     )
 
 
-def _shared(extents: Any, like: Any, frames: int) -> Any:
-    """The extents of canvases, of which those of a sequence's frames become one.
+def _common_extents(extents: Any, parity: Any, frames: int) -> Any:
+    """Return the extents of canvases, adjusted in parity and shared by the frames of a sequence.
 
     Args:
-        extents: what each frame needs, an entry per row.
-        like: what its canvas is even or odd as; of several frames most decide, and where they are as many, for even.
-        frames: how many rows have one canvas.
+        extents: Minimum extent for each row.
+        parity: Extents whose parity the canvas takes.
+        frames: Number of consecutive rows that share one canvas.
     """
     largest = extents.astype(np.int32).reshape(-1, frames).max(axis=1)
-    odd = 2 * (like.astype(np.int32) % 2).reshape(-1, frames).sum(axis=1) > frames
+    # The majority of the frames decides; a tie means even.
+    odd = 2 * (parity.astype(np.int32) % 2).reshape(-1, frames).sum(axis=1) > frames
     return np.repeat(largest + (largest % 2 != odd), frames).astype(np.int32)
 
 
 @dataclass(frozen=True)
 class RotateVolume(ImageOperator):
-    """A rotation about an axis through the centre of a volume.
+    """Rotation of volumes about an axis through their center.
 
     Args:
-        warping: as for images.
-        canvas: likewise.
-        frames: likewise.
+        warping: Interpolation, border and dtype.
+        canvas: "given", "kept" or "grown", as for `Rotate`.
+        frames: Number of consecutive volumes that share one canvas.
     """
 
     warping: WarpOptions
@@ -136,58 +141,62 @@ class RotateVolume(ImageOperator):
     }
 
     def of_sequences(self, frames: int) -> RotateVolume:
-        """As for images."""
+        """Return the operator with one canvas for all frames of a sequence."""
         return replace(self, frames=frames)
 
     @property
     def traceable(self) -> bool:
-        """As for images."""
+        """True unless the size of the canvas depends on the angle."""
         return self.canvas != "grown"
 
     def infer(self, images: Spec, *, angle: Any, axis: Any, size: Any) -> Spec:
-        """The input's, on another canvas."""
+        """Return the spec of the input on the new canvas."""
         if not isinstance(axis, Spec) and not np.any(axis):
-            raise DefinitionError("fn.rotate: axis has no direction", given=axis, expected="a length that is not 0")
+            raise DefinitionError("fn.rotate: axis must not have length 0", given=axis)
         if self.canvas == "kept":
-            return self.warping.made(images, None)
+            return self.warping.spec(images, None)
         if self.canvas == "given":
-            return self.warping.sized(images, size)
+            return self.warping.sized_spec(images, size)
         extents = [images.shape[at] for at in self.warping.axes]
         if isinstance(angle, Spec) or isinstance(axis, Spec) or None in extents:
-            return self.warping.made(images, (None,) * 3)
-        turn = _turned(np, np.asarray(angle, np.float32).reshape(-1)[:1], np.asarray(axis, np.float32).reshape(1, 3))
+            return self.warping.spec(images, (None,) * 3)
+        angles, directions = np.asarray(angle, np.float32).reshape(-1)[:1], np.asarray(axis, np.float32).reshape(1, 3)
         depth, height, width = (np.array([extent]) for extent in extents)
-        made = grown_in_space(turn, depth, height, width)
-        return self.warping.made(images, [int(each[0]) for each in made])
+        canvas = _grown_volume(_rotation_matrix(np, angles, directions), depth, height, width)
+        return self.warping.spec(images, [int(extent[0]) for extent in canvas])
 
     def describe(self, images: ImageInfo, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
-        """One warp about the centres of the volume and of the canvas."""
+        """Return one warp that maps the center of the canvas to the center of the volume."""
         xp, half = images.xp, np.float32(0.5)
         if xp is np and not axis.any(axis=1).all():
-            raise ValueError("the axis of a rotation has no direction: its length is 0")
-        turn = _turned(xp, angle, axis)
-        given = [images.sizes[at] for at in self.warping.axes]
+            raise ValueError("the axis of a rotation must not have length 0")
+        rotation = _rotation_matrix(xp, angle, axis)
+        extents = [images.sizes[at] for at in self.warping.axes]
         match self.canvas:
             case "given":
-                made = [extents.astype(np.int32) for extents in size.T]
+                canvas = [numbers.astype(np.int32) for numbers in size.T]
             case "kept":
-                made = given
+                canvas = extents
             case _:
-                made = list(grown_in_space(turn, *given, frames=self.frames))
-        centre, middle = ([each.astype(np.float32) * half for each in reversed(sizes)] for sizes in (given, made))
+                canvas = list(_grown_volume(rotation, *extents, frames=self.frames))
+        # Extents are in the order z, y, x, and the rows of the matrix in the order x, y, z.
+        center, canvas_center = ([n.astype(np.float32) * half for n in reversed(sizes)] for sizes in (extents, canvas))
         numbers: list[Any] = []
-        for k in range(3):  # the result is turned back: columns of the matrix are rows of its inverse
-            row = [turn[j][k] for j in range(3)]
-            moved = sum((a * b for a, b in zip(row, middle, strict=True)), np.float32(0))
-            numbers += [*row, centre[k] - moved]
+        for k in range(3):
+            # The warp maps the result to the volume and so rotates back: a row of the inverse of a rotation matrix is a
+            # column of the matrix.
+            row = [rotation[j][k] for j in range(3)]
+            moved = sum((a * b for a, b in zip(row, canvas_center, strict=True)), np.float32(0))
+            numbers += [*row, center[k] - moved]
         matrix = xp.stack(xp.broadcast_arrays(*numbers), axis=1)
-        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else made)
+        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else canvas)
 
 
-def _turned(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
-    """The matrices that turn x, y and z about axes of any length: rows of columns, an entry per row of the batch."""
-    turn = angle * np.float32(np.pi / 180)
-    cos, sin = xp.cos(turn), xp.sin(turn)
+def _rotation_matrix(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
+    """Return matrices that rotate (x, y, z) about axes of any length: rows of entries, each with a value per sample."""
+    # Rodrigues' rotation formula. The diagonal is cos + x² (1 - cos), written for a unit vector without a cancellation.
+    radians = angle * np.float32(np.pi / 180)
+    cos, sin = xp.cos(radians), xp.sin(radians)
     length = xp.sqrt((axis * axis).sum(axis=1))
     x, y, z = (axis[:, k] / length for k in range(3))
     rest = np.float32(1) - cos
@@ -198,24 +207,23 @@ def _turned(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
     ]
 
 
-def grown_in_space(
-    turn: Sequence[Sequence[Any]], depth: Any, height: Any, width: Any, frames: int = 1
+def _grown_volume(
+    rotation: Sequence[Sequence[Any]], depth: Any, height: Any, width: Any, frames: int = 1
 ) -> tuple[Any, Any, Any]:
-    """Depth, height and width of the canvas that holds all of a turned volume.
-
-    As for images, an extent is even or odd as that of the volume's axis is of which it shows most.
-    """
-    sizes = [np.asarray(each, np.float32) for each in (width, height, depth)]
-    made: list[Any] = []
-    for own, row in enumerate(turn):
-        shares = [abs(each) for each in row]
+    """Return the depth, height and width of the canvas that holds a whole rotated volume."""
+    sizes = [np.asarray(extent, np.float32) for extent in (width, height, depth)]
+    result: list[Any] = []
+    for own, row in enumerate(rotation):
+        shares = [abs(entry) for entry in row]
         extent = sum((share * size for share, size in zip(shares, sizes, strict=True)), np.float32(0))
-        most, like = shares[own], sizes[own]
+        # As for images, an extent takes the parity of the axis of the volume that contributes most to it, and its own
+        # axis in a tie.
+        most, parity = shares[own], sizes[own]
         for share, size in zip(shares, sizes, strict=True):
-            most, like = np.maximum(share, most), np.where(share > most, size, like)
+            most, parity = np.maximum(share, most), np.where(share > most, size, parity)
         whole = np.ceil(extent - np.float32(1e-2))
-        made.append(_shared(whole, np.broadcast_to(like, whole.shape), frames))
-    return made[2], made[1], made[0]
+        result.append(_common_extents(whole, np.broadcast_to(parity, whole.shape), frames))
+    return result[2], result[1], result[0]
 
 
 @operator("rotate")
@@ -228,26 +236,27 @@ def rotate(
     keep_size: bool = False,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:
-    """Turn images about their centre, or volumes about an axis through it.
+    """Rotate images about their center, or volumes about an axis through their center.
+
+    By default the canvas grows to hold the whole rotated image. Frames of a sequence share one canvas that holds all
+    of them.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
-        angle: degrees, counter-clockwise; a number, or a node with one per sample.
-        axis: of volumes, which need it: x, y and z of its direction, of any length but 0; a node gives each sample its
-            own.
-        size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
-            with as many per sample, whose fractions are cut off.
-        keep_size: whether the result has the size of the image, whose corners are then cut off. Without this and `size`
-            the result is as large as the turned image. Frames of a sequence that are turned by angles of their own have
-            one size, in which each of them fits.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        angle: Angle in degrees, counter-clockwise; a number, or a node with one per sample.
+        axis: Axis of rotation for volumes, which need one: a vector (x, y, z) of any length but 0, or a node with one
+            per sample.
+        size: (height, width) or (depth, height, width) of the result in pixels, or a node with them per sample.
+            Fractions of constants are rounded; those of a node are truncated, as in DALI.
+        keep_size: True to keep the size of the image and cut off its corners.
         **arguments: See `WarpArguments`.
 
     Returns:
-        The turned images, in the input's layout.
+        Rotated images in the layout of the input.
 
     Raises:
-        DefinitionError: a volume without an axis, or an image with one; an interpolation or dtype that is not offered;
-            both `size` and `keep_size`.
+        DefinitionError: A volume without an axis or an image with one, an interpolation or dtype that is not supported,
+            or both `size` and `keep_size`.
 
     Example:
         >>> import numpy as np, penstock
@@ -268,16 +277,13 @@ def rotate(
         )
     if ("D" in layout) != (axis is not None):
         raise DefinitionError(
-            f"fn.{kind}: volumes turn about an axis, and images in their plane",
+            f"fn.{kind}: volumes need an axis, and images do not take one",
             given=f"layout {layout!r} and axis={short_repr(axis)}",
-            fix="axis=[0, 0, 1] turns x towards y" if axis is None else "leave out axis",
+            fix="axis=[0, 0, 1] rotates x towards y" if axis is None else "leave out axis",
         )
-    how = warping(data, layout, kind, select_arguments(WarpArguments, arguments))
-    made = RotateVolume if "D" in layout else Rotate
-    turn: dict[str, Any] = {"angle": angle} if axis is None else {"angle": angle, "axis": axis}
-    return apply(
-        made(how, "given" if sized else "kept" if keep_size else "grown"),
-        data,
-        size=given_size(size, len(how.axes)),
-        **turn,
+    options = warp_options(data, layout, kind, select_arguments(WarpArguments, arguments))
+    kernel = (RotateVolume if "D" in layout else Rotate)(
+        options, "given" if sized else "kept" if keep_size else "grown"
     )
+    rotation: dict[str, Any] = {"angle": angle} if axis is None else {"angle": angle, "axis": axis}
+    return apply(kernel, data, size=given_size(size, len(options.axes)), **rotation)

@@ -1,4 +1,4 @@
-"""sphere: images as if on a ball."""
+"""Operator that distorts images like a sphere."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from penstock.operators.warping.displacement_operator import Displacement, Displ
 
 @operator("sphere")
 def sphere(data: DataNode, **arguments: Unpack[DisplacementArguments]) -> DataNode:
-    """Bend images as if they were on a ball: their middle is enlarged.
+    """Distort images as if they were on a sphere, which enlarges their center.
 
-    A pixel at the distance r from the centre, in parts of half the longer side, is the image's value in the same
-    direction at the distance r r. An image of one pixel gets the fill value, as in DALI, which takes uint8 and float32
-    in HWC, and ignores a `mask` that is no node on the CPU.
+    A pixel at distance r from the center, relative to half the longer side, is the value of the image in the same
+    direction at distance ``r ** 2``. An image of one pixel gets the fill value, as in DALI. DALI takes uint8 and
+    float32 in HWC, and its CPU operator ignores a constant `mask`.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
+        data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC.
         **arguments: See `DisplacementArguments`.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a volume, an unknown interpolation, a fill value that the images cannot have.
+        DefinitionError: The input is a volume, or the interpolation or fill value is invalid.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""warp_affine: move pixels by an affine map."""
+"""Operator that warps images and volumes with an affine transform."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from penstock.operators.warping.warp_options import (
     adjugate,
     flatten_matrices,
     given_size,
-    warping,
+    warp_options,
 )
 
 
 @dataclass(frozen=True)
 class WarpAffine(ImageOperator):
-    """An affine map of the plane.
+    """Affine warp of images.
 
     Args:
-        warping: how pixels are looked up.
-        inverse: whether the matrix maps the result to the image.
-        sized: whether the result has a size of its own.
+        warping: Interpolation, border and dtype.
+        inverse: True if the matrix maps the result to the image.
+        sized: True if the argument `size` gives the size of the result.
     """
 
     warping: WarpOptions
@@ -48,11 +48,11 @@ class WarpAffine(ImageOperator):
     }
 
     def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
-        """The input's, with another height and width where a size is given."""
-        return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
+        """Return the spec of the input with the new size."""
+        return self.warping.sized_spec(images, size) if self.sized else self.warping.spec(images, None)
 
     def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
-        """One warp, with the matrix from the result to the image."""
+        """Return one warp, with the matrix that maps the result to the image."""
         xp = images.xp
         sizes = [extents.astype(np.int32) for extents in size.T] if self.sized else None
         return self.warping.steps(images, Affine(), matrix if self.inverse else _inverse(xp, matrix), sizes)
@@ -60,7 +60,7 @@ class WarpAffine(ImageOperator):
 
 @dataclass(frozen=True)
 class WarpVolume(WarpAffine):
-    """An affine map of space."""
+    """Affine warp of volumes."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "matrix": Argument(np.float32, (12,)),
@@ -69,7 +69,8 @@ class WarpVolume(WarpAffine):
 
 
 def _inverse(xp: Any, matrix: Any) -> Any:
-    """The inverses of affine maps, (rows, 6) or (rows, 12)."""
+    """Invert affine transforms, (rows, 6) or (rows, 12)."""
+    # Written out by Cramer's rule: the same float32 operations on the host and under XLA.
     if matrix.shape[1] == 6:
         a, b, c, d, e, f = (matrix[:, k] for k in range(6))
         scale, entries = a * e - b * d, (e, -b, b * f - c * e, -d, a, c * d - a * f)
@@ -79,9 +80,10 @@ def _inverse(xp: Any, matrix: Any) -> Any:
         scale = a * linear[0] + b * linear[3] + c * linear[6]
         rows = [linear[k : k + 3] for k in (0, 3, 6)]
         entries = [n for x, y, z in rows for n in (x, y, z, -(x * p + y * q + z * r))]
+    # The device program cannot raise.
     if xp is np and (scale == 0).any():
         raise ValueError("the matrix has no inverse")
-    return xp.stack([each / scale for each in entries], axis=1)
+    return xp.stack([entry / scale for entry in entries], axis=1)
 
 
 @operator("warp_affine")
@@ -94,28 +96,29 @@ def warp_affine(
     inverse_map: bool = True,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:
-    """Move the pixels of images or volumes by an affine map.
+    """Warp images or volumes with an affine transform.
 
-    The pixel at (x, y) of the result is the image's value at (M11 x + M12 y + M13, M21 x + M22 y + M23). The corner of
-    the first pixel has the coordinates (0, 0), its centre (0.5, 0.5). Volumes have three coordinates: x, y and z.
+    The pixel at (x, y) of the result is the value of the image at (M11 x + M12 y + M13, M21 x + M22 y + M23). The
+    corner of the first pixel is at (0, 0) and its center at (0.5, 0.5). Volumes have coordinates (x, y, z).
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H and W (HWC where none is named).
-        mtx: the matrix as a second input.
-        matrix: (M11, M12, M13, M21, M22, M23), or two rows of three numbers; for volumes twelve, or three rows of four.
-            A node gives each sample its own. The identity by default.
-        size: height and width of the result, before these the depth of a volume; numbers, which are rounded, or a node
-            with as many per sample, whose fractions are cut off. The image's by default.
-        inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        mtx: Matrix as a second input, instead of `matrix`.
+        matrix: (M11, M12, M13, M21, M22, M23) or (2, 3); for volumes 12 numbers or (3, 4); or a node with a matrix per
+            sample. By default the identity.
+        size: (height, width) or (depth, height, width) of the result in pixels, or a node with them per sample; by
+            default the size of the image. Fractions of constants are rounded; those of a node are truncated, as in
+            DALI.
+        inverse_map: True if the matrix maps coordinates of the result to coordinates of the image, False to invert it.
         **arguments: See `WarpArguments`.
 
     Returns:
-        The warped images, in the input's layout.
+        Warped images in the layout of the input.
 
     Raises:
-        DefinitionError: a matrix that is given twice, or has too few numbers or too many; an interpolation or dtype
-            that is not offered.
-        SampleError: while running, a matrix without an inverse.
+        DefinitionError: The matrix is given twice or has the wrong shape, or the interpolation or dtype is not
+            supported.
+        SampleError: At run time, a matrix that must be inverted is singular.
 
     Example:
         >>> import numpy as np, penstock
@@ -131,16 +134,17 @@ def warp_affine(
     layout = image_layout(data, kind)
     if mtx is not None and matrix is not None:
         raise DefinitionError(f"fn.{kind}: the matrix is given twice", given="mtx and matrix=", fix="leave out one")
-    how = warping(data, layout, kind, select_arguments(WarpArguments, arguments))
-    space = len(how.axes)
-    count = space * (space + 1)
+    options = warp_options(data, layout, kind, select_arguments(WarpArguments, arguments))
+    ndim = len(options.axes)
+    count = ndim * (ndim + 1)
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
         numbers = flatten_matrices(numbers, count)
     elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
-        numbers = np.eye(space, space + 1).ravel()
-    elif np.shape(numbers) == (space, space + 1):
+        # An empty matrix counts as none.
+        numbers = np.eye(ndim, ndim + 1).ravel()
+    elif np.shape(numbers) == (ndim, ndim + 1):
         numbers = np.reshape(numbers, count)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    made = (WarpVolume if space == 3 else WarpAffine)(how, bool(inverse_map), sized)
-    return apply(made, data, matrix=numbers, size=given_size(size, space))
+    kernel = (WarpVolume if ndim == 3 else WarpAffine)(options, bool(inverse_map), sized)
+    return apply(kernel, data, matrix=numbers, size=given_size(size, ndim))

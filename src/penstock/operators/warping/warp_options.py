@@ -1,4 +1,4 @@
-"""What the operators share that look pixels up where a matrix says: size, interpolation and what lies outside."""
+"""Options and helpers of the warp operators: size, interpolation, border and dtype."""
 
 from __future__ import annotations
 
@@ -31,28 +31,30 @@ class WarpArguments(TypedDict, total=False):
     fill_value: Annotated[
         float | None,
         Doc(
-            "Value of pixels outside the image, converted to the input's dtype. By default the pixels at the edge are "
+            "Value of pixels outside the image, converted to the dtype of the input. By default the edge pixels are "
             "repeated."
         ),
     ]
     interp_type: Annotated[DALIInterpType | int, Doc("INTERP_LINEAR (default) or INTERP_NN.")]
     dtype: Annotated[
         DALIDataType | Any,
-        Doc("dtype of the result: the input's (default) or FLOAT; for floats also UINT8, INT16 or INT32."),
+        Doc(
+            "Dtype of the result: that of the input (default) or FLOAT; for float32 inputs also UINT8, INT16 or INT32."
+        ),
     ]
     output_dtype: Annotated[DALIDataType | Any, Doc("Older name of `dtype`.")]
 
 
 @dataclass(frozen=True)
 class WarpOptions:
-    """How a warp is done, the same for all samples.
+    """Options of a warp that are the same for all samples.
 
     Args:
-        layout: of the images.
-        interpolation: how values are made of pixels.
-        border: what lies outside of the image.
-        fill: its value, where it has one: one or one per channel.
-        dtype: of the result.
+        layout: Layout of the images.
+        interpolation: Interpolation between pixels.
+        border: Pixels outside the image.
+        fill: Value for a constant border, one number or one per channel.
+        dtype: Dtype of the result.
     """
 
     layout: str
@@ -63,33 +65,38 @@ class WarpOptions:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes along which pixels move: those of height and width, and before these of depth."""
+        """Spatial axes in the order D, H, W."""
         return tuple(self.layout.index(letter) for letter in SPATIAL if letter in self.layout)
 
-    def made(self, images: Spec, size: Sequence[int | None] | None) -> Spec:
-        """The spec of the result, with its extents along `axes` where these change."""
+    def spec(self, images: Spec, size: Sequence[int | None] | None) -> Spec:
+        """Return the spec of the result, with new extents along `axes` unless `size` is None."""
         shape, bounds = list(images.shape), images.bounds
         if size is not None:
             for axis, extent in zip(self.axes, size, strict=True):
                 shape[axis] = extent
+            # The bounds of the input do not apply to the new size.
             bounds = ()
         return replace(images, dtype=self.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
 
-    def sized(self, images: Spec, size: Any) -> Spec:
-        """The spec of the result of a given size: a number per axis, or the spec of a node that has them."""
+    def sized_spec(self, images: Spec, size: Any) -> Spec:
+        """Return the spec of a result whose size is a constant or the spec of a node."""
         unknown = (None,) * len(self.axes)
-        return self.made(images, unknown if isinstance(size, Spec) else np.asarray(size).astype(int).tolist())
+        return self.spec(images, unknown if isinstance(size, Spec) else np.asarray(size).astype(int).tolist())
 
     def steps(
         self, images: ImageInfo, places: CoordinateMap, numbers: Any, size: Sequence[Any] | None = None
     ) -> Sequence[Step]:
-        """The warp, and the conversions around it.
+        """Return the steps: the warp and the conversions around it.
 
         Args:
-            images: what is known of them.
-            places: where their pixels are looked up; where volumes are, an affine map says.
-            numbers: float32 (rows, n), what this needs of each row, such as a matrix from the result to the image.
-            size: its extents along `axes`, integers with an entry per row; None for those of the images.
+            images: Extents and dtype of the images.
+            places: Map from pixels of the result to coordinates in the image; ignored for volumes, whose map is always
+                affine.
+            numbers: Parameters of the map for each row, float32 (rows, n), such as a matrix.
+            size: Extents of the result along `axes`, integers with an entry per row; None for those of the images.
+
+        Raises:
+            ValueError: The result is too large. Checked on the host only, before memory is allocated.
         """
         sizes = list(images.sizes)
         if size is not None:
@@ -108,7 +115,7 @@ class WarpOptions:
 
 
 def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
-    """The inverse of a matrix of 3 x 3 numbers, row by row, times its determinant."""
+    """Return the adjugate of a 3 x 3 matrix, row by row: its inverse times its determinant."""
     a, b, c, d, e, f, g, h, i = matrix
     return (
         *(e * i - f * h, c * h - b * i, b * f - c * e),
@@ -117,16 +124,17 @@ def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> WarpOptions:
-    """How a warp is done.
+def warp_options(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> WarpOptions:
+    """Return the options for a user's arguments.
 
     Raises:
-        DefinitionError: another interpolation than linear and nearest, a dtype that does not fit.
+        DefinitionError: The interpolation is neither linear nor nearest, or the dtype is not supported.
     """
     fill, own = arguments.get("fill_value"), data.spec.dtype
     dtype = result_dtype(own, arguments.get("dtype"), arguments.get("output_dtype"))
-    if own != np.float32 or dtype not in _OF_FLOATS:
+    if own != np.float32 or dtype not in _INTEGER_DTYPES:
         dtype = output_dtype(own, dtype, kind)
+    # Without a fill value DALI clamps coordinates, which repeats the edge pixels.
     border = Border.REPLICATE if fill is None else Border.CONSTANT
     fills = fill_color(data, layout, kind, 0.0 if fill is None else fill)
     return WarpOptions(
@@ -134,15 +142,13 @@ def warping(data: DataNode, layout: str, kind: str, arguments: WarpArguments) ->
     )
 
 
-_OF_FLOATS = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
-"""What warps make of float32, besides floats."""
+# Dtypes besides FLOAT to which DALI's warps convert float32 images.
+_INTEGER_DTYPES = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
 
 
 def given_size(size: Any, axes: int) -> Any:
-    """The size that a user gave, ones where none is needed.
-
-    As in DALI, numbers are rounded, while of those of a node fractions are cut off.
-    """
+    """Return the argument `size`, or ones as a placeholder if the operator does not need it."""
+    # DALI rounds constants and truncates the values of nodes, which operators do when they convert to int32.
     if isinstance(size, DataNode):
         return size
     return (1,) * axes if size is None or not np.size(size) else np.floor(np.asarray(size, np.float64) + 0.5)
@@ -155,44 +161,45 @@ _INTERPOLATIONS = {
 }
 
 
-def warp_interpolation(given: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
-    """How values are made of pixels.
+def warp_interpolation(interp_type: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
+    """Return the interpolation for a constant of DALI.
 
     Args:
-        given: what the user wants.
-        kind: the operator's public name.
-        cubic: whether it has INTERP_CUBIC.
+        interp_type: Argument of the user.
+        kind: Public name of the operator, for messages.
+        cubic: True if the operator supports INTERP_CUBIC.
 
     Raises:
-        DefinitionError: an interpolation that the operator has not.
+        DefinitionError: The operator does not support the interpolation.
     """
-    made = _INTERPOLATIONS.get(int(given))
-    if made is None or (made is Interpolation.CUBIC and not cubic):
+    interpolation = _INTERPOLATIONS.get(int(interp_type))
+    if interpolation is None or (interpolation is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
             f"fn.{kind} has no such interpolation",
-            given=f"interp_type={short_repr(given)}",
+            given=f"interp_type={short_repr(interp_type)}",
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )
-    return made
+    return interpolation
 
 
 def fill_color(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
-    """The value of what lies outside, one or one per channel, as a pixel of the images has it.
+    """Return the value of pixels outside the image, one number or one per channel, in the range of the images' dtype.
 
     Raises:
-        DefinitionError: another number of values.
+        DefinitionError: The number of values is neither 1 nor the number of channels.
     """
     values = np.atleast_1d(np.asarray(value, np.float64))
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if values.ndim != 1 or len(values) not in (1, channels or len(values)):
         raise DefinitionError(
-            f"fn.{kind}: fill_value is one number, or one per channel", given=value, expected=f"1 or {channels}"
+            f"fn.{kind}: fill_value needs one number, or one per channel", given=value, expected=f"1 or {channels}"
         )
+    # DALI converts the fill value to the dtype of the input, even if the result is float.
     return tuple(map(float, cast_saturating(np, values, data.spec.dtype)))
 
 
 def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
-    """The numbers of matrices in a row; with an entry per frame, those of each frame."""
+    """Flatten the matrix of each sample, or of each frame, to `count` numbers; leave flat ones unchanged."""
     framed = matrix.spec.layout[:1] == "F"
     if len(matrix.spec.shape) != 2 + framed:
         return matrix

@@ -1,4 +1,4 @@
-"""warp_perspective: move pixels by a projective map."""
+"""Operator that warps images with a perspective transform."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BORDERS: Mapping[str, Border] = {border.name.lower(): border for border in Borde
 
 @dataclass(frozen=True)
 class WarpPerspective(ImageOperator):
-    """A projective map of the plane.
+    """Perspective warp of images.
 
     Args:
-        warping: how pixels are looked up.
-        inverse: whether the matrix maps the result to the image.
-        centered: whether coordinates are counted from the centre of the first pixel, not from its corner.
-        sized: whether the result has a size of its own.
+        warping: Interpolation, border and dtype.
+        inverse: True if the matrix maps the result to the image.
+        centered: True if (0, 0) is the center of the first pixel, False if it is its corner.
+        sized: True if the argument `size` gives the size of the result.
     """
 
     warping: WarpOptions
@@ -53,18 +53,20 @@ class WarpPerspective(ImageOperator):
     }
 
     def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
-        """The input's, with another height and width where a size is given."""
-        return self.warping.sized(images, size) if self.sized else self.warping.made(images, None)
+        """Return the spec of the input with the new size."""
+        return self.warping.sized_spec(images, size) if self.sized else self.warping.spec(images, None)
 
     def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
-        """One warp, with the matrix from the result to the image, between corners of pixels."""
+        """Return one warp, with the matrix that maps corner coordinates of the result to those of the image."""
         xp, half = images.xp, np.float32(0.5)
         a, b, c, d, e, f, g, h, i = (matrix[:, k] for k in range(9))
         if not self.inverse:
             if xp is np and (a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) == 0).any():
                 raise ValueError("the matrix has no inverse")
-            a, b, c, d, e, f, g, h, i = adjugate((a, b, c, d, e, f, g, h, i))  # but for a factor, which does not matter
+            # The inverse up to a factor, which a projective transform cancels.
+            a, b, c, d, e, f, g, h, i = adjugate((a, b, c, d, e, f, g, h, i))
         if self.centered:
+            # Conjugate with a shift by half a pixel: first M T(-1/2), then T(1/2) M.
             c, f, i = (offset - half * (by_x + by_y) for by_x, by_y, offset in ((a, b, c), (d, e, f), (g, h, i)))
             a, b, c, d, e, f = (a + half * g, b + half * h, c + half * i, d + half * g, e + half * h, f + half * i)
         numbers = xp.stack(xp.broadcast_arrays(a, b, c, d, e, f, g, h, i), axis=1)
@@ -85,33 +87,32 @@ def warp_perspective(
     inverse_map: bool = True,
     pixel_origin: Literal["corner", "center"] = "corner",
 ) -> DataNode:
-    """Move the pixels of images by a projective map, as OpenCV's ``warpPerspective`` does.
+    """Warp images with a perspective transform, like OpenCV's ``warpPerspective``.
 
-    The pixel at (x, y) of the result is the image's value at ((M11 x + M12 y + M13) / w, (M21 x + M22 y + M23) / w),
-    where w is M31 x + M32 y + M33. As in DALI, within 1 for bytes; it rounds the places of int16 images to a 32nd of a
-    pixel.
+    The pixel at (x, y) of the result is the value of the image at ((M11 x + M12 y + M13) / w,
+    (M21 x + M22 y + M23) / w) with w = M31 x + M32 y + M33. Results for uint8 match DALI within 1; for int16 DALI
+    rounds coordinates to 1/32 of a pixel.
 
     Args:
-        data: images or sequences of any dtype and any number of channels; layout with H and W (HWC where none is
-            named).
-        matrix_input: the matrix as a second input, 3 x 3.
-        matrix: the matrix: nine numbers, or three rows of three; a node gives each sample its own.
-        size: height and width of the result; two numbers, or a node with two per sample. The image's by default.
-        border_mode: what lies outside of the image: "constant", a value; "replicate", the pixel at the edge; "reflect",
-            the image mirrored; "reflect_101", mirrored without its outermost pixels; "wrap", the image again.
-        fill_value: the value for "constant", one number or one per channel; 0 by default.
-        interp_type: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC: sixteen pixels, weighed by Keys' cubic with
-            a = -3/4.
-        inverse_map: whether the matrix maps places of the result to places of the image; if not, it is inverted.
-        pixel_origin: whether (0, 0) is the "corner" of the first pixel, or its "center", as in OpenCV.
+        data: Images or sequences of any dtype and number of channels; the layout needs H and W and defaults to HWC.
+        matrix_input: Matrix (3, 3) as a second input, instead of `matrix`.
+        matrix: Nine numbers or (3, 3), or a node with a matrix per sample.
+        size: (height, width) of the result in pixels, or a node with them per sample; by default the size of the image.
+        border_mode: Pixels outside the image: "constant" for `fill_value`, "replicate" for the edge pixels, "reflect"
+            for the mirrored image, "reflect_101" for the mirrored image without its edge pixels, "wrap" for the
+            repeated image.
+        fill_value: Value for "constant", one number or one per channel; by default 0.
+        interp_type: INTERP_LINEAR, INTERP_NN or INTERP_CUBIC (Keys' cubic with a = -3/4, as in OpenCV).
+        inverse_map: True if the matrix maps coordinates of the result to coordinates of the image, False to invert it.
+        pixel_origin: Position of (0, 0): the "corner" of the first pixel, or its "center" as in OpenCV.
 
     Returns:
-        The warped images, same dtype and layout.
+        Warped images in the dtype and layout of the input.
 
     Raises:
-        DefinitionError: no matrix, or two; a volume; an unknown interpolation; a fill value that the images cannot
-            have.
-        SampleError: while running, a matrix without an inverse that has to be inverted.
+        DefinitionError: There is no matrix or two, the input is a volume, or the interpolation or fill value is
+            invalid.
+        SampleError: At run time, a matrix that must be inverted is singular.
 
     Example:
         >>> import numpy as np, penstock
@@ -126,16 +127,18 @@ def warp_perspective(
     """
     kind = "warp_perspective"
     layout = plane_layout(data, kind)
-    for name, given, known in (
+    for name, value, known in (
         ("border_mode", border_mode, BORDERS),
         ("pixel_origin", pixel_origin, ("corner", "center")),
     ):
-        if given not in known:
-            raise DefinitionError(f"fn.{kind}: no such {name}", given=short_repr(given), fix=did_you_mean(given, known))
+        if value not in known:
+            raise DefinitionError(f"fn.{kind}: no such {name}", given=short_repr(value), fix=did_you_mean(value, known))
     if (matrix_input is None) == (matrix is None):
         fix = "leave out one" if matrix is not None else "matrix=[...], nine numbers"
         raise DefinitionError(
-            f"fn.{kind} takes one matrix", given="none" if matrix is None else "matrix_input and matrix=", fix=fix
+            f"fn.{kind} needs exactly one matrix",
+            given="none" if matrix is None else "matrix_input and matrix=",
+            fix=fix,
         )
     numbers: Any = matrix if matrix_input is None else matrix_input
     if isinstance(numbers, DataNode):
@@ -144,6 +147,6 @@ def warp_perspective(
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     fill = fill_color(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
-    how = WarpOptions(layout, warp_interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
-    made = WarpPerspective(how, bool(inverse_map), pixel_origin == "center", sized)
-    return apply(made, data, matrix=numbers, size=given_size(size, 2))
+    options = WarpOptions(layout, warp_interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
+    kernel = WarpPerspective(options, bool(inverse_map), pixel_origin == "center", sized)
+    return apply(kernel, data, matrix=numbers, size=given_size(size, 2))

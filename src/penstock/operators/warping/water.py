@@ -1,4 +1,4 @@
-"""water: images as if seen through water."""
+"""Operator that distorts images like water."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ def water(
     phase_y: float = 0.0,
     **arguments: Unpack[DisplacementArguments],
 ) -> DataNode:
-    """Move the pixels of images in waves, as if they were seen through water.
+    """Distort images with waves, as if they were seen through water.
 
-    The pixel at (x, y) of the result is the image's value at ``(x + ampl_x sin(freq_x y + phase_x),
-    y + ampl_y cos(freq_y x + phase_y))``. DALI 2.4 takes uint8 and float32 in HWC, ignores a `mask` that is no node on
-    the CPU, and wraps a `fill_value` that the images cannot have, which is an error here.
+    The pixel at (x, y) of the result is the value of the image at ``(x + ampl_x * sin(freq_x * y + phase_x),
+    y + ampl_y * cos(freq_y * x + phase_y))``. DALI 2.4 takes uint8 and float32 in HWC, its CPU operator ignores a
+    constant `mask`, and it wraps a `fill_value` that exceeds the dtype, which saturates here.
 
     Args:
-        data: images or sequences of any dtype; layout with H and W (HWC where none is named).
-        ampl_x: the height of the waves along x, in pixels.
-        ampl_y: along y.
-        freq_x: of the waves along x, in radians per pixel.
-        freq_y: along y.
-        phase_x: of the waves along x, in radians.
-        phase_y: along y.
+        data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC.
+        ampl_x: Amplitude of the displacement in x, in pixels.
+        ampl_y: Amplitude of the displacement in y, in pixels.
+        freq_x: Frequency of the displacement in x, in radians per pixel.
+        freq_y: Frequency of the displacement in y, in radians per pixel.
+        phase_x: Phase of the displacement in x, in radians.
+        phase_y: Phase of the displacement in y, in radians.
         **arguments: See `DisplacementArguments`.
 
     Returns:
-        Same shape, dtype and layout.
+        Images of the same shape, dtype and layout.
 
     Raises:
-        DefinitionError: a volume, an unknown interpolation, a fill value that the images cannot have.
+        DefinitionError: The input is a volume, or the interpolation or fill value is invalid.
 
     Example:
         >>> import numpy as np, penstock
