@@ -162,7 +162,7 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
 
     def number(index: Any) -> Any:
         if isinstance(index, Constant) and index.device is not None:
-            # As in DALI, a constant with a device is a node. It cannot be out of range in a branch that no sample takes.
+            # As in DALI, a constant with a device is a node. It is never out of range in a branch that no sample takes.
             index = constant(index)
         if isinstance(index, DataNode):
             arguments[name := f"index{len(arguments)}"] = index
