@@ -2,8 +2,8 @@
 
 Types and results are those of DALI: Python numbers count as int32 and float32, ``u8 + u8`` wraps around, ``u8 + i8`` is
 int16, and ``/`` of integers is float32. ``//`` truncates the quotient of integers toward zero and is plain division for
-floats; ``%`` has the sign of the dividend. Integer division by zero is 0. Comparisons of signed with unsigned integers are
-exact: -1 is less than any uint64.
+floats; ``%`` has the sign of the dividend. Integer division by zero is 0. Comparisons of signed with unsigned integers
+are exact: -1 is less than any uint64.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Unary(Operator, BatchKernel):
         if self.symbol == "neg" and value.dtype.kind == "b":
             raise DefinitionError("cannot negate a boolean node", given=value, fix="~value")
         if self.symbol == "abs" and value.dtype.kind == "b":
-            raise DefinitionError("a boolean node has no absolute value", given=value)
+            raise DefinitionError("abs does not work on booleans", given=value)
         return value
 
     def batch(self, context: BatchContext, value: Any) -> Any:

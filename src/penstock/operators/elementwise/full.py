@@ -52,7 +52,7 @@ class Full(Operator, BatchKernel):
 
 @dataclass(frozen=True)
 class FullTo(Operator, SampleKernel):
-    """A value, broadcast to a shape of its own for each sample."""
+    """Broadcast of a value to a shape that differs per sample."""
 
     rank: int
     layout: str | None
