@@ -40,8 +40,8 @@ class NonsilentRegion(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array) -> tuple[Array, Array]:
         """Return the begin and the length of the region of one signal."""
         length = min(self.length, len(data))
-        # Differences of cumulative sums are the sums of all windows. In float64, they need no resets, unlike DALI's moving
-        # average. Windows at the start are shorter, but divided by the full length, as in DALI.
+        # Differences of cumulative sums are the sums of all windows. In float64, they need no resets, unlike DALI's
+        # moving average. Windows at the start are shorter, but divided by the full length, as in DALI.
         sums = np.cumsum(np.concatenate([np.zeros(1), data.astype(np.float64) ** 2]))
         starts = np.maximum(np.arange(1, len(data) + 1) - length, 0)
         power = (sums[1:] - sums[starts]) / max(length, 1)
