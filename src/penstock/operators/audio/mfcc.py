@@ -94,7 +94,7 @@ def mfcc(
         lifter: Liftering coefficient, the half period of the sine that weights coefficients; 0 disables the weights.
 
     Returns:
-        float32, with coefficients in place of bands: `n_mfcc` or the number of bands, whichever is less.
+        float32, with coefficients in place of bands: the lesser of `n_mfcc` and the number of bands.
 
     Raises:
         DefinitionError: The axis does not exist, `dct_type` is not 1 to 4, `n_mfcc` is less than 1, or `normalize` is

@@ -45,7 +45,7 @@ def _remainder(xp: Any, a: Any, b: Any) -> Any:
 
 
 def _compare_mixed_signs(xp: Any, symbol: str, a: Any, b: Any) -> Any:
-    """Compare int64 with uint64, for which there is no common integer type."""
+    """Compare signed with unsigned integers whose common type is int64, which cannot hold all of uint64."""
     signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
     # A negative number is less than any unsigned one. All others are compared as unsigned.
     negative = signed < 0
@@ -178,7 +178,7 @@ class Binary(Operator, BatchKernel):
         common = self._common(left.dtype, right.dtype)
         rank = max(left.ndim, right.ndim)
         a, b = raise_rank(left, rank), raise_rank(right, rank)
-        # Only then does the common type, int64, not hold both operands.
+        # Converted to int64, large uint64 would become negative.
         if self.symbol in _COMPARISONS and {a.dtype.kind, b.dtype.kind} == {"i", "u"} and common.itemsize == 8:
             return _compare_mixed_signs(context.xp, self.symbol, a, b)
         return _BINARY[self.symbol](context.xp, a.astype(common), b.astype(common))

@@ -40,7 +40,7 @@ class Choice(RandomOperator):
         """Draw the choices."""
         xp, rows, draws = context.xp, context.rows, fractions(context.bits[:, : self.words])
         if xp is np and (options.shape[1] if options.ndim > 1 else np.min(options, initial=1)) < 1:
-            raise ValueError("there are no values to choose from")
+            raise ValueError("the list of values to choose from is empty")
         # Narrow types could not hold all indexes.
         element = self.dtype if options.ndim == 1 and self.dtype.itemsize >= 4 else np.dtype(np.int32)
         count = options.astype(element)[:, None] if options.ndim == 1 else np.int32(options.shape[1])
@@ -91,7 +91,7 @@ def choice(
     not depend on threads, devices, processes or shards.
 
     Args:
-        a: Values to choose from, along the first axis; or a number n, which stands for the integers from 0 to n - 1.
+        a: Values to choose from, along the first axis; or a number n for the integers from 0 to n - 1.
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         p: Probability of each value, with a sum of 1; None uses equal probabilities. A node sets it per sample.
         shape: Shape of the choices of a sample; None chooses once. A node sets the shape per sample.

@@ -16,7 +16,7 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class Keys(Operator, BatchKernel):
-    """The random bits of a sample, unchanged."""
+    """Random bits of a sample, unchanged."""
 
     @property
     def random_bits(self) -> int:

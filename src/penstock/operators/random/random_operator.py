@@ -122,7 +122,7 @@ def draw(
 
     Args:
         base: The operator; its shape is set here.
-        inputs: Inputs of the operator besides `like`.
+        inputs: Inputs of the operator, without `like`.
         like: A node with the shape of the draws, or None.
         shape: Shape of the draws, or None; a node contains one shape per sample.
         option: Argument that a user most likely meant who passes a single number as `like`. A warning names it.

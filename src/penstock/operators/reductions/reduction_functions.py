@@ -17,7 +17,7 @@ from penstock.types import FLOAT
 def min(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Take the least element along axes.
 
-    As in DALI, NaNs are ignored. If no other elements exist, the result is inf, or the greatest integer of the dtype.
+    NaNs are ignored, as in DALI. If no other elements exist, the result is inf, or the greatest integer of the dtype.
 
     Args:
         data: Numbers, any shape.
@@ -46,7 +46,7 @@ def min(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  #
 def max(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Take the greatest element along axes.
 
-    As in DALI, NaNs are ignored. If no other elements exist, the result is -inf, or the least integer of the dtype.
+    NaNs are ignored, as in DALI. If no other elements exist, the result is -inf, or the least integer of the dtype.
 
     Args:
         data: Numbers, any shape.

@@ -102,7 +102,7 @@ class Reduction(Operator, BatchKernel):
             self._check_mean(data, spec)
         if data.dtype.kind not in "iuf":
             raise DefinitionError(
-                f"fn.{self.kind} takes numbers", given=data, fix="fn.cast(x, dtype=types.UINT8) before"
+                f"fn.{self.kind} needs numbers", given=data, fix="fn.cast(x, dtype=types.UINT8) before"
             )
         if self.keep_dims:
             return Spec(self.dtype, self._reduced(data.shape), data.layout)

@@ -58,7 +58,7 @@ def one_axis(kind: str, axis: int, name: str | None, spec: Spec) -> int:
         )
     if name not in spec.layout:
         raise DefinitionError(
-            f"fn.{kind}: the layout has no axis {name}",
+            f"fn.{kind}: the layout does not contain axis {name}",
             given=f"axis_name={name!r}, layout {spec.layout!r}",
             fix="axis=..., with a number",
         )

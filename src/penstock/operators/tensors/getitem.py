@@ -48,7 +48,6 @@ Item = IndexItem | SliceItem | NewAxis
 class Index(Operator, SampleKernel, BatchKernel):
     """Indexing by one item per axis, with new axes in between."""
 
-    # The sample kernel serves ragged values and slices that differ per sample.
     items: tuple[Item, ...]
 
     def infer(self, value: Spec, **arguments: Spec) -> Spec:
@@ -80,7 +79,7 @@ class Index(Operator, SampleKernel, BatchKernel):
         return sum(not isinstance(item, NewAxis) for item in self.items)
 
     def sample(self, context: SampleContext, value: Array, **arguments: Any) -> Array:
-        """Return the selected part of one sample."""
+        """Return the selected part of one sample. It serves ragged values and slices that differ per sample."""
         return value[tuple(_python_index(item, arguments) for item in self.items)]
 
     def batch(self, context: BatchContext, value: Any, **arguments: Any) -> Any:
@@ -91,9 +90,7 @@ class Index(Operator, SampleKernel, BatchKernel):
         for item in self.items:
             if isinstance(item, IndexItem) and isinstance(item.index, str):
                 value = _take(xp, value, arguments[item.index], axis)
-                axis += 1
-            elif not isinstance(item, NewAxis):
-                axis += 1
+            axis += not isinstance(item, NewAxis)
         static = (SliceItem() if isinstance(i, IndexItem) and isinstance(i.index, str) else i for i in self.items)
         value = value[(slice(None), *(_python_index(item, {}) for item in static))]
         left = [item for item in self.items if not (isinstance(item, IndexItem) and isinstance(item.index, int))]
@@ -114,6 +111,7 @@ def _take(xp: Any, value: Any, index: Any, axis: int) -> Any:
 
 def _slice_extent(item: SliceItem, extent: int | None) -> int | None:
     if extent is None or item.varies:
+        # A slice may cut an unknown extent or not, unless it selects the whole axis.
         return extent if item == SliceItem() else None
     return len(range(*cast(slice, _python_index(item, {})).indices(extent)))
 

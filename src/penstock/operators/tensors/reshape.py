@@ -29,7 +29,7 @@ class Reshape(Operator, ViewKernel):
     """Reshape whose target follows from the shape of the input.
 
     Args:
-        shape: Extents of the output; -1 stands for one that is derived from the others. None uses those of the input.
+        shape: Extents of the output; -1 is derived from the others. None uses those of the input.
         relative: True if `shape` contains multiples of the input's extents.
         src_dims: For each axis of the output, the axis of the input with its extent; -1 for a new axis of extent 1.
             None is the order of the input.
