@@ -133,12 +133,4 @@ def beta(
     element = as_dtype(dtype)
     if element.kind != "f":
         raise DefinitionError("fn.random.beta: dtype must be a float", given=element, fix="fn.cast(x, dtype=...)")
-    return draw(
-        Beta((), element),
-        like=shape_like,
-        shape=shape,
-        option="alpha",
-        seed=seed,
-        alpha=alpha,
-        beta=beta,
-    )
+    return draw(Beta((), element), like=shape_like, shape=shape, option="alpha", seed=seed, alpha=alpha, beta=beta)

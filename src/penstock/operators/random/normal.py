@@ -83,11 +83,5 @@ def normal(
     if not isinstance(stddev, DataNode) and stddev < 0:
         raise DefinitionError("fn.random.normal: stddev must not be negative", given=stddev)
     return draw(
-        Normal((), as_dtype(dtype)),
-        like=shape_like,
-        shape=shape,
-        option="mean",
-        seed=seed,
-        mean=mean,
-        stddev=stddev,
+        Normal((), as_dtype(dtype)), like=shape_like, shape=shape, option="mean", seed=seed, mean=mean, stddev=stddev
     )

@@ -104,11 +104,4 @@ def uniform(
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
         raise DefinitionError("fn.random.uniform: values must not be empty")
     arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
-    return draw(
-        Uniform((), as_dtype(dtype)),
-        like=shape_like,
-        shape=shape,
-        option="range",
-        seed=seed,
-        **arguments,
-    )
+    return draw(Uniform((), as_dtype(dtype)), like=shape_like, shape=shape, option="range", seed=seed, **arguments)

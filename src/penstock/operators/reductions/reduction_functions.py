@@ -75,7 +75,7 @@ def max(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  #
 def sum(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Add up the elements along axes.
 
-    Floats are added in a fixed order, so the result is the same bit-for-bit on the host and on devices.
+    Floats are added in a fixed order, so the bits of the result do not depend on the batch size or number of devices.
 
     Args:
         data: Numbers, any shape.
@@ -108,7 +108,8 @@ def sum(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArgum
 def mean(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the elements along axes.
 
-    Computed in float32, or in float64 for 64-bit inputs. The result is the same bit-for-bit on the host and on devices.
+    Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
+    batch size or number of devices.
 
     Args:
         data: Numbers, any shape.
@@ -138,7 +139,8 @@ def mean(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArgu
 def mean_square(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the squares of the elements along axes.
 
-    Computed in float32, or in float64 for 64-bit inputs. The result is the same bit-for-bit on the host and on devices.
+    Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
+    batch size or number of devices.
 
     Args:
         data: Numbers, any shape.
@@ -168,7 +170,8 @@ def mean_square(data: DataNode, *, dtype: Any = None, **arguments: Unpack[Reduct
 def rms(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the root mean square of the elements along axes.
 
-    Computed in float32, or in float64 for 64-bit inputs. The result is the same bit-for-bit on the host and on devices.
+    Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
+    batch size or number of devices.
 
     Args:
         data: Numbers, any shape.
