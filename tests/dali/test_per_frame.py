@@ -125,7 +125,7 @@ def test_layouts(both):
         numbers = fn.readers.arrays(np.zeros((1, 2, 3), np.float32), layout="HW")
         assert fn.per_frame(numbers, replace=True).spec.layout == "FW"
         assert fn.per_frame(fn.readers.arrays(np.zeros((1, 2, 3), np.float32))).spec.layout == "F*"
-        with pytest.raises(DefinitionError, match="first axis is no F"):
+        with pytest.raises(DefinitionError, match="layout must begin with F"):
             fn.per_frame(numbers)
 
 

@@ -155,7 +155,7 @@ def test_older_names_of_functions_are_the_same_functions():
         (lambda: ops.readers.Fil, UnknownNameError, "no operator ops.readers.Fil(.|\n)*'File'"),
         (lambda: ops.Cast(dtype=types.FLOAT)(3, dtype=types.INT8), DefinitionError, "ops.Cast: dtype was given"),
         (lambda: ops.Compose([]), ArgumentTypeError, "at least one"),
-        (lambda: fn.constant(idata=1, fdata=2.0), DefinitionError, "given twice"),
+        (lambda: fn.constant(idata=1, fdata=2.0), DefinitionError, "set twice"),
     ),
 )
 def test_mistakes_name_the_line(mistake, error, message):

@@ -35,7 +35,7 @@ def audio_resample(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Give signals another sampling rate. The rate is given in one of three ways."""
+    """Convert signals to another sampling rate."""
 
 @overload
 def audio_resample(
@@ -53,7 +53,7 @@ def audio_resample(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Give signals another sampling rate. The rate is given in one of three ways."""
+    """Convert signals to another sampling rate."""
 
 def batch_permutation(
     *,
@@ -65,7 +65,7 @@ def batch_permutation(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw the numbers of a batch's samples in a random order, for `fn.permute_batch`."""
+    """Draw a random permutation of the batch for `fn.permute_batch`."""
 
 @overload
 def bb_flip(
@@ -263,7 +263,7 @@ def cast(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Convert every element to another type."""
+    """Convert values to another dtype."""
 
 @overload
 def cast(
@@ -276,7 +276,7 @@ def cast(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Convert every element to another type."""
+    """Convert values to another dtype."""
 
 @overload
 def cast_like(
@@ -289,7 +289,7 @@ def cast_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Convert every element to the type of another value's, as `fn.cast` does."""
+    """Convert values to the dtype of another value, as `fn.cast` does."""
 
 @overload
 def cast_like(
@@ -302,7 +302,7 @@ def cast_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Convert every element to the type of another value's, as `fn.cast` does."""
+    """Convert values to the dtype of another value, as `fn.cast` does."""
 
 @overload
 def cat(
@@ -315,7 +315,7 @@ def cat(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Join values along an axis that they have."""
+    """Concatenate values along an existing axis."""
 
 @overload
 def cat(
@@ -328,7 +328,7 @@ def cat(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Join values along an axis that they have."""
+    """Concatenate values along an existing axis."""
 
 @overload
 def clahe(
@@ -442,7 +442,7 @@ def constant(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """A value that is the same for every sample. Operators make one of every number or array they are given."""
+    """Create a node with one value for all samples. Operators do so for each number or array among their inputs."""
 
 @overload
 def contrast(
@@ -554,7 +554,7 @@ def copy(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Pass a value on, with the hint to run what follows on `device`."""
+    """Return the value unchanged, with a hint to run the operators that use it on `device`."""
 
 @overload
 def copy(
@@ -566,7 +566,7 @@ def copy(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Pass a value on, with the hint to run what follows on `device`."""
+    """Return the value unchanged, with a hint to run the operators that use it on `device`."""
 
 @overload
 def crop(
@@ -797,7 +797,7 @@ def element_extract(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Take single frames of a sequence."""
+    """Extract single frames of a sequence as separate outputs."""
 
 @overload
 def equalize(
@@ -1108,7 +1108,7 @@ def full(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of a shape, filled with a value."""
+    """Create samples of a shape, filled with a value."""
 
 @overload
 def full(
@@ -1122,7 +1122,7 @@ def full(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make samples of a shape, filled with a value."""
+    """Create samples of a shape, filled with a value."""
 
 @overload
 def full_like(
@@ -1135,7 +1135,7 @@ def full_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of another value's shape and type, filled with a value."""
+    """Create samples with the shape and dtype of another value, filled with a value."""
 
 @overload
 def full_like(
@@ -1148,7 +1148,7 @@ def full_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make samples of another value's shape and type, filled with a value."""
+    """Create samples with the shape and dtype of another value, filled with a value."""
 
 @overload
 def gaussian_blur(
@@ -1191,7 +1191,7 @@ def get_property(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """A property of samples, as a vector of bytes."""
+    """Return a property of samples as a vector of bytes."""
 
 @overload
 def get_property(
@@ -1204,7 +1204,7 @@ def get_property(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """A property of samples, as a vector of bytes."""
+    """Return a property of samples as a vector of bytes."""
 
 @overload
 def grid_mask(
@@ -1485,7 +1485,7 @@ def mel_filter_bank(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Gather the frequencies of a spectrogram in bands of equal width on the mel scale."""
+    """Convert spectrograms to mel spectrograms: triangular bands of equal width on the mel scale."""
 
 @overload
 def mel_filter_bank(
@@ -1503,7 +1503,7 @@ def mel_filter_bank(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Gather the frequencies of a spectrogram in bands of equal width on the mel scale."""
+    """Convert spectrograms to mel spectrograms: triangular bands of equal width on the mel scale."""
 
 @overload
 def mfcc(
@@ -1520,7 +1520,7 @@ def mfcc(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Take the first coefficients of the cosine transform of a mel spectrogram, in decibels."""
+    """Compute mel-frequency cepstral coefficients: the cosine transform of mel spectrograms in decibels."""
 
 @overload
 def mfcc(
@@ -1537,7 +1537,7 @@ def mfcc(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Take the first coefficients of the cosine transform of a mel spectrogram, in decibels."""
+    """Compute mel-frequency cepstral coefficients: the cosine transform of mel spectrograms in decibels."""
 
 @overload
 def multi_paste(
@@ -1593,7 +1593,7 @@ def nonsilent_region(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Find the part of a signal without the silence before and after it."""
+    """Find the region between leading and trailing silence."""
 
 @overload
 def nonsilent_region(
@@ -1609,7 +1609,7 @@ def nonsilent_region(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Find the part of a signal without the silence before and after it."""
+    """Find the region between leading and trailing silence."""
 
 @overload
 def normalize(
@@ -1690,7 +1690,7 @@ def one_hot(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Turn class numbers into vectors that are `on_value` at the class's place and `off_value` elsewhere."""
+    """Encode class numbers as one-hot vectors."""
 
 @overload
 def one_hot(
@@ -1708,7 +1708,7 @@ def one_hot(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Turn class numbers into vectors that are `on_value` at the class's place and `off_value` elsewhere."""
+    """Encode class numbers as one-hot vectors."""
 
 def ones(
     *,
@@ -1721,7 +1721,7 @@ def ones(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of a shape, filled with 1."""
+    """Create samples of a shape, filled with 1."""
 
 @overload
 def ones_like(
@@ -1734,7 +1734,7 @@ def ones_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of another value's shape, filled with 1."""
+    """Create samples with the shape of another value, filled with 1."""
 
 @overload
 def ones_like(
@@ -1747,7 +1747,7 @@ def ones_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make samples of another value's shape, filled with 1."""
+    """Create samples with the shape of another value, filled with 1."""
 
 @overload
 def pad(
@@ -1860,7 +1860,7 @@ def per_frame(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments."""
+    """Mark a value as containing one entry per frame, for use as an argument of operators on sequences."""
 
 @overload
 def per_frame(
@@ -1873,7 +1873,7 @@ def per_frame(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments."""
+    """Mark a value as containing one entry per frame, for use as an argument of operators on sequences."""
 
 @overload
 def permute_batch(
@@ -1886,7 +1886,7 @@ def permute_batch(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Give each sample the data of another sample of the batch."""
+    """Replace each sample by a sample of the same batch."""
 
 @overload
 def permute_batch(
@@ -1899,7 +1899,7 @@ def permute_batch(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Give each sample the data of another sample of the batch."""
+    """Replace each sample by a sample of the same batch."""
 
 @overload
 def power_spectrum(
@@ -1914,7 +1914,7 @@ def power_spectrum(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Transform a signal into its spectrum."""
+    """Compute the power spectrum of signals."""
 
 @overload
 def power_spectrum(
@@ -1929,7 +1929,7 @@ def power_spectrum(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Transform a signal into its spectrum."""
+    """Compute the power spectrum of signals."""
 
 @overload
 def preemphasis_filter(
@@ -1944,7 +1944,7 @@ def preemphasis_filter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``."""
+    """Amplify the high frequencies of signals: ``y[t] = x[t] - preemph_coeff * x[t - 1]``."""
 
 @overload
 def preemphasis_filter(
@@ -1959,7 +1959,7 @@ def preemphasis_filter(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``."""
+    """Amplify the high frequencies of signals: ``y[t] = x[t] - preemph_coeff * x[t - 1]``."""
 
 def python_function(
     *inputs: _Input,
@@ -2127,7 +2127,7 @@ def reinterpret(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Take the same bytes as elements of another type, under another shape, without moving them."""
+    """Reinterpret the bytes of a value as another dtype and shape, without copying."""
 
 @overload
 def reinterpret(
@@ -2145,7 +2145,7 @@ def reinterpret(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Take the same bytes as elements of another type, under another shape, without moving them."""
+    """Reinterpret the bytes of a value as another dtype and shape, without copying."""
 
 @overload
 def remap(
@@ -2194,7 +2194,7 @@ def reshape(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Give the elements another shape, without moving them."""
+    """Change the shape or layout of samples, without copying."""
 
 @overload
 def reshape(
@@ -2211,7 +2211,7 @@ def reshape(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Give the elements another shape, without moving them."""
+    """Change the shape or layout of samples, without copying."""
 
 def resize(
     data: _Input,
@@ -2422,7 +2422,7 @@ def sequence_rearrange(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Take frames of a sequence, in another order."""
+    """Select frames of a sequence, in any order."""
 
 @overload
 def sequence_rearrange(
@@ -2435,7 +2435,7 @@ def sequence_rearrange(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Take frames of a sequence, in another order."""
+    """Select frames of a sequence, in any order."""
 
 @overload
 def shapes(
@@ -2449,7 +2449,7 @@ def shapes(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """The extents of each sample, as a vector. ``data.shape()`` is short for it."""
+    """Return the extents of each sample as a vector. ``data.shape()`` is a shorthand."""
 
 @overload
 def shapes(
@@ -2463,7 +2463,7 @@ def shapes(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """The extents of each sample, as a vector. ``data.shape()`` is short for it."""
+    """Return the extents of each sample as a vector. ``data.shape()`` is a shorthand."""
 
 @overload
 def slice(
@@ -2541,7 +2541,7 @@ def spectrogram(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Transform windows of a signal into spectra."""
+    """Compute spectrograms of signals by a short-time Fourier transform."""
 
 @overload
 def spectrogram(
@@ -2561,7 +2561,7 @@ def spectrogram(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Transform windows of a signal into spectra."""
+    """Compute spectrograms of signals by a short-time Fourier transform."""
 
 @overload
 def sphere(
@@ -2662,7 +2662,7 @@ def stack(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Join values along a new axis."""
+    """Stack values along a new axis."""
 
 @overload
 def stack(
@@ -2675,7 +2675,7 @@ def stack(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Join values along a new axis."""
+    """Stack values along a new axis."""
 
 @overload
 def tensor_resize(
@@ -2752,7 +2752,7 @@ def to_decibels(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``."""
+    """Convert magnitudes or powers to decibels: ``multiplier * log10(value / reference)``."""
 
 @overload
 def to_decibels(
@@ -2767,7 +2767,7 @@ def to_decibels(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``."""
+    """Convert magnitudes or powers to decibels: ``multiplier * log10(value / reference)``."""
 
 @overload
 def transpose(
@@ -2782,7 +2782,7 @@ def transpose(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Put the axes of a sample into another order."""
+    """Permute the axes of samples."""
 
 @overload
 def transpose(
@@ -2797,7 +2797,7 @@ def transpose(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Put the axes of a sample into another order."""
+    """Permute the axes of samples."""
 
 @overload
 def warp_affine(
@@ -2932,7 +2932,7 @@ def zeros(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of a shape, filled with 0."""
+    """Create samples of a shape, filled with 0."""
 
 @overload
 def zeros_like(
@@ -2945,7 +2945,7 @@ def zeros_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make samples of another value's shape, filled with 0."""
+    """Create samples with the shape of another value, filled with 0."""
 
 @overload
 def zeros_like(
@@ -2958,7 +2958,7 @@ def zeros_like(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make samples of another value's shape, filled with 0."""
+    """Create samples with the shape of another value, filled with 0."""
 
 audio_decoder = decoders.audio
 caffe2_reader = readers.caffe2

@@ -19,7 +19,7 @@ def beta(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw numbers from the beta distribution, as mixup needs them. Every sample has its own, in every epoch others."""
+    """Draw numbers from the beta distribution, such as weights for mixup."""
 
 @overload
 def choice(
@@ -34,7 +34,7 @@ def choice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Choose from several values, with replacement. Every sample has its own choice, in every epoch others."""
+    """Choose from several values, with replacement."""
 
 @overload
 def choice(
@@ -49,7 +49,7 @@ def choice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Choose from several values, with replacement. Every sample has its own choice, in every epoch others."""
+    """Choose from several values, with replacement."""
 
 def coin_flip(
     shape_like: _Input | None = None,
@@ -63,7 +63,7 @@ def coin_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another."""
+    """Draw 1 with a probability, otherwise 0."""
 
 def keys(
     *,
@@ -73,7 +73,7 @@ def keys(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw a key for each sample, from which a `jax_function` makes random numbers."""
+    """Draw a key per sample, from which a `jax_function` draws random numbers."""
 
 def normal(
     shape_like: _Input | None = None,
@@ -88,7 +88,7 @@ def normal(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw numbers from the normal distribution. Every sample has its own, in every epoch others."""
+    """Draw numbers from the normal distribution."""
 
 def uniform(
     shape_like: _Input | None = None,
@@ -103,5 +103,5 @@ def uniform(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards."""
+    """Draw uniformly distributed numbers."""
 

@@ -1,1 +1,1 @@
-"""Operators on sound, sample by sample on the host."""
+"""Operators on audio signals and spectrograms. They run sample by sample on the host, since lengths differ."""

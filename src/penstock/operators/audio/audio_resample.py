@@ -1,4 +1,4 @@
-"""audio_resample: signals at another rate."""
+"""audio_resample: conversion of signals to another sampling rate."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _POSITIVE = Argument(np.float64, low=1e-9)
 
 @dataclass(frozen=True)
 class AudioResample(Operator, SampleKernel):
-    """A signal at another rate.
+    """Conversion of a signal to another sampling rate.
 
     Args:
-        quality: of the sinc.
-        dtype: of the result.
+        quality: Quality of the sinc filter, from 0 to 100.
+        dtype: Element type of the result.
     """
 
     quality: float
@@ -42,39 +42,41 @@ class AudioResample(Operator, SampleKernel):
     }
 
     def infer(self, data: Spec, **arguments: Any) -> Spec:
-        """As many elements as the rate asks for."""
+        """Return the spec with the new length, which is unknown if arguments differ per sample."""
         check_signal("audio_resample", data)
         if len(data.shape) > 2:
-            raise DefinitionError("fn.audio_resample takes one axis, or one and channels", given=data)
+            raise DefinitionError("fn.audio_resample needs signals of one axis, or of samples and channels", given=data)
         extents = list(data.shape)
         varies = extents[0] is None or any(isinstance(argument, Spec) for argument in arguments.values())
-        length = None if varies else _target(extents[0] or 0, arguments)[1]
+        length = None if varies else _scale_and_length(extents[0] or 0, arguments)[1]
         return Spec(self.dtype, (length, *extents[1:]), data.layout)
 
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
-        """The resampled signal."""
-        scale, length = _target(len(data), arguments)
-        values = normalised(data, signed=self.dtype.kind != "u")
-        return denormalised(resample(values, 1 / scale, length, self.quality), self.dtype)
+        """Resample one signal."""
+        scale, length = _scale_and_length(len(data), arguments)
+        values = normalize_samples(data, signed=self.dtype.kind != "u")
+        return denormalize_samples(resample(values, 1 / scale, length, self.quality), self.dtype)
 
 
-def _target(length: int, arguments: Mapping[str, Any]) -> tuple[float, int]:
-    """The scale, and the length of the result."""
-    given = {name: np.asarray(value).reshape(()).item() for name, value in arguments.items()}
-    if "out_length" in given:
-        scale = given["out_length"] / max(length, 1)
-        return scale or 1.0, int(given["out_length"])
-    scale = given["scale"] if "scale" in given else given["out_rate"] / given["in_rate"]
+def _scale_and_length(length: int, arguments: Mapping[str, Any]) -> tuple[float, int]:
+    """Return the rate of the result over that of the input, and the length of the result."""
+    numbers = {name: np.asarray(value).reshape(()).item() for name, value in arguments.items()}
+    if "out_length" in numbers:
+        scale = numbers["out_length"] / max(length, 1)
+        # An empty result has scale 0, which the caller divides by.
+        return scale or 1.0, int(numbers["out_length"])
+    scale = numbers["scale"] if "scale" in numbers else numbers["out_rate"] / numbers["in_rate"]
     return scale, resampled_length(length, scale)
 
 
-def normalised(data: Array, *, signed: bool) -> Array:
-    """Numbers as parts of the largest, float32: integers of the whole range become -1 to 1, or 0 to 1.
+def normalize_samples(data: Array, *, signed: bool) -> Array:
+    """Scale the range of the dtype to [-1, 1] or [0, 1], float32.
 
     Args:
-        data: integers, or floats from -1 to 1.
-        signed: whether the result is from -1 to 1.
+        data: Integers, or floats from -1 to 1.
+        signed: True for a result from -1 to 1.
     """
+    # DALI converts between signed and unsigned dtypes the same way: the middle of an unsigned range is silence.
     values = data.astype(np.float32)
     if data.dtype.kind in "iu":
         values *= np.float32((2 if data.dtype.kind == "u" and signed else 1) / np.iinfo(data.dtype).max)
@@ -83,10 +85,11 @@ def normalised(data: Array, *, signed: bool) -> Array:
     return values if signed else (values + np.float32(1)) * np.float32(0.5)
 
 
-def denormalised(data: Array, dtype: np.dtype[Any]) -> Array:
-    """Float32 as integers of which the largest stands for 1. DALI also computes in float32."""
+def denormalize_samples(data: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert float32 to a dtype. For integers, 1 becomes the largest one."""
     if dtype.kind == "f":
         return data.astype(dtype)
+    # DALI also scales in float32, where the largest int32 rounds up to 2**31.
     return cast_saturating(np, data * np.float32(np.iinfo(dtype).max), dtype)
 
 
@@ -101,23 +104,27 @@ def audio_resample(
     quality: float = 50.0,
     dtype: Any = None,
 ) -> DataNode:
-    """Give signals another sampling rate. The rate is given in one of three ways.
+    """Convert signals to another sampling rate.
+
+    Set the rate in exactly one of three ways: `in_rate` and `out_rate`, `scale`, or `out_length`. The filter is that of
+    DALI, a sinc under a Hann window.
 
     Args:
-        data: signals of one axis, or of elements and channels.
-        in_rate: the rate of `data`, with `out_rate`; nodes give each sample its own.
-        out_rate: the rate of the result.
-        scale: the rate of the result over that of `data`, instead.
-        out_length: the number of elements of the result, instead.
-        quality: from 0 to 100: 0 takes 3 lobes of a windowed sinc, 50 takes 16, 100 takes 64.
-        dtype: element type; None keeps that of `data`. The largest integer stands for 1. Between an unsigned type and
-            another, 0 of the unsigned type stands for -1, and the middle of its range for 0.
+        data: Signals of shape (samples,) or (samples, channels).
+        in_rate: Rate of `data` in Hz, or any other unit. A node sets it per signal.
+        out_rate: Rate of the result, in the same unit. A node sets it per signal.
+        scale: Rate of the result divided by that of `data`. A node sets it per signal.
+        out_length: Number of samples of the result. A node sets it per signal.
+        quality: From 0 to 100. The filter has 3 lobes for 0, 16 for 50, and 64 for 100.
+        dtype: Element type; None keeps that of `data`. The largest integer represents 1. Between an unsigned and
+            another type, 0 of the unsigned type represents -1, and the middle of its range 0.
 
     Returns:
-        The signals at the new rate, in `dtype`.
+        Signals at the new rate, of type `dtype`.
 
     Raises:
-        DefinitionError: none or several of the three ways, more than two axes, a quality that is out of range.
+        DefinitionError: Not exactly one of the three ways is used, `data` has more than two axes, or `quality` is out
+            of range.
 
     Example:
         >>> import numpy as np, penstock
@@ -132,13 +139,13 @@ def audio_resample(
     rates = (in_rate is not None) + (out_rate is not None)
     if rates == 1 or (rates == 2) + (scale is not None) + (out_length is not None) != 1:
         raise DefinitionError(
-            "fn.audio_resample: the rate is given in one way",
+            "fn.audio_resample: set the rate in exactly one way",
             given=f"in_rate={in_rate}, out_rate={out_rate}, scale={scale}, out_length={out_length}",
             fix="in_rate and out_rate, or scale, or out_length",
         )
     if not 0 <= quality <= 100:
-        raise DefinitionError("fn.audio_resample: quality lies between 0 and 100", given=quality)
-    given = {"in_rate": in_rate, "out_rate": out_rate, "scale": scale, "out_length": out_length}
-    arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        raise DefinitionError("fn.audio_resample: quality must be from 0 to 100", given=quality)
+    rates_and_length = {"in_rate": in_rate, "out_rate": out_rate, "scale": scale, "out_length": out_length}
+    arguments: dict[str, Any] = {name: value for name, value in rates_and_length.items() if value is not None}
     kernel = AudioResample(float(quality), result_dtype(data.dtype, dtype))
     return apply(kernel, data, **arguments)

@@ -1,4 +1,4 @@
-"""mel_filter_bank: spectra in bands of equal width on the mel scale."""
+"""mel_filter_bank: conversion of spectrograms to mel bands."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import Bands
 from penstock.operators.audio.signal_checks import check_signal
 
+# Slaney's mel scale ("Auditory Toolbox", 1998): linear up to 1000 Hz with 200 / 3 Hz per mel, and logarithmic above,
+# where 27 mels are a factor of 6.4.
 _KNEE, _LINEAR, _STEP = 1000.0, 200 / 3, np.log(6.4) / 27
-"""Slaney's scale ("Auditory Toolbox", 1998) is linear up to the knee, in Hz, and logarithmic above."""
 
 
 @dataclass(frozen=True)
 class MelFilterBank(Operator, SampleKernel):
-    """Weighted sums of frequencies, in triangles.
+    """Sums of frequencies with triangular weights.
 
     Args:
-        axis: of the frequencies.
-        nfilter: how many bands.
-        sample_rate: of the signal, in Hz.
-        low, high: the limits of the bands, in Hz.
-        htk: whether the scale is that of the HTK book (Young et al.), and not Slaney's.
-        normalize: whether each triangle has an area of 1.
+        axis: Axis of the frequencies.
+        nfilter: Number of bands.
+        sample_rate: Sampling rate of the signal, in Hz.
+        low, high: Limits of the bands, in Hz.
+        htk: True for the mel scale of the HTK book (Young et al.), False for Slaney's.
+        normalize: True if each triangle has an area of 1.
     """
 
     axis: int
@@ -44,26 +45,28 @@ class MelFilterBank(Operator, SampleKernel):
     normalize: bool
 
     def infer(self, data: Spec) -> Spec:
-        """Bands in the place of frequencies."""
+        """Return the spec with bands in place of frequencies."""
         shape = (*data.shape[: self.axis], self.nfilter, *data.shape[self.axis + 1 :])
         return Spec(np.dtype(np.float32), shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The bands."""
+        """Compute the bands of one spectrogram."""
         weights = _weights(self, data.shape[self.axis])
         return np.moveaxis(np.tensordot(weights, data.astype(np.float32), axes=(1, self.axis)), 0, self.axis)
 
 
 @cache
 def _weights(bank: MelFilterBank, count: int) -> Array:
-    """The weight of each of `count` frequencies in each band, float32 (bands, count)."""
+    """Return the weight of each of `count` frequencies in each band, float32 (bands, count)."""
+    # Each triangle begins at the center of the previous band and ends at that of the next.
     limits = _to_mel(np.array([bank.low, bank.high]), bank.htk)
     first, last = float(limits[0]), float(limits[1])
     steps: Array = np.linspace(first, last, bank.nfilter + 2)
     ends = _from_mel(steps, bank.htk)
-    low, centre, high = ends[:-2, None], ends[1:-1, None], ends[2:, None]
+    low, center, high = ends[:-2, None], ends[1:-1, None], ends[2:, None]
+    # The last of `count` frequencies of a spectrum is half the sampling rate.
     frequencies = np.arange(count) * (bank.sample_rate / 2 / max(count - 1, 1))
-    up, down = (frequencies - low) / (centre - low), (high - frequencies) / (high - centre)
+    up, down = (frequencies - low) / (center - low), (high - frequencies) / (high - center)
     weights = np.maximum(0, np.minimum(up, down))
     return (weights * (2 / (high - low)) if bank.normalize else weights).astype(np.float32)
 
@@ -71,6 +74,7 @@ def _weights(bank: MelFilterBank, count: int) -> Array:
 def _to_mel(frequency: Array, htk: bool) -> Array:
     if htk:
         return 1127 * np.log1p(frequency / 700)
+    # `np.where` computes both branches, so the logarithm gets no number below the knee.
     above = _KNEE / _LINEAR + np.log(np.maximum(frequency, _KNEE) / _KNEE) / _STEP
     return np.where(frequency < _KNEE, frequency / _LINEAR, above)
 
@@ -93,22 +97,22 @@ def mel_filter_bank(
     normalize: bool = True,
     mel_formula: Literal["slaney", "htk"] = "slaney",
 ) -> DataNode:
-    """Gather the frequencies of a spectrogram in bands of equal width on the mel scale.
+    """Convert spectrograms to mel spectrograms: triangular bands of equal width on the mel scale.
 
     Args:
-        data: spectrograms; frequencies lie along the axis f of the layout, or else the last but one.
-        nfilter: the number of bands.
-        sample_rate: of the signal, in Hz.
-        freq_low: where the first band begins, in Hz.
-        freq_high: where the last one ends, in Hz; 0 for half the sample rate.
-        normalize: whether the weights of each band are divided by its width.
-        mel_formula: "slaney" or "htk".
+        data: Spectrograms. Frequencies are along the axis f of the layout, or the second to last axis without one.
+        nfilter: Number of bands.
+        sample_rate: Sampling rate of the signal, in Hz.
+        freq_low: Lower limit of the first band, in Hz.
+        freq_high: Upper limit of the last band, in Hz; 0 is half the sampling rate.
+        normalize: If True, the weights of each band are divided by half its width in Hz, so that their area is 1.
+        mel_formula: "slaney" (linear up to 1000 Hz) or "htk".
 
     Returns:
-        float32, bands in the place of frequencies.
+        float32, with bands in place of frequencies.
 
     Raises:
-        DefinitionError: limits that are out of order, or above half the sample rate; an unknown formula.
+        DefinitionError: The limits are out of order or above half the sampling rate, or the formula is unknown.
 
     Example:
         >>> import numpy as np, penstock
@@ -124,9 +128,9 @@ def mel_filter_bank(
     high = freq_high or sample_rate / 2
     if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1:
         raise DefinitionError(
-            "fn.mel_filter_bank: arguments that do not go together",
+            "fn.mel_filter_bank: nfilter, freq_low or freq_high is out of range",
             given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}",
-            expected="limits from 0 to half the sample rate",
+            expected="at least one band, and limits from 0 to half the sample rate",
         )
     axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
     kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)

@@ -1,4 +1,4 @@
-"""mfcc: cepstral coefficients, the cosine transform of a mel spectrogram."""
+"""mfcc: mel-frequency cepstral coefficients, the cosine transform of a mel spectrogram."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from penstock.operators.audio.signal_checks import check_signal
 
 @dataclass(frozen=True)
 class Mfcc(Operator, SampleKernel):
-    """The first coefficients of a discrete cosine transform along an axis.
+    """First coefficients of a discrete cosine transform along an axis.
 
     Args:
-        axis: along which.
-        count: how many.
-        kind: 1 to 4, the type of the transform.
-        normalize: whether it is orthonormal.
-        lifter: the length of the sine by which coefficients are weighted; 0 for none.
+        axis: Axis of the bands.
+        count: Number of coefficients.
+        kind: Type of the transform, 1 to 4.
+        normalize: True for an orthonormal transform.
+        lifter: Liftering coefficient, the half period of the sine that weights coefficients; 0 for no weights.
     """
 
     axis: int
@@ -38,21 +38,22 @@ class Mfcc(Operator, SampleKernel):
     lifter: float
 
     def infer(self, data: Spec) -> Spec:
-        """Coefficients in the place of bands."""
+        """Return the spec with coefficients in place of bands."""
         extent = data.shape[self.axis]
-        left = None if extent is None else min(self.count, extent)
-        shape = (*data.shape[: self.axis], left, *data.shape[self.axis + 1 :])
+        count = None if extent is None else min(self.count, extent)
+        shape = (*data.shape[: self.axis], count, *data.shape[self.axis + 1 :])
         return Spec(np.dtype(np.float32), shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The coefficients."""
+        """Compute the coefficients of one spectrogram."""
         weights = _weights(self, data.shape[self.axis])
         return np.moveaxis(np.tensordot(weights, data.astype(np.float32), axes=(1, self.axis)), 0, self.axis)
 
 
 @cache
 def _weights(transform: Mfcc, extent: int) -> Array:
-    """The matrix of the transform, float32 (coefficients, extent)."""
+    """Return the matrix of the transform, float32 (coefficients, extent)."""
+    # The unnormalized transforms are half of those that SciPy and FFTW define, as in DALI.
     k, n = np.arange(min(transform.count, extent))[:, None], np.arange(extent)[None]
     if transform.kind == 1:
         weights = np.cos(np.pi / max(extent - 1, 1) * k * n) * np.where((n == 0) | (n == extent - 1), 0.5, 1)
@@ -63,9 +64,11 @@ def _weights(transform: Mfcc, extent: int) -> Array:
     else:
         weights = np.cos(np.pi / extent * (n + 0.5) * (k + 0.5))
     if transform.normalize:
+        # Types 2 and 3 need a factor of sqrt(1/2) for the constant term; type 3 already has 1/2. Type 4 has none.
         first = {2: np.where(k == 0, np.sqrt(0.5), 1), 3: np.where(n == 0, np.sqrt(2), 1)}.get(transform.kind, 1)
         weights = weights * np.sqrt(2 / extent) * first
     if transform.lifter:
+        # Sinusoidal liftering, with coefficients counted from 1 as in DALI.
         weights = weights * (1 + transform.lifter / 2 * np.sin(np.pi * (k + 1) / transform.lifter))
     return weights.astype(np.float32)
 
@@ -80,22 +83,22 @@ def mfcc(
     axis: int = 0,
     lifter: float = 0.0,
 ) -> DataNode:
-    """Take the first coefficients of the cosine transform of a mel spectrogram, in decibels.
+    """Compute mel-frequency cepstral coefficients: the cosine transform of mel spectrograms in decibels.
 
     Args:
-        data: spectrograms.
-        n_mfcc: how many coefficients.
-        dct_type: 1 to 4, the type of the transform.
-        normalize: whether the transform is orthonormal; not for type 1.
-        axis: along which.
-        lifter: the length of the sine by which coefficients are weighted; 0 for none.
+        data: Mel spectrograms in decibels, as from `fn.to_decibels(fn.mel_filter_bank(...))`.
+        n_mfcc: Number of coefficients, at most the number of bands.
+        dct_type: Type of the discrete cosine transform, 1 to 4.
+        normalize: If True, the transform is orthonormal. Not supported for type 1.
+        axis: Axis of the bands; a negative number counts from the end.
+        lifter: Liftering coefficient, the half period of the sine that weights coefficients; 0 disables the weights.
 
     Returns:
-        float32, coefficients in the place of bands: `n_mfcc`, or as many as there are bands.
+        float32, with coefficients in place of bands: the lesser of `n_mfcc` and the number of bands.
 
     Raises:
-        DefinitionError: an axis that does not exist, a `dct_type` other than 1 to 4, no coefficients, or `normalize`
-            with type 1.
+        DefinitionError: The axis does not exist, `dct_type` is not 1 to 4, `n_mfcc` is less than 1, or `normalize` is
+            used with type 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -110,9 +113,9 @@ def mfcc(
     check_signal("mfcc", data.spec)
     if dct_type not in (1, 2, 3, 4) or n_mfcc < 1 or (normalize and dct_type == 1):
         raise DefinitionError(
-            "fn.mfcc: arguments that do not go together",
+            "fn.mfcc: invalid combination of arguments",
             given=f"dct_type={dct_type}, n_mfcc={n_mfcc}, normalize={normalize}",
-            expected="types 1 to 4, of which 1 is not normalised; at least one coefficient",
+            expected="dct_type from 1 to 4, at least one coefficient, and normalize=False for type 1",
         )
     (number,) = axis_numbers([axis], None, data.spec, "mfcc")
     return apply(Mfcc(number, n_mfcc, dct_type, normalize, float(lifter)), data)

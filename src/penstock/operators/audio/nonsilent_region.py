@@ -1,4 +1,4 @@
-"""nonsilent_region: where a signal is loud."""
+"""nonsilent_region: detection of leading and trailing silence."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from penstock.operators.audio.signal_checks import check_signal
 
 @dataclass(frozen=True)
 class NonsilentRegion(Operator, SampleKernel):
-    """From the first window that is loud to the last, by the mean square of a window's elements.
+    """Region from the first loud window to the last, by the mean power of each window.
 
     Args:
-        cutoff_db: how loud, compared with the reference.
-        reference: the power that counts as 0 dB; 0 for the largest.
-        length: of a window.
+        cutoff_db: Threshold of a loud window, relative to the reference.
+        reference: Power of 0 dB; 0 uses the largest of the signal.
+        length: Length of a window, in samples of the signal.
     """
 
     cutoff_db: float
@@ -32,20 +32,23 @@ class NonsilentRegion(Operator, SampleKernel):
     length: int
 
     def infer(self, data: Spec) -> tuple[Spec, Spec]:
-        """Where the region begins, and how long it is."""
+        """Return the specs of the begin and the length."""
         check_signal("nonsilent_region", data, 1)
         number = Spec(np.dtype(np.int32), ())
         return number, number
 
     def sample(self, context: SampleContext, data: Array) -> tuple[Array, Array]:
-        """Both numbers."""
+        """Return the begin and the length of the region of one signal."""
         length = min(self.length, len(data))
+        # Differences of cumulative sums are the sums of all windows. In float64, they need no resets, unlike DALI's
+        # moving average. Windows at the start are shorter, but divided by the full length, as in DALI.
         sums = np.cumsum(np.concatenate([np.zeros(1), data.astype(np.float64) ** 2]))
         starts = np.maximum(np.arange(1, len(data) + 1) - length, 0)
         power = (sums[1:] - sums[starts]) / max(length, 1)
         loud = np.flatnonzero(power >= (self.reference or power.max(initial=0)) * 10.0 ** (self.cutoff_db / 10))
         if not len(loud):
             return np.array(0, np.int32), np.array(0, np.int32)
+        # `loud` has the last sample of each window; the region begins with the first sample of the first one.
         begin = max(int(loud[0]) - (length - 1), 0)
         return np.array(begin, np.int32), np.array(int(loud[-1]) - begin + 1, np.int32)
 
@@ -59,20 +62,20 @@ def nonsilent_region(
     reference_power: float = 0.0,
     reset_interval: PerformanceHint[int] = 8192,
 ) -> list[DataNode]:
-    """Find the part of a signal without the silence before and after it.
+    """Find the region between leading and trailing silence.
 
     Args:
-        data: signals of one axis.
-        cutoff_db: how loud a window is that is not silent, compared with the reference.
-        window_length: over how many elements power is averaged.
-        reference_power: what counts as 0 dB; 0 takes the largest power of each sample.
-        reset_interval: a hint of DALI's, without effect: sums are exact.
+        data: Signals of one axis.
+        cutoff_db: Threshold in dB relative to `reference_power`. Windows below it are silent.
+        window_length: Number of samples of the signal that power is averaged over.
+        reference_power: Power of 0 dB; 0 uses the largest of each signal.
+        reset_interval: DALI's hint about the precision of sums. It has no effect, since sums are in float64.
 
     Returns:
-        Two int32: the first element of the region and the number of its elements, both 0 where no window is loud.
+        Begin and length of the region, two int32. Both are 0 if all windows are silent.
 
     Raises:
-        DefinitionError: more than one axis, or an empty window.
+        DefinitionError: `data` has more than one axis, or `window_length` is less than 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -86,6 +89,8 @@ def nonsilent_region(
     """
     del reset_interval
     if window_length < 1:
-        raise DefinitionError("fn.nonsilent_region: a window has elements", given=f"window_length={window_length}")
+        raise DefinitionError(
+            "fn.nonsilent_region: window_length must be at least 1", given=f"window_length={window_length}"
+        )
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
     return apply_many(kernel, data)

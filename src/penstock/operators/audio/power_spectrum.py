@@ -1,4 +1,4 @@
-"""power_spectrum: the Fourier transform along an axis."""
+"""power_spectrum: magnitudes of the Fourier transform along an axis."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from penstock.operators.audio.signal_checks import check_signal
 
 @dataclass(frozen=True)
 class PowerSpectrum(Operator, SampleKernel):
-    """Magnitudes of the frequencies along an axis, or their squares."""
+    """Magnitudes of a Fourier transform along an axis, or their squares."""
 
     nfft: int | None
     axis: int
     power: int
 
     def infer(self, data: Spec) -> Spec:
-        """Half as many frequencies as elements, and one."""
+        """Return the spec with frequencies in place of samples."""
         length = self.nfft if self.nfft is not None else data.shape[self.axis]
         count = None if length is None else length // 2 + 1
         shape = (*data.shape[: self.axis], count, *data.shape[self.axis + 1 :])
         return Spec(np.dtype(np.float32), shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The spectrum."""
+        """Compute the spectrum of one signal."""
+        # NumPy 2 computes float32 transforms in float32; real input has ``n // 2 + 1`` distinct frequencies.
         spectrum = np.fft.rfft(data.astype(np.float32), n=self.nfft, axis=self.axis)
         values = np.abs(spectrum) if self.power == 1 else spectrum.real**2 + spectrum.imag**2
         return values.astype(np.float32)
@@ -42,19 +43,19 @@ class PowerSpectrum(Operator, SampleKernel):
 
 @operator("power_spectrum")
 def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2) -> DataNode:
-    """Transform a signal into its spectrum.
+    """Compute the power spectrum of signals.
 
     Args:
-        data: signals, along an axis.
-        nfft: the length of the Fourier transform; None takes that of the signal, which is padded with zeros or cut.
-        axis: along which.
-        power: 1 gives magnitudes, 2 their squares.
+        data: Signals along one of the axes.
+        nfft: Length of the Fourier transform; None is the length of the signal. Signals are cut or padded with zeros.
+        axis: Axis of the signals; a negative number counts from the end.
+        power: 1 for magnitudes, 2 for their squares.
 
     Returns:
-        float32, ``nfft // 2 + 1`` frequencies along the axis.
+        float32, with ``nfft // 2 + 1`` frequencies along the axis.
 
     Raises:
-        DefinitionError: an axis that does not exist, a power other than 1 or 2, an `nfft` below 1.
+        DefinitionError: The axis does not exist, `power` is not 1 or 2, or `nfft` is less than 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -67,6 +68,6 @@ def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1
     """
     check_signal("power_spectrum", data.spec)
     if power not in (1, 2):
-        raise DefinitionError("fn.power_spectrum: power is 1 or 2", given=power)
+        raise DefinitionError("fn.power_spectrum: power must be 1 or 2", given=power)
     (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
     return apply(PowerSpectrum(nfft, number, power), data)

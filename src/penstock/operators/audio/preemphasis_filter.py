@@ -1,4 +1,4 @@
-"""preemphasis_filter: the high frequencies of a signal raised."""
+"""preemphasis_filter: amplification of high frequencies."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class Preemphasis(Operator, SampleKernel):
-    """``y[t] = x[t] - coefficient * x[t - 1]``.
+    """Filter ``y[t] = x[t] - coefficient * x[t - 1]``.
 
     Args:
-        border: what stands before the first element.
-        dtype: of the result.
+        border: Value of ``x[-1]``: "clamp" is x[0], "reflect" is x[1], "zero" is 0.
+        dtype: Element type of the result.
     """
 
     border: str
@@ -34,14 +34,15 @@ class Preemphasis(Operator, SampleKernel):
     schema: ClassVar[Mapping[str, Argument]] = {"preemph_coeff": Argument(np.float32)}
 
     def infer(self, data: Spec, *, preemph_coeff: Any) -> Spec:
-        """The input's shape."""
+        """Return the shape of the input in the new dtype."""
         check_signal("preemphasis_filter", data, 1)
         return Spec(self.dtype, data.shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array, *, preemph_coeff: Any) -> Array:
-        """The filtered signal."""
+        """Filter one signal."""
         values = data.astype(np.float32)
         first = {"clamp": values[:1], "reflect": values[1:2], "zero": np.zeros(1, np.float32)}[self.border]
+        # A signal of one sample has nothing to reflect, so it is clamped; an empty one stays empty.
         before = np.concatenate([first if first.size else values[:1], values[:-1]])[: len(values)]
         return cast_saturating(np, values - np.asarray(preemph_coeff, np.float32).reshape(()) * before, self.dtype)
 
@@ -54,19 +55,19 @@ def preemphasis_filter(
     border: Literal["clamp", "reflect", "zero"] = "clamp",
     dtype: Any = FLOAT,
 ) -> DataNode:
-    """Raise the high frequencies of a signal: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
+    """Amplify the high frequencies of signals: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
 
     Args:
-        data: signals of one axis.
-        preemph_coeff: the part of the element before that is subtracted; a node gives each sample its own.
-        border: what stands before the first element: "clamp" that itself, "reflect" the second, "zero" 0.
-        dtype: element type of the result; integers are rounded and saturate.
+        data: Signals of one axis.
+        preemph_coeff: Factor of the previous sample. A node sets it per signal.
+        border: Value before the first sample: "clamp" repeats the first sample, "reflect" is the second, "zero" is 0.
+        dtype: Element type of the result. Integers are rounded and saturate.
 
     Returns:
-        Same shape and layout, in `dtype`.
+        Same shape and layout, of type `dtype`.
 
     Raises:
-        DefinitionError: more than one axis, or an unknown border.
+        DefinitionError: `data` has more than one axis, or `border` is unknown.
 
     Example:
         >>> import numpy as np, penstock

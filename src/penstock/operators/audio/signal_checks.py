@@ -1,4 +1,4 @@
-"""What operators on sound ask of their inputs."""
+"""Checks of the inputs of audio operators."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from penstock.errors import DefinitionError
 
 
 def check_signal(kind: str, data: Spec, ndim: int | None = None) -> None:
-    """Check that a value holds numbers along at least one axis, or along exactly `ndim`.
+    """Check that a value consists of numbers and has at least one axis, or exactly `ndim` axes.
 
     Raises:
-        DefinitionError: it does not.
+        DefinitionError: It does not.
     """
+    # An `ndim` of None accepts spectrograms and channels.
     if data.dtype.kind not in "iuf" or not data.shape or ndim not in (None, len(data.shape)):
         raise DefinitionError(
-            f"fn.{kind} takes signals",
+            f"fn.{kind} needs signals",
             given=data,
             expected=f"numbers along {ndim or 'one or more'} axes",
-            fix="fn.decoders.audio(x, downmix=True) gives one axis" if ndim == 1 else None,
+            fix="fn.decoders.audio(x, downmix=True), which returns one axis" if ndim == 1 else None,
         )

@@ -1,4 +1,4 @@
-"""spectrogram: the short-time Fourier transform of a signal."""
+"""spectrogram: short-time Fourier transform of a signal."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from penstock.operators.audio.signal_checks import check_signal
 
 @dataclass(frozen=True)
 class Spectrogram(Operator, SampleKernel):
-    """Spectra of windows.
+    """Short-time Fourier transform.
 
     Args:
-        window: the weights of a window's elements.
-        step: the distance between windows.
-        nfft: the length of the transform.
+        window: Weights of the samples of a window.
+        step: Distance between windows, in samples.
+        nfft: Length of the transform.
         power: 1 for magnitudes, 2 for their squares.
-        centred: whether windows are centred on multiples of the step, which needs padding.
-        reflect: whether the signal is mirrored there, and not zero.
+        centered: True if windows are centered on multiples of the step, which requires padding.
+        reflect: True to pad with a reflection of the signal, False to pad with zeros.
         layout: "ft" or "tf".
     """
 
@@ -38,15 +38,16 @@ class Spectrogram(Operator, SampleKernel):
     step: int
     nfft: int
     power: int
-    centred: bool
+    centered: bool
     reflect: bool
     layout: str
 
     def infer(self, data: Spec) -> Spec:
-        """A column of frequencies for each window."""
+        """Return the spec of frequencies and windows."""
         check_signal("spectrogram", data, 1)
+        # A reflection needs a second sample.
         length, size = data.shape[0], len(self.window)
-        if length is not None and length < (2 if self.centred and self.reflect else 1):
+        if length is not None and length < (2 if self.centered and self.reflect else 1):
             raise DefinitionError("fn.spectrogram: the signal is too short", given=data)
         windows = None if length is None else self._windows(length)
         if windows is not None and windows < 1:
@@ -59,17 +60,19 @@ class Spectrogram(Operator, SampleKernel):
         return Spec(np.dtype(np.float32), shape if self.layout == "ft" else shape[::-1], self.layout)
 
     def _windows(self, length: int) -> int:
-        return length // self.step + 1 if self.centred else (length - len(self.window)) // self.step + 1
+        return length // self.step + 1 if self.centered else (length - len(self.window)) // self.step + 1
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The spectrogram."""
+        """Compute the spectrogram of one signal."""
         size, count = len(self.window), self._windows(len(data))
         if count < 1 or not len(data):
             raise ValueError(f"a signal of {len(data)} elements is shorter than a window of {size}")
-        half = size // 2 if self.centred else 0
+        # The padding at the end covers the last window; excess windows are not part of `count`.
+        half = size // 2 if self.centered else 0
         padded = np.pad(data.astype(np.float32), (half, size), mode="constant")
         if half and self.reflect:
             padded = np.pad(data.astype(np.float32), (half, size), mode="reflect" if len(data) > 1 else "edge")
+        # A view without copies; the product with the window copies once.
         frames = np.lib.stride_tricks.sliding_window_view(padded, size)[: (count - 1) * self.step + 1 : self.step]
         spectra = np.fft.rfft(frames * np.array(self.window, np.float32), n=self.nfft)
         values = np.abs(spectra) if self.power == 1 else spectra.real**2 + spectra.imag**2
@@ -78,9 +81,9 @@ class Spectrogram(Operator, SampleKernel):
 
 
 def hann(length: int) -> tuple[float, ...]:
-    """Hann's window, sampled in the middle of its elements."""
-    places = (np.arange(length) + 0.5) / length
-    return tuple((0.5 * (1 - np.cos(2 * np.pi * places))).tolist())
+    """Return a Hann window, sampled at the centers of its elements as in DALI."""
+    positions = (np.arange(length) + 0.5) / length
+    return tuple((0.5 * (1 - np.cos(2 * np.pi * positions))).tolist())
 
 
 @operator("spectrogram")
@@ -96,25 +99,27 @@ def spectrogram(
     reflect_padding: bool = True,
     layout: str = "ft",
 ) -> DataNode:
-    """Transform windows of a signal into spectra.
+    """Compute spectrograms of signals by a short-time Fourier transform.
 
     Args:
-        data: signals of one axis.
-        nfft: the length of the Fourier transform; None takes that of a window, which is padded with zeros to it.
-        window_length: elements in a window; a fraction is dropped.
-        window_step: the distance between windows; likewise.
-        window_fn: the weights of a window's elements; None takes Hann's window.
-        power: 1 gives magnitudes, 2 their squares.
-        center_windows: whether windows are centred on multiples of the step; then the signal is padded.
-        reflect_padding: whether it is padded with its mirror image, and not with zeros.
-        layout: "ft" for frequencies along the first axis, "tf" for time.
+        data: Signals of one axis.
+        nfft: Length of the Fourier transform; None is the length of a window. Shorter windows are padded with zeros.
+        window_length: Samples per window. Fractions are truncated.
+        window_step: Samples between the starts of two windows. Fractions are truncated.
+        window_fn: Weights of the samples of a window; None is a Hann window.
+        power: 1 for magnitudes, 2 for their squares.
+        center_windows: If True, windows are centered on multiples of the step, and the signal is padded. If False, all
+            windows are within the signal.
+        reflect_padding: If True, the signal is padded with its reflection, otherwise with zeros.
+        layout: "ft" for frequencies along the first axis, "tf" for time along the first axis.
 
     Returns:
-        float32, ``nfft // 2 + 1`` frequencies for each window.
+        float32, with ``nfft // 2 + 1`` frequencies per window.
 
     Raises:
-        DefinitionError: more than one axis, a transform shorter than the window, an unknown power or layout.
-        SampleError: a signal that is shorter than a window.
+        DefinitionError: `data` has more than one axis, the transform is shorter than the window, or `power` or `layout`
+            is unknown.
+        SampleError: A signal is shorter than a window.
 
     Example:
         >>> import numpy as np, penstock
@@ -130,14 +135,15 @@ def spectrogram(
     window_length, window_step = int(window_length), int(window_step)
     window = hann(window_length) if window_fn is None or not len(window_fn) else tuple(map(float, window_fn))
     length = len(window) if nfft is None else nfft
+    # 512 is the default of `window_length`, so it may differ from the length of `window_fn`.
     if len(window) != window_length and window_length != 512:
         raise DefinitionError(
-            "fn.spectrogram: window_fn has a weight per element of the window",
+            "fn.spectrogram: window_fn needs one weight per sample of the window",
             given=f"{len(window)} for window_length={window_length}",
         )
     if length < len(window) or window_step < 1 or power not in (1, 2) or layout not in ("ft", "tf"):
         raise DefinitionError(
-            "fn.spectrogram: arguments that do not go together",
+            "fn.spectrogram: invalid combination of arguments",
             given=f"nfft={length}, window_length={len(window)}, window_step={window_step}, power={power}, {layout!r}",
             expected='nfft at least the window_length, a positive step, power 1 or 2, layout "ft" or "tf"',
         )

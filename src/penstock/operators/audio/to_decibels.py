@@ -1,4 +1,4 @@
-"""to_decibels: magnitudes on a logarithmic scale."""
+"""to_decibels: conversion of magnitudes or powers to decibels."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from penstock.operators.audio.signal_checks import check_signal
 
 @dataclass(frozen=True)
 class ToDecibels(Operator, SampleKernel):
-    """``multiplier * log10(value / reference)``, from a cut-off on."""
+    """Logarithm ``multiplier * log10(value / reference)``, with a lower limit."""
 
     multiplier: float
     reference: float
     cutoff_db: float
 
     def infer(self, data: Spec) -> Spec:
-        """The input's shape."""
+        """Return the shape of the input in float32."""
         check_signal("to_decibels", data)
         return Spec(np.dtype(np.float32), data.shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The decibels."""
+        """Convert one sample."""
         values = data.astype(np.float32)
+        # For a sample of zeros, any reference gives the cutoff; 1 avoids a division by 0.
         reference = np.float32(self.reference) or values.max(initial=np.float32(0)) or np.float32(1)
+        # The limit applies before the logarithm, which would be -inf for 0.
         least = np.float32(10.0 ** (self.cutoff_db / self.multiplier))
         return np.float32(self.multiplier) * np.log10(np.maximum(values / reference, least))
 
@@ -44,13 +46,13 @@ def to_decibels(
     reference: float = 0.0,
     cutoff_db: float = -200.0,
 ) -> DataNode:
-    """Put magnitudes or powers on a logarithmic scale: ``multiplier * log10(value / reference)``.
+    """Convert magnitudes or powers to decibels: ``multiplier * log10(value / reference)``.
 
     Args:
-        data: numbers that are not negative.
+        data: Numbers that are not negative, any shape.
         multiplier: 10 for powers, 20 for magnitudes.
-        reference: what counts as 0 dB; 0 takes the largest value of each sample.
-        cutoff_db: the least result.
+        reference: Value of 0 dB; 0 uses the largest value of each sample.
+        cutoff_db: Lower limit of the result, in dB.
 
     Returns:
         float32, same shape and layout.

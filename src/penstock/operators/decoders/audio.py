@@ -20,7 +20,7 @@ from penstock.graph.tracing.apply import apply_many
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import MAX_RATE
-from penstock.operators.audio.audio_resample import denormalised
+from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 from penstock.sources.storage.sample_limit import check_announced_size
 from penstock.types import FLOAT, as_dtype
@@ -62,7 +62,7 @@ class DecodeAudio(Operator, SampleKernel):
             values = values.mean(axis=1, dtype=np.float32)
         if wanted not in (0.0, rate):
             values = resample(values, rate / wanted, resampled_length(len(values), wanted / rate), self.quality)
-        signal = values if as_it_is else denormalised(values, self.dtype)
+        signal = values if as_it_is else denormalize_samples(values, self.dtype)
         return np.ascontiguousarray(signal), np.array(wanted or rate, np.float32)
 
 

@@ -1,1 +1,1 @@
-"""Operators that compute each element from the elements at its position."""
+"""Operators that compute each element of the output from the elements at the same position."""

@@ -1,9 +1,9 @@
-"""Arithmetic, comparisons and bit operations between values, as Python's operators and `penstock.math` spell them.
+"""Arithmetic, comparisons and bit operations between values, for Python's operators and `penstock.math`.
 
-Types and results are DALI's: Python numbers count as int32 and float32, ``u8 + u8`` wraps, ``u8 + i8`` is int16,
-``/`` of integers is float32, ``//`` of integers cuts towards zero and is plain division for floats, ``%`` has the sign
-of the dividend. A division of integers by zero gives 0. Comparisons compare numbers, whatever the types: -1 is less
-than any uint64.
+Types and results are those of DALI: Python numbers count as int32 and float32, ``u8 + u8`` wraps around, ``u8 + i8`` is
+int16, and ``/`` of integers is float32. ``//`` truncates the quotient of integers toward zero and is plain division for
+floats; ``%`` has the sign of the dividend. Integer division by zero is 0. Comparisons of signed with unsigned integers
+are exact: -1 is less than any uint64.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ DType = np.dtype[Any]
 def _divide(xp: Any, a: Any, b: Any) -> Any:
     if a.dtype.kind not in "iu":
         return a / b
+    # NumPy warns of a division by zero, and XLA returns -1. `//` rounds down, so negative inexact quotients get 1 more.
     zero = b == 0
     safe = xp.where(zero, xp.ones((), b.dtype), b)
     quotient = a // safe
@@ -39,16 +40,18 @@ def _divide(xp: Any, a: Any, b: Any) -> Any:
 def _remainder(xp: Any, a: Any, b: Any) -> Any:
     if a.dtype.kind not in "iu":
         return xp.fmod(a, b)
+    # By the truncated quotient, because `%` of NumPy and JAX has the sign of the divisor.
     return xp.where(b == 0, xp.zeros((), a.dtype), a - _divide(xp, a, b) * b)
 
 
-def _compare(xp: Any, symbol: str, a: Any, b: Any) -> Any:
-    """A comparison of signed with unsigned integers, for which no integer type is wide enough."""
+def _compare_mixed_signs(xp: Any, symbol: str, a: Any, b: Any) -> Any:
+    """Compare signed with unsigned integers whose common type is int64, which cannot hold all of uint64."""
     signed, unsigned = (a, b) if a.dtype.kind == "i" else (b, a)
+    # A negative number is less than any unsigned one. All others are compared as unsigned.
     negative = signed < 0
     wide = np.dtype(f"u{max(signed.dtype.itemsize, unsigned.dtype.itemsize)}")
-    size, other = xp.where(negative, xp.zeros((), signed.dtype), signed).astype(wide), unsigned.astype(wide)
-    above = _BINARY[symbol](xp, *((size, other) if signed is a else (other, size)))
+    magnitude, other = xp.where(negative, xp.zeros((), signed.dtype), signed).astype(wide), unsigned.astype(wide)
+    above = _BINARY[symbol](xp, *((magnitude, other) if signed is a else (other, magnitude)))
     below = symbol in (("ne", "lt", "le") if signed is a else ("ne", "gt", "ge"))
     return xp.where(negative, below, above)
 
@@ -57,17 +60,19 @@ def _power(xp: Any, a: Any, b: Any) -> Any:
     if a.dtype.kind != "i":
         return xp.power(a, b)
     one, zero = xp.ones((), a.dtype), xp.zeros((), a.dtype)
-    inverse = xp.where(a == 1, one, xp.where(a == -1, one - (b & one) * 2, zero))  # 1 / a, cut towards zero
+    # Negative exponents: 1 / a**-b truncated toward zero, which is 0 unless a is 1 or -1.
+    inverse = xp.where(a == 1, one, xp.where(a == -1, one - (b & one) * 2, zero))
     return xp.where(b < 0, inverse, xp.power(a, xp.maximum(b, zero)))
 
 
 def _shift(symbol: str, a: Any, b: Any) -> Any:
-    """Shifted bits; truth values are shifted as bytes, and are true where a bit is left."""
+    """Shift bits. Booleans are shifted as bytes and are True if any bit remains."""
     if a.dtype.kind == "b":
         return _shift(symbol, a.astype(np.uint8), b.astype(np.uint8)) != 0
     return a << b if symbol == "lshift" else a >> b
 
 
+# Functions of (namespace, operands in their common type).
 _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "add": lambda _xp, a, b: a + b,
     "sub": lambda _xp, a, b: a - b,
@@ -81,7 +86,8 @@ _BINARY: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "xor": lambda _xp, a, b: a ^ b,
     "lshift": lambda _xp, a, b: _shift("lshift", a, b),
     "rshift": lambda _xp, a, b: _shift("rshift", a, b),
-    "min": lambda xp, a, b: xp.where(a < b, a, b),  # of a NaN and a number, the second
+    # If one of the two is NaN, the result is the second operand. `xp.minimum` would return NaN.
+    "min": lambda xp, a, b: xp.where(a < b, a, b),
     "max": lambda xp, a, b: xp.where(a > b, a, b),
     "atan2": lambda xp, a, b: xp.arctan2(a, b),
     "fpow": lambda xp, a, b: xp.power(a, b),
@@ -105,35 +111,38 @@ _UNARY: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The type in which two operands are combined.
+    """Return the type in which two operands are combined.
 
     >>> promote(np.dtype("uint8"), np.dtype("int8")), promote(np.dtype("int64"), np.dtype("float32"))
     (dtype('int16'), dtype('float32'))
     """
     if a == b:
         return a
-    ranks = [0 if t.kind == "b" else 1 if t.kind in "iu" else 2 for t in (a, b)]  # kind of bfloat16 is "V"
+    # Bool, integer, float; everything else is a float because the kind of bfloat16 is "V".
+    ranks = [0 if t.kind == "b" else 1 if t.kind in "iu" else 2 for t in (a, b)]
     if ranks[0] != ranks[1]:
         return a if ranks[0] > ranks[1] else b
     if ranks[0] == 2 and a.itemsize == b.itemsize:
-        return np.dtype(np.float32)  # float16 and bfloat16
+        # float16 with bfloat16, neither of which contains the other.
+        return np.dtype(np.float32)
     if ranks[0] == 2 or a.kind == b.kind:
         return max(a, b, key=lambda t: t.itemsize)
+    # The signed type that holds both, at most int64: int64 with uint64 is int64, as in DALI.
     signed, unsigned = (a, b) if a.kind == "i" else (b, a)
     return np.dtype(f"i{max(signed.itemsize, min(2 * unsigned.itemsize, 8))}")
 
 
 def common_layout(left: Spec, right: Spec) -> str:
-    """The layout of what two values give together.
+    """Return the layout of the result of two operands.
 
     Raises:
-        DefinitionError: their axes have other names.
+        DefinitionError: Their axes have different names.
     """
     if not (left.layout.endswith(right.layout) or right.layout.endswith(left.layout)):
         raise DefinitionError(
             "the axes of the operands have different names",
             given=f"{left.layout} and {right.layout}",
-            expected="the same layout, or the last axes of it",
+            expected="the same layout, or one that the other ends with",
             fix="fn.transpose(x, output_layout=...) or fn.reshape(x, layout='')",
         )
     return max(left, right, key=lambda spec: (len(spec.shape), bool(spec.layout))).layout
@@ -141,21 +150,21 @@ def common_layout(left: Spec, right: Spec) -> str:
 
 @dataclass(frozen=True)
 class Binary(Operator, BatchKernel):
-    """Two values combined element by element; shapes broadcast as in NumPy."""
+    """Operation on two values, element by element. Shapes broadcast as in NumPy."""
 
     symbol: str
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, left: Spec, right: Spec) -> Spec:
-        """The broadcast shape in the combined type."""
+        """Return the broadcast spec in the common type."""
         common = self._common(left.dtype, right.dtype)
-        given = f"{left.dtype} {self.symbol} {right.dtype}"
+        expression = f"{left.dtype} {self.symbol} {right.dtype}"
         if left.dtype.kind == right.dtype.kind == "b" and self.symbol in _NOT_FOR_BOOLS:
             raise DefinitionError(
-                f"{self.symbol} does not work on truth values", given=given, fix="fn.cast one of them to types.INT32"
+                f"{self.symbol} does not work on booleans", given=expression, fix="fn.cast one of them to types.INT32"
             )
         if common.kind not in "biu" and self.symbol in _BITWISE:
-            raise DefinitionError("bit operations work on integers and truth values", given=given)
+            raise DefinitionError("bitwise operations work on integers and booleans", given=expression)
         layout = common_layout(left, right)
         shape = broadcast(left.shape, right.shape)
         return Spec(np.dtype(np.bool_) if self.symbol in _COMPARISONS else common, shape, layout)
@@ -165,42 +174,43 @@ class Binary(Operator, BatchKernel):
         return np.dtype(np.float32) if self.symbol in _IN_FLOATS and common.kind in "biu" else common
 
     def batch(self, context: BatchContext, left: Any, right: Any) -> Any:
-        """The combined batch."""
+        """Combine two batches."""
         common = self._common(left.dtype, right.dtype)
         rank = max(left.ndim, right.ndim)
         a, b = raise_rank(left, rank), raise_rank(right, rank)
+        # Converted to int64, large uint64 would become negative.
         if self.symbol in _COMPARISONS and {a.dtype.kind, b.dtype.kind} == {"i", "u"} and common.itemsize == 8:
-            return _compare(context.xp, self.symbol, a, b)
+            return _compare_mixed_signs(context.xp, self.symbol, a, b)
         return _BINARY[self.symbol](context.xp, a.astype(common), b.astype(common))
 
 
 @dataclass(frozen=True)
 class Unary(Operator, BatchKernel):
-    """A value changed element by element."""
+    """Operation on one value, element by element."""
 
     symbol: str
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         if self.symbol == "invert" and value.dtype.kind not in "biu":
-            raise DefinitionError("~ works on integers and truth values", given=value)
+            raise DefinitionError("~ works on integers and booleans", given=value)
         if self.symbol == "neg" and value.dtype.kind == "b":
-            raise DefinitionError("a truth value has no negative", given=value, fix="~value")
+            raise DefinitionError("cannot negate a boolean node", given=value, fix="~value")
         if self.symbol == "abs" and value.dtype.kind == "b":
-            raise DefinitionError("a truth value has no absolute value", given=value)
+            raise DefinitionError("abs does not work on booleans", given=value)
         return value
 
     def batch(self, context: BatchContext, value: Any) -> Any:
-        """The changed batch."""
+        """Apply the operation to a batch."""
         return _UNARY[self.symbol](context.xp, value)
 
 
 def broadcast(left: Shape, right: Shape) -> Shape:
-    """The shape of what two values give together.
+    """Return the broadcast shape of two operands.
 
     Raises:
-        DefinitionError: an axis has two extents, neither of them 1.
+        DefinitionError: Two extents of an axis differ, and neither is 1.
     """
     rank = max(len(left), len(right))
     pairs = zip((1,) * (rank - len(left)) + left, (1,) * (rank - len(right)) + right, strict=True)
@@ -208,21 +218,22 @@ def broadcast(left: Shape, right: Shape) -> Shape:
     for a, b in pairs:
         if a is not None and b is not None and a != b and 1 not in (a, b):
             raise DefinitionError(
-                "the shapes do not fit each other", given=f"{left} and {right}", expected="equal or 1"
+                "the shapes do not broadcast", given=f"{left} and {right}", expected="equal extents, or 1"
             )
+        # An unknown extent next to a known one must turn out to be equal or 1.
         shape.append(b if a == 1 else a if b == 1 or b is None else b)
     return tuple(shape)
 
 
 def raise_rank(value: Any, rank: int) -> Any:
-    """A batch of values with axes of extent 1 in front of a sample's."""
+    """Insert axes of extent 1 after that of the batch, so that samples of different ranks broadcast."""
     return value.reshape(value.shape[:1] + (1,) * (rank - value.ndim) + value.shape[1:])
 
 
-def _operand(given: Any) -> Any:
-    """NumPy's integers count with their own type, as those of a `Constant` do; elsewhere 64 bits become 32."""
-    own = isinstance(given, np.integer | np.ndarray) and not np.ndim(cast(Any, given))
-    return Constant(given) if own else cast(Any, given)
+def _operand(value: Any) -> Any:
+    """Wrap NumPy scalars in a `Constant`, which keeps their type; otherwise 64-bit integers would become 32-bit."""
+    is_scalar = isinstance(value, np.integer | np.ndarray) and not np.ndim(cast(Any, value))
+    return Constant(value) if is_scalar else cast(Any, value)
 
 
 def _define(kind: Binary | Unary) -> None:

@@ -1,4 +1,4 @@
-"""cast: another element type."""
+"""cast: conversion to another dtype."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from penstock.types import as_dtype
 
 @dataclass(frozen=True)
 class Cast(ImageOperator, BatchKernel):
-    """Conversion of every element."""
+    """Conversion of all elements to a dtype."""
 
     dtype: np.dtype[Any]
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, data: Spec) -> Spec:
-        """The input's, with the other dtype."""
+        """Return the spec with the new dtype."""
         return replace(data, dtype=self.dtype)
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
-        """The conversion."""
+        """Return the conversion as a step, which other image operators can absorb."""
         return [CastStep(self.dtype)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The converted batch."""
+        """Convert a batch."""
         return cast_saturating(context.xp, data, self.dtype)
 
 
 @operator("cast")
 def cast(data: DataNode, *, dtype: Any) -> DataNode:
-    """Convert every element to another type.
+    """Convert values to another dtype.
 
-    Floats become integers by rounding, halves away from zero; values that do not fit become the nearest that do;
-    whatever is not 0 becomes True.
+    As in DALI, floats are rounded to integers, halves away from zero. Values out of range saturate. For BOOL, all
+    values except 0 become True.
 
     Args:
-        data: any shape, any dtype.
-        dtype: the element type to convert to, such as `types.FLOAT`.
+        data: Any shape, any dtype.
+        dtype: Element type of the result, such as `types.FLOAT`.
 
     Returns:
-        Same shape and layout, element type `dtype`.
+        Same shape and layout, of type `dtype`.
 
     Raises:
-        ArgumentTypeError: `dtype` names no element type.
+        ArgumentTypeError: `dtype` is not an element type.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""cast_like: the element type of another value."""
+"""cast_like: conversion to the dtype of another value."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from penstock.operators.elementwise.cast import Cast
 
 @operator("cast_like")
 def cast_like(data: DataNode, other: DataNode) -> DataNode:
-    """Convert every element to the type of another value's, as `fn.cast` does.
+    """Convert values to the dtype of another value, as `fn.cast` does.
 
     Args:
-        data: any shape, any dtype.
-        other: the value whose element type is taken.
+        data: Any shape, any dtype.
+        other: Value with the target dtype. Its elements are ignored.
 
     Returns:
-        Same shape and layout as `data`, element type of `other`.
+        Same shape and layout as `data`, dtype of `other`.
 
     Example:
         >>> import numpy as np, penstock

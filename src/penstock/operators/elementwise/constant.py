@@ -1,4 +1,4 @@
-"""constant: a value that is the same for every sample."""
+"""constant: one value for all samples."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from penstock.types import FLOAT, INT32, Constant
 
 @dataclass(frozen=True, eq=False)
 class ConstantValue(Operator, BatchKernel):
-    """The same array in every row."""
+    """One array for all rows."""
 
     value: np.ndarray[Any, Any]
     layout: str
 
     def infer(self) -> Spec:
-        """The array's own."""
+        """Return the spec of the array."""
         return Spec(self.value.dtype, self.value.shape, self.layout)
 
     def batch(self, context: BatchContext) -> Any:
-        """The array, as often as there are rows."""
+        """Broadcast the array to all rows, without copying on the host."""
         return context.xp.broadcast_to(context.xp.asarray(self.value), (context.rows, *self.value.shape))
 
 
@@ -46,26 +46,26 @@ def constant(
     shape: int | Sequence[int] | None = None,
     layout: str | None = "",
 ) -> DataNode:
-    """A value that is the same for every sample. Operators make one of every number or array they are given.
+    """Create a node with one value for all samples. Operators do so for each number or array among their inputs.
 
-    Give one of three: `value`, or as in DALI `fdata` or `idata`, which one number gives one axis.
+    Set exactly one of `value`, `fdata` and `idata`. The last two are DALI's arguments; a single number there becomes a
+    vector of one element.
 
     Args:
-        value: a number, a nested list of numbers, an array, or a `types.Constant`.
-        fdata: numbers, float32 unless `dtype` says otherwise.
-        idata: whole numbers, int32 unless `dtype` says otherwise.
-        dtype: the element type; None gives 32 bits to numbers of 64, as Python's are, and keeps an array's own
-            else. Integers are rounded and saturate.
-        shape: the shape of a sample; one number fills it.
-        layout: the names of its axes, or "".
+        value: A number, a nested list of numbers, an array, or a `types.Constant`.
+        fdata: Numbers, by default float32.
+        idata: Integers, by default int32.
+        dtype: Element type. By default, 64-bit numbers, such as Python's, become 32-bit, and other arrays keep their
+            type. Integers are rounded and saturate.
+        shape: Shape of a sample; a single number fills it.
+        layout: Layout of a sample, or "" for none.
 
     Returns:
-        A node of the value's shape.
+        A node with the shape of the value.
 
     Raises:
-        ArgumentTypeError: the value holds something other than numbers, or a number of them other than that of the
-            shape.
-        DefinitionError: none or two of the three are given.
+        ArgumentTypeError: The value does not consist of numbers, or their count does not match the shape.
+        DefinitionError: None or more than one of the three is set.
 
     Example:
         >>> import penstock
@@ -76,22 +76,21 @@ def constant(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[1, 2], [1, 2]], [[0.5, 0.5], [0.5, 0.5]]]
     """
-    given = [name for name, each in (("value", value), ("fdata", fdata), ("idata", idata)) if each is not None]
-    if len(given) > 1:
-        raise DefinitionError(
-            "fn.constant: the numbers are given twice", given=", ".join(given), expected="one of them"
-        )
+    names = [name for name, data in (("value", value), ("fdata", fdata), ("idata", idata)) if data is not None]
+    if len(names) > 1:
+        raise DefinitionError("fn.constant: the numbers are set twice", given=", ".join(names), expected="one of them")
     if fdata is not None:
         value, dtype = np.atleast_1d(np.asarray(fdata, np.float32)), FLOAT if dtype is None else dtype
     elif idata is not None:
         value, dtype = np.atleast_1d(np.asarray(idata).astype(np.int64)), INT32 if dtype is None else dtype
-    computing = current_trace().eager
-    batch = computing.batch(value) if computing is not None else None
+    # With eager execution, `value` may be a batch that was computed before.
+    eager = current_trace().eager
+    batch = eager.batch(value) if eager is not None else None
     if batch is not None:
         return batch
     if value is None or isinstance(value, str | bytes | dict):
         raise ArgumentTypeError(
-            "a value of the pipeline is needed",
+            "expected a value that a pipeline can compute with",
             given=f"{short_repr(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
             expected="a node, a number, an array or types.Constant",
         )
@@ -99,9 +98,11 @@ def constant(
     common = common_arguments()
     if wrapped.device is not None:
         common = cast(CommonArguments, {**common, "device": wrapped.device})
+    # Bare Python and NumPy values become 32-bit, as in DALI. A `Constant` or an explicit dtype keeps 64 bits.
     array = narrowed(wrapped.array()) if wrapped is not value and wrapped.dtype is None else wrapped.array()
+    # "V" is the kind of bfloat16.
     if array.dtype.kind not in "biufV":
-        given = f"{short_repr(value)} of dtype {array.dtype}"
-        raise ArgumentTypeError("a constant holds numbers", given=given, fix=dali_object_hint(value))
+        description = f"{short_repr(value)} of dtype {array.dtype}"
+        raise ArgumentTypeError("a constant must consist of numbers", given=description, fix=dali_object_hint(value))
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
     return apply(ConstantValue(array, checked), common=common)

@@ -1,4 +1,4 @@
-"""full, zeros, ones and their likes: values that are filled."""
+"""full, zeros, ones, full_like, zeros_like, ones_like: samples filled with a value."""
 
 from __future__ import annotations
 
@@ -28,97 +28,100 @@ Extents = int | Sequence[int] | DataNode
 
 @dataclass(frozen=True)
 class Full(Operator, BatchKernel):
-    """A value, broadcast to one shape.
+    """Broadcast of a value to one shape for all samples.
 
     Args:
-        shape: of the result.
-        layout: of the result.
+        shape: Shape of a sample of the result.
+        layout: Layout of the result; None keeps that of the value if the rank is the same.
     """
 
     shape: tuple[int, ...]
     layout: str | None
 
     def infer(self, fill: Spec) -> Spec:
-        """The shape asked for, in the filling's type."""
+        """Return the target shape in the dtype of the value."""
         _check_fits(fill, self.shape)
+        # A value of lower rank cannot lend its layout to the result.
         own = fill if len(fill.shape) == len(self.shape) else Spec(fill.dtype, ())
         return Spec(fill.dtype, self.shape, check_layout(self.layout, own, len(self.shape), "fn.full"))
 
     def batch(self, context: BatchContext, fill: Any) -> Any:
-        """The filled batch."""
+        """Broadcast the value."""
         return context.xp.broadcast_to(raise_rank(fill, len(self.shape) + 1), (context.rows, *self.shape))
 
 
 @dataclass(frozen=True)
 class FullTo(Operator, SampleKernel):
-    """A value, broadcast to a shape of its own for each sample."""
+    """Broadcast of a value to a shape that differs per sample."""
 
     rank: int
     layout: str | None
 
     def infer(self, fill: Spec, _shape: Spec) -> Spec:
-        """Any shape of that rank."""
+        """Return a spec of unknown extents."""
         shape = (None,) * self.rank
         return Spec(fill.dtype, shape, check_layout(self.layout, Spec(fill.dtype, shape), self.rank, "fn.full"))
 
     def sample(self, context: SampleContext, fill: Array, shape: Array) -> Array:
-        """The filled sample."""
+        """Broadcast the value of one sample."""
         return np.broadcast_to(fill, np.atleast_1d(shape).tolist())
 
 
 @dataclass(frozen=True)
 class FullLike(Operator, BatchKernel):
-    """A value, broadcast to another one's shape and converted to a type."""
+    """Broadcast of a value to the shape of another value, with a cast."""
 
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec, fill: Spec) -> Spec:
-        """The first input's shape and layout."""
+        """Return the shape and layout of the first input in the new dtype."""
         _check_fits(fill, data.shape)
         return replace(data, dtype=self.dtype)
 
     def batch(self, context: BatchContext, data: Any, fill: Any) -> Any:
-        """The filled batch."""
+        """Cast the value, then broadcast it: fewer elements to convert."""
         values = cast_saturating(context.xp, fill, self.dtype)
         return context.xp.broadcast_to(raise_rank(values, data.ndim), data.shape)
 
 
 def _check_fits(fill: Spec, shape: Shape) -> None:
+    # Axes are aligned at the end, as in NumPy. Unknown extents are checked when samples are computed.
     pairs = zip(reversed(fill.shape), reversed(shape), strict=False)
     if len(fill.shape) > len(shape) or any(n not in (1, None, size) for n, size in pairs if size is not None):
         raise DefinitionError(
-            "the filling does not broadcast to the shape", given=f"{list(fill.shape)} for the shape {list(shape)}"
+            "fill_value does not broadcast to the shape", given=f"{list(fill.shape)} for the shape {list(shape)}"
         )
 
 
 def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None) -> DataNode:
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"fn.{kind}: a shape is a vector of whole numbers", given=shape.spec)
-        rank = vector_length(shape, f"fn.{kind}: a shape") if shape.ndim else 1
+            raise DefinitionError(f"fn.{kind}: shape must be a vector of integers", given=shape.spec)
+        rank = vector_length(shape, f"fn.{kind}: shape") if shape.ndim else 1
         return apply(FullTo(rank, layout), fill, shape)
     if shape is None:
+        # The value itself; `reshape` only changes its layout.
         return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill)
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise DefinitionError(f"fn.{kind}: a shape has whole extents", given=shape)
+        raise DefinitionError(f"fn.{kind}: shape must consist of integers that are not negative", given=shape)
     return apply(Full(sizes, layout), fill)
 
 
 @operator("full")
 def full(fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None) -> DataNode:
-    """Make samples of a shape, filled with a value.
+    """Create samples of a shape, filled with a value.
 
     Args:
-        fill_value: a number, an array or a node, which is broadcast to the shape.
-        shape: the extents; a node gives each sample its own. None takes those of `fill_value`.
-        layout: a letter per axis, or "".
+        fill_value: A number, array or node, which is broadcast to the shape.
+        shape: Shape of a sample; None uses that of `fill_value`. A node sets it per sample.
+        layout: Layout of the result, or "" for none.
 
     Returns:
-        Samples of `shape`, in the type of `fill_value`: int32 or float32 for a Python number.
+        Samples of `shape` in the dtype of `fill_value`: int32 or float32 for a Python number.
 
     Raises:
-        DefinitionError: `fill_value` does not broadcast to the shape, or that is no vector of whole numbers.
+        DefinitionError: `fill_value` does not broadcast to the shape, or the shape is not a vector of integers.
 
     Example:
         >>> import penstock
@@ -134,17 +137,17 @@ def full(fill_value: DataNode, *, shape: Extents | None = None, layout: str | No
 
 @operator("full_like")
 def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
-    """Make samples of another value's shape and type, filled with a value.
+    """Create samples with the shape and dtype of another value, filled with a value.
 
     Args:
-        data_like: the value whose shape, type and layout are taken.
-        fill_value: a number, an array or a node, which is broadcast to the shape and converted as `fn.cast` does.
+        data_like: Value with the target shape, dtype and layout. Its elements are ignored.
+        fill_value: A number, array or node, which is broadcast to the shape and converted as by `fn.cast`.
 
     Returns:
         Same shape, dtype and layout as `data_like`.
 
     Raises:
-        DefinitionError: `fill_value` does not broadcast to the shape, or is NaN or infinite among whole numbers.
+        DefinitionError: `fill_value` does not broadcast to the shape, or is NaN or infinite for an integer dtype.
 
     Example:
         >>> import penstock
@@ -156,30 +159,31 @@ def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
         >>> pipeline.run()[0].as_array().tolist()
         [[7, 7], [7, 7]]
     """
-    given = fill_value.value.node.operator
-    if isinstance(given, ConstantValue) and data_like.dtype.kind in "iu" and not np.isfinite(given.value).all():
+    source = fill_value.value.node.operator
+    # A cast would turn NaN into 0 and infinity into the largest integer, without an error.
+    if isinstance(source, ConstantValue) and data_like.dtype.kind in "iu" and not np.isfinite(source.value).all():
         raise DefinitionError(
-            "fn.full_like: fill_value is no whole number, nor rounded to one",
-            given=given.value.tolist(),
-            expected=f"a finite number, since it fills {data_like.dtype}",
+            "fn.full_like: fill_value cannot be converted to an integer",
+            given=source.value.tolist(),
+            expected=f"a finite number, since data_like is {data_like.dtype}",
         )
     return apply(FullLike(data_like.dtype), data_like, fill_value)
 
 
 @operator("zeros")
 def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
-    """Make samples of a shape, filled with 0.
+    """Create samples of a shape, filled with 0.
 
     Args:
-        shape: the extents, none for a number; a node gives each sample its own.
-        dtype: element type.
-        layout: a letter per axis, or "".
+        shape: Shape of a sample; by default a scalar. A node sets it per sample.
+        dtype: Element type.
+        layout: Layout of the result, or "" for none.
 
     Returns:
-        Samples of `shape`, in `dtype`.
+        Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: the shape is no vector of whole numbers.
+        DefinitionError: The shape is not a vector of integers.
 
     Example:
         >>> import penstock
@@ -195,18 +199,18 @@ def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None)
 
 @operator("ones")
 def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
-    """Make samples of a shape, filled with 1.
+    """Create samples of a shape, filled with 1.
 
     Args:
-        shape: the extents, none for a number; a node gives each sample its own.
-        dtype: element type.
-        layout: a letter per axis, or "".
+        shape: Shape of a sample; by default a scalar. A node sets it per sample.
+        dtype: Element type.
+        layout: Layout of the result, or "" for none.
 
     Returns:
-        Samples of `shape`, in `dtype`.
+        Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: the shape is no vector of whole numbers.
+        DefinitionError: The shape is not a vector of integers.
 
     Example:
         >>> import penstock
@@ -222,11 +226,11 @@ def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) 
 
 @operator("zeros_like")
 def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
-    """Make samples of another value's shape, filled with 0.
+    """Create samples with the shape of another value, filled with 0.
 
     Args:
-        data_like: the value whose shape and layout are taken.
-        dtype: element type; None takes that of `data_like`.
+        data_like: Value with the target shape and layout. Its elements are ignored.
+        dtype: Element type; None uses that of `data_like`.
 
     Returns:
         Same shape and layout as `data_like`.
@@ -245,11 +249,11 @@ def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
 
 @operator("ones_like")
 def ones_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
-    """Make samples of another value's shape, filled with 1.
+    """Create samples with the shape of another value, filled with 1.
 
     Args:
-        data_like: the value whose shape and layout are taken.
-        dtype: element type; None takes that of `data_like`.
+        data_like: Value with the target shape and layout. Its elements are ignored.
+        dtype: Element type; None uses that of `data_like`.
 
     Returns:
         Same shape and layout as `data_like`.

@@ -1,6 +1,6 @@
-"""Mathematical functions of one value, and `clamp`: what `penstock.math` has besides arithmetic.
+"""Mathematical functions of one value, and `clamp`, for `penstock.math`.
 
-Integers are computed in float32, floats in their own type; `abs` and `clamp` keep integers.
+Integers are converted to float32; floats keep their type. `clamp` keeps integers.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.ordered_sums import no_fma
 from penstock.operators.elementwise.arithmetic import broadcast, common_layout, promote, raise_rank
 
+# Functions by DALI's name. A test compares each of them with DALI.
 FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "sqrt": lambda xp, a: xp.sqrt(a),
     "rsqrt": lambda xp, a: xp.ones((), a.dtype) / xp.sqrt(a),
@@ -45,8 +46,8 @@ FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "atanh": lambda xp, a: xp.arctanh(a),
 }
 
-_BEYOND = 2.0**28
-"""From here on the square and one more are the square alone."""
+# From here on, x**2 + 1 equals x**2, so asinh(x) and acosh(x) are log(2 * x). Squares of larger numbers may overflow.
+_LARGE = 2.0**28
 
 
 def _rsqrt(xp: Any, a: Any) -> Any:
@@ -54,80 +55,86 @@ def _rsqrt(xp: Any, a: Any) -> Any:
 
 
 def _atan(xp: Any, a: Any) -> Any:
-    return xp.arctan2(a, xp.where(a != a, a, xp.ones((), a.dtype)))  # a one that XLA cannot see
+    # XLA would recognize a constant 1 and simplify back to its own atan.
+    return xp.arctan2(a, xp.where(a != a, a, xp.ones((), a.dtype)))
 
 
 def _asinh(xp: Any, a: Any) -> Any:
+    # log1p(x + x**2 / (1 + sqrt(x**2 + 1))), which is accurate also near 0.
     size, one = xp.abs(a), xp.ones((), a.dtype)
-    near = xp.minimum(size, _BEYOND)
+    near = xp.minimum(size, _LARGE)
     square = no_fma(xp, near * near)
     near = xp.log1p(no_fma(xp, near + no_fma(xp, square / (one + xp.sqrt(square + one)))))
-    return xp.copysign(xp.where(size < _BEYOND, near, no_fma(xp, xp.log(no_fma(xp, size))) + np.log(2)), a)
+    return xp.copysign(xp.where(size < _LARGE, near, no_fma(xp, xp.log(no_fma(xp, size))) + np.log(2)), a)
 
 
 def _acosh(xp: Any, a: Any) -> Any:
     one = xp.ones((), a.dtype)
-    near = xp.minimum(a, _BEYOND) - one
+    # With x = a - 1: log1p(x + sqrt(x * (x + 2))), which is accurate also near a = 1.
+    near = xp.minimum(a, _LARGE) - one
     near = xp.log1p(no_fma(xp, near + no_fma(xp, xp.sqrt(no_fma(xp, near * (near + 2 * one))))))
-    real = xp.where(a < _BEYOND, near, no_fma(xp, xp.log(no_fma(xp, a))) + np.log(2))
+    real = xp.where(a < _LARGE, near, no_fma(xp, xp.log(no_fma(xp, a))) + np.log(2))
     return xp.where(a < one, xp.asarray(np.nan, a.dtype), real)
 
 
+# XLA's own formulas for these functions have last bits that depend on the number of rows. These do not.
 FOR_XLA: Mapping[str, Callable[[Any, Any], Any]] = {"rsqrt": _rsqrt, "atan": _atan, "asinh": _asinh, "acosh": _acosh}
-"""Functions that XLA computes by formulas whose last bit depends on the number of rows, written so that it does not."""
 
 
 @dataclass(frozen=True)
 class Function(Operator, BatchKernel):
-    """A function of every element.
+    """Mathematical function of each element.
 
     Args:
-        symbol: which.
+        symbol: Name of the function, a key of `FUNCTIONS`.
     """
 
     symbol: str
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
-        """The input's shape, in floats."""
+        """Return the spec in a float type."""
         if value.dtype.kind == "b":
-            raise DefinitionError(f"math.{self.symbol} takes numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
+            raise DefinitionError(f"math.{self.symbol} needs numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
         return Spec(_float(value.dtype), value.shape, value.layout)
 
     def batch(self, context: BatchContext, value: Any) -> Any:
-        """The function's values."""
+        """Apply the function to a batch."""
         xp = context.xp
         numbers = value.astype(_float(value.dtype))
-        if xp is np:  # which computes what lies with gaps in memory by another routine, whose last bit differs
+        if xp is np:
+            # NumPy uses another routine for strided memory, and its last bit differs.
             return FUNCTIONS[self.symbol](np, np.ascontiguousarray(numbers))
-        made = FOR_XLA.get(self.symbol)
-        if made is not None and numbers.dtype.itemsize == 2:
+        function = FOR_XLA.get(self.symbol)
+        # float16 cannot represent `_LARGE`.
+        if function is not None and numbers.dtype.itemsize == 2:
             numbers = numbers.astype(np.float32)
-        # XLA does so where a function of few numbers stands alone
+        # XLA rounds differently if a program has only this function of a few numbers. `no_fma` would change -inf.
         numbers = xp.where(xp.isneginf(numbers), numbers, no_fma(xp, numbers))
-        return (made or FUNCTIONS[self.symbol])(xp, numbers).astype(_float(value.dtype))
+        return (function or FUNCTIONS[self.symbol])(xp, numbers).astype(_float(value.dtype))
 
 
 @dataclass(frozen=True)
 class Clamp(Operator, BatchKernel):
-    """Values between two limits."""
+    """Limitation of values to a range."""
 
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec, low: Spec, high: Spec) -> Spec:
-        """The broadcast shape in the combined type."""
+        """Return the broadcast spec in the common type."""
         dtype = promote(promote(value.dtype, low.dtype), high.dtype)
         if dtype.kind == "b":
-            raise DefinitionError("math.clamp takes numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
+            raise DefinitionError("math.clamp needs numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
         limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
         return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
 
     def batch(self, context: BatchContext, value: Any, low: Any, high: Any) -> Any:
-        """The limited values; a NaN stays."""
+        """Limit a batch. NaNs stay, as both comparisons with them are False."""
         xp = context.xp
         dtype = promote(promote(value.dtype, low.dtype), high.dtype)
         rank = max(value.ndim, low.ndim, high.ndim)
-        numbers, least, most = (raise_rank(each, rank).astype(dtype) for each in (value, low, high))
+        numbers, least, most = (raise_rank(operand, rank).astype(dtype) for operand in (value, low, high))
+        # The upper limit wins if the limits are out of order.
         above = xp.where(least > numbers, least, numbers)
         return xp.where(most < above, most, above)
 

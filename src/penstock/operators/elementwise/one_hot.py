@@ -1,4 +1,4 @@
-"""one_hot: class numbers as vectors."""
+"""one_hot: one-hot encoding of class numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,16 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class OneHot(Operator, BatchKernel):
-    """Along `axis`, `on` where the class number is the place, else `off`. With axis None, a number gives a vector."""
+    """One-hot encoding along a new axis.
+
+    Args:
+        classes: Extent of the new axis.
+        axis: Position of the new axis, -1 for the last; None if each sample contains a single number.
+        on: Value at the index of the class.
+        off: Value at all other indexes.
+        dtype: Element type of the result.
+        axis_name: Letter of the new axis, or "" for none.
+    """
 
     classes: int
     axis: int | None
@@ -32,50 +41,54 @@ class OneHot(Operator, BatchKernel):
     axis_name: str
 
     def infer(self, labels: Spec) -> Spec:
-        """The labels' shape with the new axis."""
+        """Return the spec of the labels with the new axis."""
         if self.axis is None:
             return Spec(self.dtype, (self.classes,), self.axis_name)
-        at = self._place(len(labels.shape))
+        position = self._position(len(labels.shape))
         layout = labels.layout
+        # A layout names all axes or none, so an unnamed new axis clears it.
         if self.axis_name and (layout or not labels.shape):
             layout = check_layout(
-                layout[:at] + self.axis_name + layout[at:], labels, len(labels.shape) + 1, "fn.one_hot"
+                layout[:position] + self.axis_name + layout[position:], labels, len(labels.shape) + 1, "fn.one_hot"
             )
         return Spec(
             self.dtype,
-            (*labels.shape[:at], self.classes, *labels.shape[at:]),
+            (*labels.shape[:position], self.classes, *labels.shape[position:]),
             layout if self.axis_name else "",
         )
 
-    def _place(self, ndim: int) -> int:
+    def _position(self, ndim: int) -> int:
         return ndim if self.axis is None or self.axis < 0 else self.axis
 
     def batch(self, context: BatchContext, labels: Any) -> Any:
-        """The vectors."""
+        """Encode a batch of labels."""
         xp = context.xp
         if self.axis is None:
             if labels.size != context.rows:
                 raise SampleError(
-                    "the first sample holds one number, and another one does not",
+                    "the first sample contains one number, but another does not",
                     given=f"shape {list(labels.shape[1:])}",
-                    fix="axis=-1, if the labels are no single numbers",
+                    fix="axis=-1, if labels are not single numbers",
                 )
             labels = labels.reshape(context.rows)
             if xp is np and labels.dtype.kind in "iu":
-                return self._scattered(labels, context.out)
-        at = self._place(labels.ndim - 1) + 1
+                return self._scatter(labels, context.out)
+        axis = self._position(labels.ndim - 1) + 1
         if labels.dtype.kind == "f":
+            # As in DALI, fractions are truncated.
             whole = xp.trunc(labels.astype(np.float32) if labels.dtype.itemsize == 2 else labels)
-        else:  # a narrow type could not count the classes
+        else:
+            # A narrow type could not hold the class indexes.
             whole = labels.astype(np.int64 if labels.dtype.itemsize == 8 else np.int32)
-        classes = np.arange(self.classes, dtype=whole.dtype).reshape(-1, *(1,) * (labels.ndim - at))
-        hit = whole.reshape(*whole.shape[:at], 1, *whole.shape[at:]) == classes[(None,) * at]
-        return xp.where(hit, self.dtype.type(self.on), self.dtype.type(self.off))
+        classes = np.arange(self.classes, dtype=whole.dtype).reshape(-1, *(1,) * (labels.ndim - axis))
+        match = whole.reshape(*whole.shape[:axis], 1, *whole.shape[axis:]) == classes[(None,) * axis]
+        return xp.where(match, self.dtype.type(self.on), self.dtype.type(self.off))
 
-    def _scattered(self, labels: Array, out: Array | None) -> Array:
-        """The vectors of single numbers on the host, without a comparison per element."""
+    def _scatter(self, labels: Array, out: Array | None) -> Array:
+        """Encode single integers on the host, without one comparison per element of the result."""
         vectors = np.empty((len(labels), self.classes), self.dtype) if out is None else out
         vectors.fill(self.off)
+        # As in DALI, a number out of range leaves its row without a class.
         rows = np.flatnonzero((labels >= 0) & (labels < self.classes))
         vectors[rows, labels[rows]] = self.on
         return vectors
@@ -92,23 +105,24 @@ def one_hot(
     on_value: float = 1.0,
     off_value: float = 0.0,
 ) -> DataNode:
-    """Turn class numbers into vectors that are `on_value` at the class's place and `off_value` elsewhere.
+    """Encode class numbers as one-hot vectors.
 
     Args:
-        data: class numbers, any shape. Fractions are cut off; a number that is no class gives `off_value` everywhere.
-        num_classes: the length of the new axis.
-        axis: where the new axis goes; -1 is after the last. If it is not given, a sample that holds one number, in
-            whatever shape, becomes a vector, and others get the axis after the last.
-        axis_name: a letter for the new axis in the layout.
-        dtype: element type of the output; any but FLOAT16.
-        on_value: for the class's place; cut to a whole number for integer types.
-        off_value: for all others.
+        data: Class numbers, any shape. Floats are truncated. A number that is not a class results in `off_value`
+            everywhere.
+        num_classes: Number of classes, the extent of the new axis.
+        axis: Position of the new axis; -1 is after the last. By default, a sample with a single number, of any shape,
+            becomes a vector, and other samples get the axis after the last.
+        axis_name: Letter of the new axis in the layout.
+        dtype: Element type of the result; FLOAT16 is not supported, as in DALI.
+        on_value: Value at the index of the class, truncated for integer types.
+        off_value: Value at all other indexes, truncated for integer types.
 
     Returns:
-        `(num_classes,)` for single numbers; else the shape of `data` with the new axis.
+        `(num_classes,)` for single numbers, otherwise the shape of `data` with the new axis.
 
     Raises:
-        DefinitionError: an axis that does not exist, a value that `dtype` cannot hold.
+        DefinitionError: The axis does not exist, or `dtype` cannot represent a value.
 
     Example:
         >>> import penstock
@@ -121,28 +135,33 @@ def one_hot(
     """
     spec, target = data.spec, as_dtype(dtype)
     if target == np.float16:
-        raise DefinitionError("fn.one_hot does not give float16", fix="fn.cast(fn.one_hot(...), dtype=types.FLOAT16)")
+        raise DefinitionError(
+            "fn.one_hot: dtype cannot be float16", fix="fn.cast(fn.one_hot(...), dtype=types.FLOAT16)"
+        )
     if num_classes < 0 or (axis is not None and not -1 <= axis <= len(spec.shape)):
         raise DefinitionError(
-            "fn.one_hot: no such axis or number of classes", given=f"axis={axis}, {num_classes} classes"
+            "fn.one_hot: axis or num_classes is out of range", given=f"axis={axis}, {num_classes} classes"
         )
     if spec.dtype.kind not in "iuf":
-        raise ArgumentTypeError("fn.one_hot takes class numbers", given=spec)
+        raise ArgumentTypeError("fn.one_hot needs numbers", given=spec)
     if target.kind in "iu":
         on_value, off_value = math.trunc(on_value), math.trunc(off_value)
         limits = np.iinfo(target)
         if not all(limits.min <= value <= limits.max for value in (on_value, off_value)):
-            raise DefinitionError(f"fn.one_hot: {target} cannot hold these values", given=(on_value, off_value))
-    single = axis is None and _holds_one(data)
-    place = None if single else -1 if axis is None else axis
-    return apply(OneHot(int(num_classes), place, on_value, off_value, target, axis_name or ""), data)
+            raise DefinitionError(
+                f"fn.one_hot: {target} cannot represent on_value and off_value", given=(on_value, off_value)
+            )
+    single = axis is None and _is_single(data)
+    position = None if single else -1 if axis is None else axis
+    return apply(OneHot(int(num_classes), position, on_value, off_value, target, axis_name or ""), data)
 
 
-def _holds_one(labels: DataNode) -> bool:
-    """Whether each sample holds one number; where shapes are not known, whether the first one does."""
+def _is_single(labels: DataNode) -> bool:
+    """Return True if samples contain one number. If shapes are unknown, the first sample decides."""
     if labels.spec.dense:
         return math.prod(labels.spec.fixed_shape) == 1
     try:
         return first_sample(labels.value, "axis=").size == 1
     except DefinitionError:
+        # The first sample is not available while tracing; then labels are not taken for single numbers.
         return False

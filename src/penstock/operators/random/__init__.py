@@ -1,1 +1,1 @@
-"""Random numbers, as many per sample as a definition asks for."""
+"""Operators that draw random numbers."""

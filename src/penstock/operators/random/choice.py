@@ -1,4 +1,4 @@
-"""random.choice: one of several values."""
+"""random.choice: random elements of a list, or integers below a limit, with optional probabilities."""
 
 from __future__ import annotations
 
@@ -16,42 +16,47 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
 
+# Probabilities are converted to integer multiples of 1 / _UNIT: cumulative sums of integers, unlike those of floats,
+# are the same in NumPy and XLA.
 _UNIT = np.float32(1 << 20)
-"""Into how many parts a probability of 1 is cut: whole numbers add up alike everywhere."""
 
 
 @dataclass(frozen=True)
 class Choice(RandomOperator):
-    """For each element an entry of the input along its first axis, or a whole number less than the input."""
+    """Random entries of the input along its first axis, or random integers below the input if it is a number."""
 
     def infer(self, *inputs: Spec, **_arguments: Any) -> Spec:
-        """The shape asked for, followed by that of an entry."""
+        """Return the shape of the draws followed by the shape of an entry."""
         options = inputs[0]
         if not options.shape:
             if options.dtype.kind not in "iu":
-                raise DefinitionError("fn.random.choice: how many there are is a whole number", given=options)
+                raise DefinitionError("fn.random.choice: a number of values must be an integer", given=options)
             return Spec(options.dtype, self.shape)
+        # Choices along one axis take the place of the first axis, so the layout still fits.
         layout = {0: options.layout[1:], 1: options.layout}.get(len(self.shape), "")
         return Spec(options.dtype, (*self.shape, *options.shape[1:]), layout)
 
     def batch(self, context: BatchContext, options: Any, *_like: Any, p: Any = None) -> Any:
-        """The choices."""
+        """Draw the choices."""
         xp, rows, draws = context.xp, context.rows, fractions(context.bits[:, : self.words])
         if xp is np and (options.shape[1] if options.ndim > 1 else np.min(options, initial=1)) < 1:
-            raise ValueError("there is nothing to choose from")
+            raise ValueError("the list of values to choose from is empty")
+        # Narrow types could not hold all indexes.
         element = self.dtype if options.ndim == 1 and self.dtype.itemsize >= 4 else np.dtype(np.int32)
         count = options.astype(element)[:, None] if options.ndim == 1 else np.int32(options.shape[1])
         if p is None and options.ndim == 1 and self.wide:
             high, low = context.bits[:, : self.words], context.bits[:, self.words :]
-            numbers = _share(count.astype(np.uint64), high, low).astype(element)
+            numbers = _scale_fraction(count.astype(np.uint64), high, low).astype(element)
         elif p is None:
             numbers = (draws * xp.asarray(count).astype(np.float32)).astype(element)
         else:
             weights = xp.round(xp.asarray(p, np.float32) * _UNIT).astype(np.int32)
             limits = xp.broadcast_to(xp.cumsum(weights, axis=-1, dtype=np.int32), (rows, weights.shape[-1]))
-            wanted = draws * limits[:, -1:].astype(np.float32)
-            reached = wanted[:, :, None] >= limits[:, None, :-1].astype(np.float32)
+            # Scaled by the actual total, which rounding may have moved away from _UNIT.
+            target = draws * limits[:, -1:].astype(np.float32)
+            reached = target[:, :, None] >= limits[:, None, :-1].astype(np.float32)
             numbers = reached.sum(axis=-1, dtype=element)
+        # The product with a draw just below 1 may round up to `count`.
         numbers = xp.minimum(numbers, xp.asarray(count - element.type(1)))
         if options.ndim == 1:
             return numbers.astype(self.dtype).reshape(rows, *self.shape)
@@ -60,8 +65,9 @@ class Choice(RandomOperator):
         return xp.take_along_axis(flat, numbers[:, :, None], axis=1).reshape(rows, *self.shape, *entry)
 
 
-def _share(count: Any, high: Any, low: Any) -> Any:
-    """``floor(count * draw)`` for draws of 64 bits after the point: the upper half of the product of two uint64."""
+def _scale_fraction(count: Any, high: Any, low: Any) -> Any:
+    """Return ``floor(count * draw)`` for a draw with 64 fractional bits: the upper half of a 128-bit product."""
+    # NumPy has no 128-bit integers, so the product is added up from 32-bit halves.
     half, lower = np.uint64(32), np.uint64(2**32 - 1)
     high, low = high.astype(np.uint64), low.astype(np.uint64)
     upper = (count >> half) * high
@@ -79,20 +85,23 @@ def choice(
     shape: Extents | None = None,
     seed: int = -1,
 ) -> DataNode:
-    """Choose from several values, with replacement. Every sample has its own choice, in every epoch others.
+    """Choose from several values, with replacement.
+
+    Samples are independent and change with the epoch. A sample's draws do
+    not depend on threads, devices, processes or shards.
 
     Args:
-        a: the values, along the first axis; or a number, which stands for the whole numbers that are less.
-        shape_like: a node, or an array, whose shape the choices of a sample take.
-        p: the probability of each value; equal ones if it is not given. A node gives each sample its own.
-        shape: the shape of a sample's choices; none makes one. A node gives each sample its own.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        a: Values to choose from, along the first axis; or a number n for the integers from 0 to n - 1.
+        shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
+        p: Probability of each value, with a sum of 1; None uses equal probabilities. A node sets it per sample.
+        shape: Shape of the choices of a sample; None chooses once. A node sets the shape per sample.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
 
     Returns:
-        The values chosen, in the type of `a`; their own axes follow those of `shape`.
+        The chosen values, in the dtype of `a`. Axes of a value follow those of `shape`.
 
     Raises:
-        DefinitionError: probabilities that do not add up to 1, or of another number than there are values.
+        DefinitionError: The probabilities do not sum to 1, or their number differs from the number of values.
 
     Example:
         >>> import penstock
@@ -106,10 +115,10 @@ def choice(
     if p is not None and not isinstance(p, DataNode):
         weights = np.asarray(p, np.float64)
         if weights.ndim != 1 or not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-3:
-            raise DefinitionError("fn.random.choice: p has probabilities that add up to 1", given=p)
+            raise DefinitionError("fn.random.choice: p must sum to 1, without negative entries", given=p)
         if a.ndim and a.spec.shape[0] not in (None, len(weights)):
             raise DefinitionError(
-                "fn.random.choice: p has a probability for each value",
+                "fn.random.choice: p needs one probability per value",
                 given=f"{len(weights)} for {a.spec}",
                 expected=f"{a.spec.shape[0]}",
             )

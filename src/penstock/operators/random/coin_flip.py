@@ -1,4 +1,4 @@
-"""random.coin_flip: ones and zeros."""
+"""random.coin_flip: random ones and zeros with a given probability."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from penstock.types import INT32, as_dtype
 
 @dataclass(frozen=True)
 class CoinFlip(RandomOperator):
-    """1 with a probability, else 0."""
+    """Bernoulli draws: 1 with a probability, otherwise 0."""
 
     def batch(self, context: BatchContext, *_like: Any, probability: Any) -> Any:
-        """The draws."""
+        """Draw the numbers."""
         xp = context.xp
         limit = broadcast_rows(xp, xp.asarray(probability, np.float32), 2)
+        # Fractions are below 1, so a probability of 1 always gives 1, and 0 always gives 0.
         return (fractions(context.bits) < limit).astype(self.dtype).reshape(context.rows, *self.shape)
 
 
@@ -36,20 +37,23 @@ def coin_flip(
     shape: Extents | None = None,
     seed: int = -1,
 ) -> DataNode:
-    """Draw 1 with a probability, else 0. Every sample has its own draw, in every epoch another.
+    """Draw 1 with a probability, otherwise 0.
+
+    Samples are independent and change with the epoch. A sample's draws do
+    not depend on threads, devices, processes or shards.
 
     Args:
-        shape_like: a node, or an array, whose shape the draws of a sample take.
-        probability: of 1, from 0 to 1; a node gives each sample its own.
-        dtype: element type.
-        shape: the shape of a sample; none gives one number. A node gives each sample its own.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
+        probability: Probability of 1, from 0 to 1. A node sets it per sample.
+        dtype: Element type.
+        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
 
     Returns:
-        A sample of `shape`, in `dtype`.
+        Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: a probability outside [0, 1], a shape that is not whole numbers.
+        DefinitionError: `probability` is outside [0, 1], or `shape` is not a list of positive integers.
 
     Example:
         >>> import penstock
@@ -61,7 +65,7 @@ def coin_flip(
         [1, 1, 1]
     """
     if not isinstance(probability, DataNode) and not 0 <= probability <= 1:
-        raise DefinitionError("fn.random.coin_flip: a probability lies between 0 and 1", given=probability)
+        raise DefinitionError("fn.random.coin_flip: probability must be from 0 to 1", given=probability)
     return draw(
         CoinFlip((), as_dtype(dtype)),
         like=shape_like,

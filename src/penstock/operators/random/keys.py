@@ -1,4 +1,4 @@
-"""random.keys: a key per sample for JAX's random numbers."""
+"""random.keys: one key per sample for `jax.random`."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class Keys(Operator, BatchKernel):
-    """The random bits themselves."""
+    """Random bits of a sample, unchanged."""
 
     @property
     def random_bits(self) -> int:
-        """Two make a key."""
+        """Two 32-bit words, the size of a threefry2x32 key."""
         return 2
 
     def infer(self) -> Spec:
-        """Two times 32."""
+        """Return the spec of the key data."""
         return Spec(np.dtype(np.uint32), (2,))
 
     def batch(self, context: BatchContext) -> Any:
-        """The bits."""
+        """Return the bits."""
         return context.bits
 
 
 @operator("random.keys")
 def keys(*, seed: int = -1) -> DataNode:
-    """Draw a key for each sample, from which a `jax_function` makes random numbers.
+    """Draw a key per sample, from which a `jax_function` draws random numbers.
 
-    A sample's key depends on the seed, the epoch and the sample's place in it: not on threads, devices or processes.
+    A key depends on the seed, the epoch and the position of the sample in the epoch, not on threads, devices or
+    processes.
 
     Args:
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
 
     Returns:
-        The data of a JAX key, uint32 of shape (2,), for `jax.random.wrap_key_data`.
+        Data of a JAX key for `jax.random.wrap_key_data`, uint32 of shape (2,).
 
     Example:
         >>> import jax, penstock

@@ -19,26 +19,27 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class Normal(RandomOperator):
-    """Numbers by the transform of Box and Muller (1958): two uniform ones become two normal ones."""
+    """Normal variates by Box and Muller's transform (1958): two uniform variates become two normal ones."""
 
     @property
     def words(self) -> int:
-        """Number of draws: one per element, in pairs."""
+        """Number of draws: one per element, rounded up to pairs."""
         return super().words + super().words % 2
 
     def batch(self, context: BatchContext, *_like: Any, mean: Any, stddev: Any) -> Any:
-        """The draws."""
+        """Draw the numbers."""
         xp, count = context.xp, math.prod(self.shape)
         draws = self.fractions(context.bits)
         number = draws.dtype.type
+        # Half-open draws include 0, and the logarithm needs a positive number.
         above_zero = draws[:, ::2] + number(2**-53 if self.wide else 2**-24)
-        turns = draws[:, 1::2] * number(2 * math.pi)
-        length = xp.sqrt(number(-2) * xp.log(above_zero))
-        normal = xp.concatenate([length * xp.cos(turns), length * xp.sin(turns)], axis=1)[:, :count]
-        centre, spread = (
+        angles = draws[:, 1::2] * number(2 * math.pi)
+        radius = xp.sqrt(number(-2) * xp.log(above_zero))
+        normal = xp.concatenate([radius * xp.cos(angles), radius * xp.sin(angles)], axis=1)[:, :count]
+        center, spread = (
             broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
         )
-        return cast_saturating(xp, normal * spread + centre, self.dtype).reshape(context.rows, *self.shape)
+        return cast_saturating(xp, normal * spread + center, self.dtype).reshape(context.rows, *self.shape)
 
 
 @operator("random.normal")
@@ -51,21 +52,24 @@ def normal(
     shape: Extents | None = None,
     seed: int = -1,
 ) -> DataNode:
-    """Draw numbers from the normal distribution. Every sample has its own, in every epoch others.
+    """Draw numbers from the normal distribution.
+
+    Samples are independent and change with the epoch. A sample's draws do
+    not depend on threads, devices, processes or shards.
 
     Args:
-        shape_like: a node, or an array, whose shape the draws of a sample take.
-        mean: of the distribution; a node gives each sample its own.
-        stddev: the standard deviation; a node gives each sample its own.
-        dtype: element type; integers are rounded and saturate.
-        shape: the shape of a sample; none gives one number. A node gives each sample its own.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
+        mean: Mean of the distribution. A node sets it per sample.
+        stddev: Standard deviation, not negative. A node sets it per sample.
+        dtype: Element type. Integers are rounded and saturate.
+        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
 
     Returns:
-        A sample of `shape`, in `dtype`.
+        Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: a negative deviation, a shape that is not whole numbers.
+        DefinitionError: `stddev` is negative, or `shape` is not a list of positive integers.
 
     Example:
         >>> import penstock
@@ -77,13 +81,7 @@ def normal(
         True
     """
     if not isinstance(stddev, DataNode) and stddev < 0:
-        raise DefinitionError("fn.random.normal: stddev is not negative", given=stddev)
+        raise DefinitionError("fn.random.normal: stddev must not be negative", given=stddev)
     return draw(
-        Normal((), as_dtype(dtype)),
-        like=shape_like,
-        shape=shape,
-        option="mean",
-        seed=seed,
-        mean=mean,
-        stddev=stddev,
+        Normal((), as_dtype(dtype)), like=shape_like, shape=shape, option="mean", seed=seed, mean=mean, stddev=stddev
     )

@@ -1,4 +1,4 @@
-"""From random bits to numbers, and the shapes of what is drawn."""
+"""Base of random operators: conversion of random bits to numbers, and shapes of the draws."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from penstock.operators.first_sample import vector_length
 
 _log = logging.getLogger("penstock")
 
+# The `shape` argument of an operator; a node holds one shape per sample.
 Extents = int | Sequence[int] | DataNode
-"""How a user gives the shape of a sample; a node holds one for each sample."""
 
 
 @dataclass(frozen=True)
 class RandomOperator(Operator, BatchKernel):
-    """Base of random operators: numbers of a shape and dtype, each from 32 random bits, or from 64 where it is wide.
+    """Base of random operators. Each number uses 32 random bits, or 64 for 64-bit dtypes.
 
     Args:
-        shape: of a sample.
-        dtype: of its elements.
+        shape: Shape of a sample.
+        dtype: Element type.
     """
 
     shape: tuple[int, ...]
@@ -41,74 +41,76 @@ class RandomOperator(Operator, BatchKernel):
 
     @property
     def words(self) -> int:
-        """Number of draws per sample: one per element."""
+        """Number of draws per sample, by default one per element."""
         return math.prod(self.shape)
 
     @property
     def wide(self) -> bool:
-        """Whether a draw takes 64 random bits, because elements have 64. Then the device computes with 64 bits, too."""
+        """True if a draw uses 64 random bits because elements have 64. Devices then also compute in 64 bits."""
         return self.dtype.kind in "iuf" and self.dtype.itemsize == 8
 
     @property
     def random_bits(self) -> int:
-        """One word per draw; for wide ones, the upper words of all draws come before the lower ones."""
+        """Number of 32-bit words. For wide draws, the upper words of all draws precede the lower ones."""
         return self.words * (1 + self.wide)
 
     def infer(self, *_like: Spec, **_arguments: Any) -> Spec:
-        """The shape asked for."""
+        """Return the spec of the draws."""
         return Spec(self.dtype, self.shape)
 
     def fractions(self, bits: Any) -> Any:
-        """One number in [0, 1) per draw: float32, or float64 with multiples of 2**-53 where draws are wide."""
+        """Return one number in [0, 1) per draw: float32, or float64 multiples of 2**-53 for wide draws."""
         if not self.wide:
             return fractions(bits)
+        # A float64 has 53 significant bits: 27 from the upper word and 26 from the lower.
         high, low = bits[:, : self.words] >> np.uint32(5), bits[:, self.words :] >> np.uint32(6)
         return (high.astype(np.float64) * np.float64(2**26) + low.astype(np.float64)) * np.float64(2**-53)
 
 
 def fractions(bits: Any) -> Any:
-    """Random bits as float32 in [0, 1), multiples of 2**-24: exact, so the same under NumPy and XLA."""
+    """Convert random bits to float32 multiples of 2**-24 in [0, 1)."""
+    # A float32 has 24 significant bits, so no step rounds, and NumPy and XLA agree.
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
 
 @dataclass(frozen=True)
 class RandomOperatorPerSample(Operator, SampleKernel):
-    """Numbers in a shape of its own for each sample: that of the last input, or the one that it holds.
+    """Random numbers whose shape differs per sample. The last input has that shape or contains it.
 
     Args:
-        drawn: what is drawn, whatever its shape.
-        rank: of a sample.
-        by_value: whether the last input holds the shape.
+        base: Operator that draws the numbers; its shape is replaced for each sample.
+        rank: Number of axes of a sample.
+        by_value: True if the last input contains the shape, False if it has the shape.
     """
 
-    drawn: RandomOperator
+    base: RandomOperator
     rank: int
     by_value: bool
 
     @property
     def random_bits(self) -> int:
-        """Two, which are the key of the sample's own."""
+        """Two words, expanded per sample: the number of draws is unknown before the shape is."""
         return 2
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
-        """Any shape of that rank."""
+        """Return a spec of unknown extents."""
         unknown: Any = (None,) * self.rank
-        return replace(self.drawn, shape=unknown).infer(*inputs[:-1], **arguments)
+        return replace(self.base, shape=unknown).infer(*inputs[:-1], **arguments)
 
     def sample(self, context: SampleContext, *inputs: Array, **arguments: Any) -> Array:
-        """The draws of one sample."""
+        """Draw the numbers of one sample."""
         shape = np.atleast_1d(inputs[-1]).tolist() if self.by_value else inputs[-1].shape
         if min(shape, default=0) < 0:
-            raise ValueError(f"a shape has extents of at least 0, not {shape}")
-        drawn = replace(self.drawn, shape=tuple(shape))
+            raise ValueError(f"extents must not be negative, got {shape}")
+        resized = replace(self.base, shape=tuple(shape))
         key: Any = context.bits
-        pairs = expand_bits(np, key[None], -(-drawn.random_bits // 2))
-        bits = np.stack(pairs, axis=-1).reshape(1, -1)[:, : drawn.random_bits]
-        return drawn.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
+        pairs = expand_bits(np, key[None], -(-resized.random_bits // 2))
+        bits = np.stack(pairs, axis=-1).reshape(1, -1)[:, : resized.random_bits]
+        return resized.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
 
 
 def draw(
-    drawn: RandomOperator,
+    base: RandomOperator,
     *inputs: DataNode,
     like: DataNode | None,
     shape: Extents | None,
@@ -116,39 +118,37 @@ def draw(
     seed: int,
     **arguments: Any,
 ) -> DataNode:
-    """A node that draws random numbers.
+    """Return a node that draws random numbers.
 
     Args:
-        drawn: what is drawn; its shape is set here.
-        inputs: what it computes from, besides `like`.
-        like: the node whose shape is taken, if one is given.
-        shape: the shape, if that is; a node holds one for each sample.
-        option: the argument that a lone number in the place of `like` is most likely meant for, as a warning says.
-        seed: of this node alone, or -1.
-        arguments: of the operator.
+        base: The operator; its shape is set here.
+        inputs: Inputs of the operator, without `like`.
+        like: A node with the shape of the draws, or None.
+        shape: Shape of the draws, or None; a node contains one shape per sample.
+        option: Argument that a user most likely meant who passes a single number as `like`. A warning names it.
+        seed: Seed of this node, or -1.
+        arguments: Arguments of the operator.
 
     Raises:
-        DefinitionError: the shape is given twice, or is no vector of whole numbers.
+        DefinitionError: Both `like` and `shape` are set, or the shape is not a vector of integers.
     """
     kind = f"fn.{operator_kind.get('')}"
     if like is not None and shape is not None:
-        raise DefinitionError(
-            f"{kind}: the shape is given twice", fix="shape= or an input whose shape is taken, not both"
-        )
+        raise DefinitionError(f"{kind}: both shape and shape_like are set", fix="pass only one of them")
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
-        # as in DALI, where a program written so runs too, and draws with the default
-        meant = "%s takes only the shape of its input, here that of one number; was %s= meant? (%s)"
-        _log.warning(meant, kind, option, user_call_site())
+        # In DALI, such a program also runs, with the default of the option. So this is a warning, not an error.
+        message = "%s uses only the shape of its input, here a single number; did you mean %s=? (%s)"
+        _log.warning(message, kind, option, user_call_site())
     if like is not None and like.spec.dense:
-        return apply(replace(drawn, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **arguments)
+        return apply(replace(base, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **arguments)
     if like is not None:
-        return apply(RandomOperatorPerSample(drawn, like.ndim, False), *inputs, like, seed=seed, **arguments)
+        return apply(RandomOperatorPerSample(base, like.ndim, False), *inputs, like, seed=seed, **arguments)
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"{kind}: a shape is a vector of whole numbers", given=shape.spec)
-        rank = vector_length(shape, f"{kind}: a shape") if shape.ndim else 1
-        return apply(RandomOperatorPerSample(drawn, rank, True), *inputs, shape, seed=seed, **arguments)
+            raise DefinitionError(f"{kind}: shape must be a vector of integers", given=shape.spec)
+        rank = vector_length(shape, f"{kind}: shape") if shape.ndim else 1
+        return apply(RandomOperatorPerSample(base, rank, True), *inputs, shape, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise DefinitionError(f"{kind}: a shape has positive whole extents", given=shape)
-    return apply(replace(drawn, shape=sizes), *inputs, seed=seed, **arguments)
+        raise DefinitionError(f"{kind}: shape must consist of positive integers", given=shape)
+    return apply(replace(base, shape=sizes), *inputs, seed=seed, **arguments)

@@ -1,4 +1,4 @@
-"""random.uniform: numbers from a range, or from a list of values."""
+"""random.uniform: uniform random numbers from a range or from a list of values."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class Uniform(RandomOperator):
-    """One number per element, between the two of `range` or out of `values`."""
+    """Uniform draws from a half-open range, or from a list of values."""
 
     def batch(self, context: BatchContext, *_like: Any, range: Any = None, values: Any = None) -> Any:  # noqa: A002  # DALI's
-        """The draws."""
+        """Draw the numbers."""
         xp = context.xp
         draws = self.fractions(context.bits)
         if values is not None:
@@ -32,19 +32,21 @@ class Uniform(RandomOperator):
                 options = xp.asarray(_constants(tuple(cast(Sequence[float], values)), self.dtype))
             else:
                 options = cast_saturating(xp, xp.asarray(values, np.float32), self.dtype)
+            # The product with a draw just below 1 may round up to `count`.
             count = options.shape[-1]
             pick = xp.minimum((draws * draws.dtype.type(count)).astype(np.int32), xp.asarray(count - 1, np.int32))
             result = options[pick] if options.ndim == 1 else xp.take_along_axis(options, pick, axis=1)
         else:
             limits = xp.asarray(range, np.float32).astype(draws.dtype)
             low, high = broadcast_rows(xp, limits[..., 0], 2), broadcast_rows(xp, limits[..., 1], 2)
-            result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))  # rounding may reach the limit
+            # Rounding may reach the upper limit, which is excluded.
+            result = xp.minimum(draws * (high - low) + low, xp.nextafter(high, low))
         return cast_saturating(xp, result, self.dtype).reshape(context.rows, *self.shape)
 
 
 @lru_cache(maxsize=64)
 def _constants(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
-    """What is drawn from where it is the same for all batches."""
+    """Return constant `values` as an array, converted once for all batches."""
     return cast_saturating(np, np.asarray(values, np.float32), dtype)
 
 
@@ -58,23 +60,27 @@ def uniform(
     shape: Extents | None = None,
     seed: int = -1,
 ) -> DataNode:
-    """Draw numbers uniformly. Every sample has its own, in every epoch others, whatever the threads, devices or shards.
+    """Draw uniformly distributed numbers.
+
+    Samples are independent and change with the epoch. A sample's draws do
+    not depend on threads, devices, processes or shards.
 
     Args:
-        shape_like: a node, or an array, whose shape the draws of a sample take.
-        range: the lower limit and the upper, which is not drawn; [-1, 1) if neither it nor `values` is given. A node
-            gives each sample its own two numbers.
-        values: numbers to choose from with equal probability; a node gives each sample its own.
-        dtype: element type; integers are rounded.
-        shape: the shape of a sample; none gives one number. A node gives each sample its own.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's. Operators with the same seed and shape
+        shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
+        range: Lower limit, and upper limit, which is excluded; [-1, 1) if neither `range` nor `values` is set. A node
+            contains two numbers per sample.
+        values: Numbers to choose from with equal probability. A node sets them per sample.
+        dtype: Element type. Integers are rounded.
+        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed. Operators with the same seed and shape
             draw the same numbers.
 
     Returns:
-        A sample of `shape`, in `dtype`.
+        Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: an empty range, both `range` and `values`, a shape that is not whole numbers.
+        DefinitionError: The range is empty, both `range` and `values` are set, or `shape` is not a list of positive
+            integers.
 
     Example:
         >>> import penstock
@@ -87,18 +93,15 @@ def uniform(
         ((4,), True)
     """
     if range is not None and values is not None:
-        raise DefinitionError("fn.random.uniform: either range or values", given=f"range={range}, values={values}")
+        raise DefinitionError(
+            "fn.random.uniform: set either range or values, not both", given=f"range={range}, values={values}"
+        )
     limits = [-1.0, 1.0] if range is None else range
     if not isinstance(limits, DataNode) and (len(limits) != 2 or not limits[0] < limits[1]):
-        raise DefinitionError("fn.random.uniform: range is two numbers, the first less", given=limits)
+        raise DefinitionError(
+            "fn.random.uniform: range must be two numbers, the first less than the second", given=limits
+        )
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
-        raise DefinitionError("fn.random.uniform: values is empty")
+        raise DefinitionError("fn.random.uniform: values must not be empty")
     arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
-    return draw(
-        Uniform((), as_dtype(dtype)),
-        like=shape_like,
-        shape=shape,
-        option="range",
-        seed=seed,
-        **arguments,
-    )
+    return draw(Uniform((), as_dtype(dtype)), like=shape_like, shape=shape, option="range", seed=seed, **arguments)

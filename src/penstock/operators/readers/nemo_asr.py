@@ -18,7 +18,7 @@ from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.operators.argument_limits import MAX_RATE
-from penstock.operators.audio.audio_resample import denormalised
+from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
@@ -53,7 +53,7 @@ class ToRate(Operator, SampleKernel):
         if own != self.rate:
             length = resampled_length(len(signal), self.rate / own)
             signal = resample(signal, own / self.rate, length, self.quality)
-        return denormalised(signal, self.dtype)
+        return denormalize_samples(signal, self.dtype)
 
 
 @operator("readers.nemo_asr")

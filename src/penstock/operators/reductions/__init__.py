@@ -1,1 +1,1 @@
-"""Operators that reduce values along axes."""
+"""Operators that reduce samples along axes: sums, means, extremes, variances."""

@@ -1,72 +1,163 @@
-"""What reductions share: the axes, and the shape that is left."""
+"""Kernel of all reductions: a table of formulas, the common arguments, and the shape of the result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core.spec import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchKernel, Operator
+from penstock.graph.arguments.argument_groups import with_defaults
+from penstock.graph.arguments.argument_marks import Default, Doc
+from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.graph.layouts import axis_numbers
+from penstock.graph.tracing.apply import apply
+from penstock.graph.tracing.registry import kind as operator_kind
+from penstock.graph.tracing.trace import DataNode
+from penstock.numerics.casting import cast_saturating
+from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
+
+
+class ReductionArguments(TypedDict, total=False):
+    """Arguments of all reductions."""
+
+    axes: Annotated[
+        int | Sequence[int] | None,
+        Default(None),
+        Doc(
+            "Axes of a sample to reduce; negative numbers count from the end. None reduces all axes, [] reduces none, "
+            "so each element is reduced by itself."
+        ),
+    ]
+    axis_names: Annotated[
+        str | None, Default(None), Doc('Axes to reduce as letters of the layout, such as "HW", instead of `axes`.')
+    ]
+    keep_dims: Annotated[bool, Default(False), Doc("If True, reduced axes stay in the result with extent 1.")]
+
+
+def _extreme(xp: Any, data: Any, axes: tuple[int, ...], *, greatest: bool) -> Any:
+    dtype, is_float = data.dtype, data.dtype.kind == "f"
+    limits: Any = None if is_float else np.iinfo(dtype)
+    neutral = dtype.type((-np.inf if greatest else np.inf) if is_float else limits.min if greatest else limits.max)
+    if is_float:
+        # DALI ignores NaN. NumPy and XLA would return it.
+        data = xp.where(xp.isnan(data), neutral, data)
+    # Without `initial`, an empty sample would be an error.
+    return (xp.max if greatest else xp.min)(data, axis=axes, initial=neutral)
+
+
+def _sum(xp: Any, data: Any, axes: tuple[int, ...]) -> Any:
+    if data.dtype.kind == "f":
+        return ordered_sum(xp, data.astype(_work_dtype(data.dtype)), axes)
+    # Integer sums do not depend on the order of additions. JAX has no 64-bit integers unless x64 is enabled.
+    wide = np.dtype(f"{data.dtype.kind}{8 if xp is np else 4}")
+    return xp.sum(data.astype(wide), axis=axes, dtype=wide)
+
+
+def _mean(total: Callable[[Any, Any, Sequence[int]], Any], xp: Any, data: Any, axes: tuple[int, ...], ddof: int) -> Any:
+    work = _work_dtype(data.dtype)
+    count = math.prod(data.shape[axis] for axis in axes) - ddof
+    return total(xp, data.astype(work), axes) / xp.asarray(count, work)
+
+
+# Reductions by DALI's name, as functions of (namespace, batch, axes of the batch, ddof). Variance and standard
+# deviation are the mean square of differences from the mean, and its root; `Reduction.batch` subtracts the mean first.
+_FORMULAS: Mapping[str, Callable[[Any, Any, tuple[int, ...], int], Any]] = {
+    "reductions.min": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=False),
+    "reductions.max": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=True),
+    "reductions.sum": lambda xp, data, axes, _ddof: _sum(xp, data, axes),
+    "reductions.mean": lambda xp, data, axes, ddof: _mean(ordered_sum, xp, data, axes, ddof),
+    "reductions.mean_square": lambda xp, data, axes, ddof: _mean(sum_of_squares, xp, data, axes, ddof),
+    "reductions.rms": lambda xp, data, axes, ddof: xp.sqrt(_mean(sum_of_squares, xp, data, axes, ddof)),
+    "reductions.variance": lambda xp, data, axes, ddof: _mean(sum_of_squares, xp, data, axes, ddof),
+    "reductions.std_dev": lambda xp, data, axes, ddof: xp.sqrt(_mean(sum_of_squares, xp, data, axes, ddof)),
+}
 
 
 @dataclass(frozen=True)
 class Reduction(Operator, BatchKernel):
-    """A number for all elements along some axes.
+    """One number for all elements along some axes, optionally of their differences from a mean.
 
     Args:
-        kind: the operator's public name.
-        axes: along which, in ascending order.
-        keep_dims: whether they stay, with extent 1.
+        kind: Public name of the operator, a key of the table of formulas.
+        axes: Axes of a sample, ascending.
+        keep_dims: True if the axes stay, with extent 1.
+        dtype: Element type of the result.
+        ddof: Number to subtract from the number of elements that a mean divides by.
     """
 
     kind: str
     axes: tuple[int, ...]
     keep_dims: bool
+    dtype: np.dtype[Any]
+    ddof: int = 0
 
-    def left(self, data: Spec, dtype: np.dtype[Any]) -> Spec:
-        """The spec of the result.
-
-        Raises:
-            DefinitionError: the input holds no numbers.
-        """
+    def infer(self, data: Spec, *mean: Spec) -> Spec:
+        """Return the spec without the reduced axes, or with extent 1 for them."""
+        for spec in mean:
+            self._check_mean(data, spec)
         if data.dtype.kind not in "iuf":
             raise DefinitionError(
-                f"fn.{self.kind} takes numbers", given=data, fix="fn.cast(x, dtype=types.UINT8) before"
+                f"fn.{self.kind} needs numbers", given=data, fix="fn.cast(x, dtype=types.UINT8) before"
             )
         if self.keep_dims:
-            return Spec(dtype, tuple(1 if n in self.axes else size for n, size in enumerate(data.shape)), data.layout)
+            return Spec(self.dtype, self._reduced(data.shape), data.layout)
         kept = [axis for axis in range(len(data.shape)) if axis not in self.axes]
         layout = "".join(data.layout[axis] for axis in kept) if data.layout else ""
-        return Spec(dtype, tuple(data.shape[axis] for axis in kept), layout)
+        return Spec(self.dtype, tuple(data.shape[axis] for axis in kept), layout)
 
-    @property
-    def batch_axes(self) -> tuple[int, ...]:
-        """The axes as they are numbered in a batch."""
-        return tuple(axis + 1 for axis in self.axes)
+    def _reduced(self, shape: Shape) -> Shape:
+        """Return a sample's shape with extent 1 for the reduced axes."""
+        return tuple(1 if axis in self.axes else extent for axis, extent in enumerate(shape))
 
-    def shaped(self, data: Any, reduced: Any) -> Any:
-        """What is left of a batch after reduction, with the axes that stay."""
-        if not self.keep_dims:
-            return reduced
-        return reduced.reshape([1 if axis in self.batch_axes else size for axis, size in enumerate(data.shape)])
+    def _check_mean(self, data: Spec, mean: Spec) -> None:
+        if mean.dtype.kind not in "iuf":
+            raise DefinitionError(f"fn.{self.kind}: the mean must be a number", given=mean)
+        # The mean may come from a reduction with or without `keep_dims`, so axes of extent 1 do not count.
+        squeezed = tuple(extent for extent in mean.shape if extent != 1)
+        wanted = tuple(extent for extent in self._reduced(data.shape) if extent != 1)
+        known = None not in squeezed and None not in wanted
+        if mean.shape and known and math.prod(n or 0 for n in squeezed) not in (1, math.prod(n or 0 for n in wanted)):
+            raise DefinitionError(
+                f"fn.{self.kind}: the shape of the mean does not match the shape of the result",
+                given=f"{mean} for axes {list(self.axes)} of {data}",
+                fix=f"fn.reductions.mean(x, axes={list(self.axes)})",
+            )
+
+    def batch(self, context: BatchContext, data: Any, *mean: Any) -> Any:
+        """Return the reduced batch."""
+        xp, reduced = context.xp, self._reduced(data.shape[1:])
+        values = data
+        if mean:
+            work = _work_dtype(data.dtype)
+            shape = [1] * len(reduced) if math.prod(mean[0].shape[1:]) == 1 else [n or 0 for n in reduced]
+            values = data.astype(work) - mean[0].astype(work).reshape(context.rows, *shape)
+        result = _FORMULAS[self.kind](xp, values, tuple(axis + 1 for axis in self.axes), self.ddof)
+        if self.keep_dims:
+            result = result.reshape(len(data), *reduced)
+        return cast_saturating(xp, result, self.dtype)
 
 
-def reduced_axes(kind: str, axes: int | Sequence[int] | None, names: str | None, spec: Spec) -> tuple[int, ...]:
-    """The axes that a user named, ascending; all if none, and none for an empty list.
+def _work_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the float type for sums and means. Float64 only for 64-bit inputs: JAX has none unless x64 is enabled."""
+    return np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
+
+
+def reduce(
+    data: DataNode, *mean: DataNode, arguments: ReductionArguments, dtype: np.dtype[Any], ddof: int = 0
+) -> DataNode:
+    """Apply the reduction whose public function is running.
 
     Raises:
-        DefinitionError: an axis does not exist or is named twice, or they are named in both ways.
+        DefinitionError: An axis does not exist or occurs twice, or both `axes` and `axis_names` are set.
     """
-    if names is None and axes is not None and not isinstance(axes, int) and len(axes) == 0:
-        return ()
-    return tuple(sorted(axis_numbers(axes, names, spec, kind)))
-
-
-def work_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The float type in which numbers of a type are averaged."""
-    return np.dtype(np.float64) if dtype.itemsize == 8 else np.dtype(np.float32)
+    kind, values = operator_kind.get(), with_defaults(ReductionArguments, arguments)
+    axes, names = values["axes"], values["axis_names"]
+    # `axis_numbers` takes an empty list for all axes.
+    none = names is None and axes is not None and not isinstance(axes, int) and len(axes) == 0
+    numbers = () if none else tuple(sorted(axis_numbers(axes, names, data.spec, kind)))
+    return apply(Reduction(kind, numbers, values["keep_dims"], dtype, ddof), data, *mean)

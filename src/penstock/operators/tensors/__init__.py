@@ -1,1 +1,1 @@
-"""Tensors: arithmetic, shapes, types, indexing."""
+"""Operators on the shape, layout and order of tensors: reshape, indexing, concatenation, permutation."""

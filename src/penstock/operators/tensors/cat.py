@@ -1,4 +1,4 @@
-"""cat: values joined along an axis."""
+"""cat: concatenation along an existing axis."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from penstock.operators.tensors.concat_checks import check_alike, joined_extents
 
 @dataclass(frozen=True)
 class Cat(Operator, BatchKernel):
-    """Values one after the other along an axis that they have."""
+    """Concatenation of values along an existing axis."""
 
     axis: int
 
     def infer(self, *values: Spec) -> Spec:
-        """The first input's layout; the extents along the axis add up."""
+        """Return the first spec with the sum of the extents along the axis."""
         check_alike("cat", values)
         first = values[0]
         if not first.shape:
-            raise DefinitionError("fn.cat joins along an axis", given="scalars", fix="fn.stack(...) makes a vector")
+            raise DefinitionError(
+                "fn.cat needs inputs with at least one axis", given="scalars", fix="fn.stack(...) makes a vector"
+            )
         along = [value.shape[self.axis] for value in values]
         others: Shape = joined_extents("cat", [_without(value.shape, self.axis) for value in values])
+        # One ragged input makes the result ragged along the axis.
         total = None if None in along else sum(extent or 0 for extent in along)
         return Spec(first.dtype, (*others[: self.axis], total, *others[self.axis :]), first.layout)
 
     def batch(self, context: BatchContext, *values: Any) -> Any:
-        """The joined batch."""
+        """Concatenate the rows of a batch."""
         return context.xp.concatenate(values, axis=self.axis + 1)
 
 
@@ -42,18 +45,18 @@ def _without(shape: Shape, axis: int) -> Shape:
 
 @operator("cat")
 def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataNode:
-    """Join values along an axis that they have.
+    """Concatenate values along an existing axis.
 
     Args:
-        *inputs: of one dtype and rank; but for the axis, of one shape.
-        axis: along which; a negative number counts from the end.
-        axis_name: its letter in the layout, instead.
+        *inputs: Values of one dtype and rank, with equal extents except along the axis.
+        axis: Axis of a sample; a negative number counts from the end.
+        axis_name: Letter of the axis in the layout, instead of `axis`.
 
     Returns:
-        As long along the axis as the inputs together, with the layout of the first.
+        Values with the layout of the first input and the sum of the extents along the axis.
 
     Raises:
-        DefinitionError: the inputs differ in dtype, rank or another extent, or the axis does not exist.
+        DefinitionError: The inputs differ in dtype, rank or another extent, or the axis does not exist.
 
     Example:
         >>> import penstock
@@ -66,5 +69,6 @@ def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataN
         [[1, 2, 2, 1], [3, 4, 4, 3]]
     """
     specs = [as_value(value).spec for value in inputs]
+    # For scalars, `Cat.infer` reports the better error.
     number = one_axis("cat", axis, axis_name, specs[0]) if specs and specs[0].shape else 0
     return apply(Cat(number), *inputs)

@@ -1,4 +1,4 @@
-"""What `cat` and `stack` ask of the values that they join."""
+"""Checks of the inputs of `cat` and `stack`."""
 
 from __future__ import annotations
 
@@ -10,55 +10,56 @@ from penstock.graph.layouts import axis_numbers
 
 
 def check_alike(kind: str, values: Sequence[Spec]) -> None:
-    """Check that there are values, of one dtype and rank.
+    """Check that there is at least one input and that all have the same dtype and rank.
 
     Raises:
-        DefinitionError: they cannot be joined.
+        DefinitionError: They differ, or there are none.
     """
-    given = ", ".join(map(str, values)) or "no values"
+    inputs = ", ".join(map(str, values)) or "no values"
     if not values:
-        raise DefinitionError(f"fn.{kind} joins values", given=given, expected="one or more")
+        raise DefinitionError(f"fn.{kind} needs inputs", given=inputs, expected="one or more")
     if len({value.dtype for value in values}) > 1:
-        raise DefinitionError(f"fn.{kind} joins values of one dtype", given=given, fix="fn.cast(x, dtype=...)")
+        raise DefinitionError(f"fn.{kind} needs inputs of one dtype", given=inputs, fix="fn.cast(x, dtype=...)")
     if len({len(value.shape) for value in values}) > 1:
-        raise DefinitionError(f"fn.{kind} joins values of one rank", given=given, fix="fn.expand_dims(x, axes=...)")
+        raise DefinitionError(f"fn.{kind} needs inputs of one rank", given=inputs, fix="fn.expand_dims(x, axes=...)")
 
 
 def joined_extents(kind: str, shapes: Sequence[Shape]) -> Shape:
-    """The shape that all have: an extent that one of them tells holds for all.
+    """Return the common shape. An extent is known if at least one shape contains it.
 
     Raises:
-        DefinitionError: two differ.
+        DefinitionError: Two shapes differ.
     """
-    found: list[int | None] = []
+    result: list[int | None] = []
     for extents in zip(*shapes, strict=True):
         known = sorted({extent for extent in extents if extent is not None})
         if len(known) > 1:
             raise DefinitionError(
-                f"fn.{kind} joins values that differ in no extent but that of the axis",
+                f"fn.{kind}: the extents of the inputs differ",
                 given=f"extents {', '.join(map(str, known))}",
                 fix="fn.pad(x, ...), fn.crop(x, ...) or fn.resize(x, ...) before",
             )
-        found.append(known[0] if known else None)
-    return tuple(found)
+        result.append(known[0] if known else None)
+    return tuple(result)
 
 
 def one_axis(kind: str, axis: int, name: str | None, spec: Spec) -> int:
-    """The number of the axis that a user named.
+    """Return the number of an axis that is set by number or by name.
 
     Raises:
-        DefinitionError: it does not exist, or both ways name one.
+        DefinitionError: It does not exist, or both `axis` and `axis_name` are set.
     """
     if name is None:
         return axis_numbers([axis], None, spec, kind)[0]
+    # 0 is the default of `axis`, so an explicit 0 next to a name goes unnoticed, which is harmless.
     if axis != 0 or len(name) != 1:
         raise DefinitionError(
-            f"fn.{kind}: either axis or axis_name, one letter", given=f"axis={axis}, axis_name={name!r}"
+            f"fn.{kind}: set either axis or axis_name, which is one letter", given=f"axis={axis}, axis_name={name!r}"
         )
     if name not in spec.layout:
         raise DefinitionError(
-            f"fn.{kind}: the layout has no axis {name}",
+            f"fn.{kind}: the layout does not contain axis {name}",
             given=f"axis_name={name!r}, layout {spec.layout!r}",
-            fix="axis=..., by number",
+            fix="axis=..., with a number",
         )
     return spec.layout.index(name)

@@ -1,4 +1,4 @@
-"""copy: the same value; where `.gpu()` and `.cpu()` leave their hint."""
+"""copy: the identity, which carries the placement hint of `.gpu()` and `.cpu()`."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class Copy(Operator, ViewKernel):
-    """The identity."""
+    """Identity operator."""
 
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, value: Spec) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         return value
 
     def batch(self, context: BatchContext, values: Any) -> Any:
-        """The input."""
+        """Return the input."""
         return values
 
 
 @operator("copy")
 def copy(data: DataNode) -> DataNode:
-    """Pass a value on, with the hint to run what follows on `device`.
+    """Return the value unchanged, with a hint to run the operators that use it on `device`.
 
-    `node.gpu()` and `node.cpu()` are short for it. Nothing is moved by it: the planner decides where each value lives.
+    `node.gpu()` and `node.cpu()` are shorthands. The hint does not copy data; the planner decides where each operator
+    runs.
 
     Args:
-        data: any value.
+        data: Any value.
 
     Returns:
-        The value: same shape, dtype and layout.
+        The same value.
 
     Example:
         >>> import penstock
@@ -49,4 +50,5 @@ def copy(data: DataNode) -> DataNode:
         >>> pipeline.run()[0].as_array().tolist()
         [[1], [2]]
     """
+    # `apply` adds the device of the call, which is the only effect.
     return apply(Copy(), data)

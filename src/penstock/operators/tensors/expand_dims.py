@@ -1,4 +1,4 @@
-"""expand_dims: with new axes of extent 1."""
+"""expand_dims: insertion of axes of extent 1."""
 
 from __future__ import annotations
 
@@ -18,32 +18,34 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class ExpandDims(Operator, ViewKernel):
-    """The same elements with more axes.
+    """Insertion of axes of extent 1.
 
     Args:
-        axes: the places of the new axes among those of the result, in ascending order.
-        names: their letters, or "".
+        axes: Positions of the new axes in the result, ascending.
+        names: Letter of each new axis, or "" for none.
     """
 
     axes: tuple[int, ...]
     names: str
 
     def infer(self, data: Spec) -> Spec:
-        """The input's axes, with the new ones between them."""
+        """Return the spec with the new axes."""
         if self.names and data.shape and not data.layout:
             raise DefinitionError(
-                "fn.expand_dims: new axes have names where the others have",
+                "fn.expand_dims: new_axis_names needs an input with a layout",
                 given=f"new_axis_names={self.names!r} for {data}",
                 fix='fn.reshape(x, layout="...") before',
             )
+        # A layout names all axes or none, so unnamed new axes clear it, as in DALI.
         shape, layout = list(data.shape), list(data.layout if self.names or not self.axes else "")
-        for at, axis in enumerate(self.axes):
+        for number, axis in enumerate(self.axes):
+            # Positions refer to the result and ascend, so earlier insertions do not shift later ones.
             shape.insert(axis, 1)
-            layout.insert(axis, self.names[at : at + 1])
+            layout.insert(axis, self.names[number : number + 1])
         return Spec(data.dtype, tuple(shape), "".join(layout))
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The same elements."""
+        """Insert the axes behind that of the batch."""
         return context.xp.expand_dims(data, tuple(axis + 1 for axis in self.axes))
 
 
@@ -52,15 +54,15 @@ def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: st
     """Insert axes of extent 1.
 
     Args:
-        data: any shape, any dtype.
-        axes: the places of the new axes among those of the result; a negative number counts from the end.
-        new_axis_names: a letter for each of them; without, the axes of the result have no names.
+        data: Any shape, any dtype.
+        axes: Positions of the new axes in the result; negative numbers count from the end.
+        new_axis_names: One letter for each new axis. By default, the result has no layout.
 
     Returns:
         The same elements in the same order.
 
     Raises:
-        DefinitionError: a place that is out of range or given twice, or another number of letters.
+        DefinitionError: A position is out of range or occurs twice, or the number of letters does not match.
 
     Example:
         >>> import penstock
@@ -76,17 +78,17 @@ def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: st
     ndim = data.ndim + len(numbers)
     if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
         raise DefinitionError(
-            "fn.expand_dims: axes names places among the axes of the result, each once",
+            "fn.expand_dims: axes must be distinct positions in the result",
             given=axes,
             expected=f"numbers from {-ndim} to {ndim - 1}",
         )
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
-            "fn.expand_dims: new_axis_names has a letter for each new axis",
+            "fn.expand_dims: new_axis_names needs one letter per new axis",
             given=short_repr(new_axis_names),
             expected=f"{len(numbers)} letters",
         )
-    places = [axis % ndim for axis in numbers]
-    order = sorted(range(len(places)), key=places.__getitem__)
-    names = "".join(new_axis_names[at] for at in order) if new_axis_names else ""
-    return apply(ExpandDims(tuple(sorted(places)), names), data)
+    positions = [axis % ndim for axis in numbers]
+    order = sorted(range(len(positions)), key=positions.__getitem__)
+    names = "".join(new_axis_names[index] for index in order) if new_axis_names else ""
+    return apply(ExpandDims(tuple(sorted(positions)), names), data)

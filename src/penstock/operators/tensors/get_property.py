@@ -1,4 +1,4 @@
-"""get_property: what is known of samples besides their elements."""
+"""get_property: layout and origin of samples."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from penstock.sources.combine.provenance import SampleNames
 
 @operator("get_property")
 def get_property(data: DataNode, *, key: str) -> DataNode:
-    """A property of samples, as a vector of bytes.
+    """Return a property of samples as a vector of bytes.
+
+    "source_info" is the origin of a sample: the path of its file, as passed to the reader or relative to its folder, or
+    another description, such as a file and a row number. These values have one: the first output of a reader, all
+    features of a record, each component of a sample in a tar file, and values computed from exactly one of these. It is
+    empty for all other values, and after `fn.permute_batch`. Paths differ in length, so iterators need `fn.pad`.
 
     Args:
-        data: any value.
-        key: "layout", or "source_info": where each sample was read. That is the path of the file as the reader was
-            given or found it, relative to its folder; for other readers the place in their words, such as a file and
-            the number of a row. It belongs to the first value of a reader, to all features of a record, or to each
-            component of a sample in a tar file, which has its own, and to what is computed from one of these and
-            from no other; all else has none, nor has what `fn.permute_batch` gives. Paths differ in length: an
-            iterator needs `fn.pad` around them.
+        data: Any value.
+        key: "layout" or "source_info".
 
     Returns:
-        uint8 of shape (?,): the letters of the layout, or the bytes of the path, without a terminator.
+        uint8 of shape (?,): the letters of the layout, or the bytes of the origin, without a terminator.
 
     Raises:
-        DefinitionError: an unknown key; "source_info" of branches whose values come from different readers.
+        DefinitionError: The key is unknown, or branches of "source_info" come from different readers.
 
     Example:
         >>> import numpy as np, penstock
@@ -50,10 +50,11 @@ def get_property(data: DataNode, *, key: str) -> DataNode:
         return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
     if key != "source_info":
         raise DefinitionError(
-            "fn.get_property: no such property", given=short_repr(key), expected='"layout" or "source_info"'
+            "fn.get_property: unknown property", given=short_repr(key), expected='"layout" or "source_info"'
         )
-    read = reader_value_of(data.value)
-    if read is None:
+    origin = reader_value_of(data.value)
+    if origin is None:
         return constant.forward(np.empty(0, np.uint8))
-    reader = cast(Reader, read.node.operator)
-    return apply(replace(reader, source=SampleNames(reader.source, read.index)), beside=read.node)
+    # The origins are read by a second reader with the same order, so that no other output has to carry them.
+    reader = cast(Reader, origin.node.operator)
+    return apply(replace(reader, source=SampleNames(reader.source, origin.index)), beside=origin.node)

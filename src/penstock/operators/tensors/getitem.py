@@ -1,4 +1,4 @@
-"""Indexing: parts of a value, as Python's brackets spell them."""
+"""getitem: indexing and slicing with Python's brackets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from penstock.types import Constant, NewAxis
 
 @dataclass(frozen=True)
 class IndexItem:
-    """One number along an axis: a constant, or the name of the argument that holds it."""
+    """Index along an axis: a constant, or the name of the argument that contains it."""
 
     index: int | str
 
 
 @dataclass(frozen=True)
 class SliceItem:
-    """A slice along an axis; its limits and its step are constants or names of arguments."""
+    """Slice along an axis. Limits and step are constants or names of arguments."""
 
     start: int | str | None = None
     stop: int | str | None = None
@@ -37,8 +37,8 @@ class SliceItem:
 
     @property
     def varies(self) -> bool:
-        """Whether it differs from sample to sample."""
-        return any(isinstance(each, str) for each in (self.start, self.stop, self.step))
+        """True if the slice can differ between samples."""
+        return any(isinstance(limit, str) for limit in (self.start, self.stop, self.step))
 
 
 Item = IndexItem | SliceItem | NewAxis
@@ -46,17 +46,17 @@ Item = IndexItem | SliceItem | NewAxis
 
 @dataclass(frozen=True)
 class Index(Operator, SampleKernel, BatchKernel):
-    """One item per axis, and new axes in between."""
+    """Indexing by one item per axis, with new axes in between."""
 
     items: tuple[Item, ...]
 
     def infer(self, value: Spec, **arguments: Spec) -> Spec:
-        """The shape that is left."""
+        """Return the spec of the selected part."""
         if self._axes > len(value.shape):
             raise DefinitionError("too many indices", given=f"{self._axes} for a value of shape {value.shape}")
         for name, spec in arguments.items():
             if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,), (None,)):
-                raise DefinitionError("an index is one whole number per sample", given=f"{name}: {spec}")
+                raise DefinitionError("an index must be one integer per sample", given=f"{name}: {spec}")
         extents = iter(enumerate(value.shape))
         shape: list[int | None] = []
         layout = ""
@@ -65,11 +65,12 @@ class Index(Operator, SampleKernel, BatchKernel):
             if isinstance(item, NewAxis):
                 shape.append(1)
                 layout += item.layout
+                # A layout names all axes or none.
                 named = named and bool(item.layout)
                 continue
             axis, extent = next(extents)
             if isinstance(item, SliceItem):
-                shape.append(_cut_extent(item, extent))
+                shape.append(_slice_extent(item, extent))
                 layout += value.layout[axis : axis + 1]
         return Spec(value.dtype, tuple(shape), layout if named else "")
 
@@ -78,39 +79,41 @@ class Index(Operator, SampleKernel, BatchKernel):
         return sum(not isinstance(item, NewAxis) for item in self.items)
 
     def sample(self, context: SampleContext, value: Array, **arguments: Any) -> Array:
-        """The part of one sample."""
+        """Return the selected part of one sample. It serves ragged values and slices that differ per sample."""
         return value[tuple(_python_index(item, arguments) for item in self.items)]
 
     def batch(self, context: BatchContext, value: Any, **arguments: Any) -> Any:
-        """The part of each row. Only single numbers can differ from row to row."""
+        """Return the selected part of each row. Only indexes, not slices, can differ between rows."""
+        # First, indexes that differ between rows; their axes stay with extent 1, so that other axes keep their numbers.
+        # Then, constant items. Last, the reshape removes the axes of extent 1.
         xp, axis = context.xp, 1
         for item in self.items:
             if isinstance(item, IndexItem) and isinstance(item.index, str):
                 value = _take(xp, value, arguments[item.index], axis)
-                axis += 1
-            elif not isinstance(item, NewAxis):
-                axis += 1
+            axis += not isinstance(item, NewAxis)
         static = (SliceItem() if isinstance(i, IndexItem) and isinstance(i.index, str) else i for i in self.items)
         value = value[(slice(None), *(_python_index(item, {}) for item in static))]
         left = [item for item in self.items if not (isinstance(item, IndexItem) and isinstance(item.index, int))]
-        taken = {axis for axis, item in enumerate(left, start=1) if isinstance(item, IndexItem)}
-        return value.reshape(tuple(extent for axis, extent in enumerate(value.shape) if axis not in taken))
+        removed = {axis for axis, item in enumerate(left, start=1) if isinstance(item, IndexItem)}
+        return value.reshape(tuple(extent for axis, extent in enumerate(value.shape) if axis not in removed))
 
 
 def _take(xp: Any, value: Any, index: Any, axis: int) -> Any:
-    """One entry per row along an axis, which stays with extent 1."""
+    """Select one entry per row along an axis, which stays with extent 1."""
     extent = value.shape[axis]
     flat = index.reshape(-1).astype(np.int32)
     if xp is np and ((flat < -extent) | (flat >= extent)).any():
         raise IndexError(f"index {flat.tolist()} along an axis of {extent}")
+    # A device program cannot raise errors, so out-of-range indexes are clipped there.
     flat = xp.clip(xp.where(flat < 0, flat + np.int32(extent), flat), 0, extent - 1)
     return xp.take_along_axis(value, flat.reshape(-1, *(1,) * (value.ndim - 1)), axis=axis)
 
 
-def _cut_extent(cut: SliceItem, extent: int | None) -> int | None:
-    if extent is None or cut.varies:
-        return extent if cut == SliceItem() else None
-    return len(range(*cast(slice, _python_index(cut, {})).indices(extent)))
+def _slice_extent(item: SliceItem, extent: int | None) -> int | None:
+    if extent is None or item.varies:
+        # A slice may cut an unknown extent or not, unless it selects the whole axis.
+        return extent if item == SliceItem() else None
+    return len(range(*cast(slice, _python_index(item, {})).indices(extent)))
 
 
 def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
@@ -128,20 +131,20 @@ def _python_index(item: Item, arguments: Mapping[str, Any]) -> Any:
 
 @operator("getitem")
 def getitem(value: DataNode, *indices: Any) -> DataNode:
-    """The part of a value that brackets pick: ``value[indices]``.
+    """Select a part of each sample, as ``value[indices]`` does.
 
     Args:
-        value: any shape, any dtype.
-        *indices: per axis a whole number (or `types.Constant`), a slice, or a node with one number per sample;
-            `penstock.newaxis` adds an axis; None keeps an axis whole, as in DALI; ... keeps all axes that are left.
-            Negative numbers count from the end.
+        value: Any shape, any dtype.
+        *indices: One per axis: an integer, a `types.Constant`, a slice, or a node with one integer per sample. Negative
+            numbers count from the end. `penstock.newaxis` adds an axis. ... selects all remaining axes. None selects a
+            whole axis, as in DALI; it does not add one.
 
     Returns:
-        The part. The letters of the layout go with their axes.
+        The selected part. Letters of the layout follow their axes.
 
     Raises:
-        DefinitionError: too many indices, or one outside.
-        ArgumentTypeError: an index of another type.
+        DefinitionError: There are too many indices, or one is out of range.
+        ArgumentTypeError: An index has another type.
 
     Example:
         >>> import penstock
@@ -157,7 +160,8 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
 
     def number(index: Any) -> Any:
         if isinstance(index, Constant) and index.device is not None:
-            index = constant(index)  # a node, as in DALI: no sample of a branch that is not taken is out of bounds
+            # As in DALI, a constant with a device is a node. It is never out of range in a branch that no sample takes.
+            index = constant(index)
         if isinstance(index, DataNode):
             arguments[name := f"index{len(arguments)}"] = index
             return name
@@ -166,47 +170,49 @@ def getitem(value: DataNode, *indices: Any) -> DataNode:
         try:
             return as_index(index.array() if isinstance(index, Constant) else index)
         except TypeError:
-            raise ArgumentTypeError("an index is a whole number", given=short_repr(index)) from None
+            raise ArgumentTypeError("an index must be an integer", given=short_repr(index)) from None
 
     items: list[Item] = []
     for index in _expanded(indices, value.ndim):
         match index:
             case slice():
-                cut = cast(Any, index)
-                step = number(cut.step)
+                index = cast(Any, index)
+                step = number(index.step)
                 if step == 0:
-                    raise ArgumentTypeError("the step of a slice is not 0", given=short_repr(cut))
-                items.append(SliceItem(number(cut.start), number(cut.stop), step))
+                    raise ArgumentTypeError("the step of a slice must not be 0", given=short_repr(index))
+                items.append(SliceItem(number(index.start), number(index.stop), step))
             case NewAxis():
                 items.append(index)
             case None:
                 items.append(SliceItem())
             case _:
-                at, axis = number(index), sum(not isinstance(item, NewAxis) for item in items)
-                at = number(_reached(at, value.spec.shape[axis])) if isinstance(at, int) and axis < value.ndim else at
-                items.append(IndexItem(at))
+                position, axis = number(index), sum(not isinstance(item, NewAxis) for item in items)
+                if isinstance(position, int) and axis < value.ndim:
+                    position = number(_check_range(position, value.spec.shape[axis]))
+                items.append(IndexItem(position))
     return apply(Index(tuple(items)), value, **arguments)
 
 
-def _reached(at: int, extent: int | None) -> Any:
-    """A number along an axis; a node, if it lies outside in a branch, which other samples may take.
+def _check_range(index: int, extent: int | None) -> Any:
+    """Return the index, as a node if it is out of range within a conditional branch.
 
     Raises:
-        DefinitionError: it lies outside for all samples.
+        DefinitionError: It is out of range outside of branches, so for all samples.
     """
-    if extent is None or -extent <= at < extent:
-        return at
+    if extent is None or -extent <= index < extent:
+        return index
     if current_trace().guard is None:
-        raise DefinitionError("the index lies outside", given=f"{at} along an axis of {extent}")
-    return constant(at)
+        raise DefinitionError("the index is out of range", given=f"{index} along an axis of {extent}")
+    # Perhaps no sample takes the branch. A node is checked only for samples that do.
+    return constant(index)
 
 
 def _expanded(indices: Sequence[Any], ndim: int) -> list[Any]:
-    """The indices with whole axes in the place of an ellipsis."""
-    places = [place for place, index in enumerate(indices) if index is Ellipsis]
-    if not places:
+    """Replace an ellipsis by slices of whole axes."""
+    positions = [position for position, index in enumerate(indices) if index is Ellipsis]
+    if not positions:
         return list(indices)
-    if len(places) > 1:
-        raise DefinitionError("an index has ... at most once", given=f"{len(places)} times")
-    named = sum(not isinstance(index, NewAxis) for index in indices) - 1
-    return [*indices[: places[0]], *[slice(None)] * max(0, ndim - named), *indices[places[0] + 1 :]]
+    if len(positions) > 1:
+        raise DefinitionError("an index can contain ... only once", given=f"{len(positions)} times")
+    first, indexed = positions[0], sum(not isinstance(index, NewAxis) for index in indices) - 1
+    return [*indices[:first], *[slice(None)] * max(0, ndim - indexed), *indices[first + 1 :]]

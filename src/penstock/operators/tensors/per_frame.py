@@ -1,4 +1,4 @@
-"""per_frame: mark values as one for each frame of a sequence."""
+"""per_frame: arguments with one value per frame of a sequence."""
 
 from __future__ import annotations
 
@@ -15,48 +15,51 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class PerFrame(Operator, ViewKernel):
-    """The same values, whose layout begins with F.
+    """Change of the layout so that it begins with F.
 
     Args:
-        replaces: whether the first letter of a layout is exchanged.
+        replaces: True if the first letter of a layout may be another one and is replaced.
     """
 
     replaces: bool
 
     def infer(self, data: Spec) -> Spec:
-        """The input's, with another layout."""
+        """Return the spec with the new layout."""
         if not data.shape:
-            raise DefinitionError("fn.per_frame: the first axis counts frames", given=data, expected="one axis or more")
+            raise DefinitionError(
+                "fn.per_frame: the first axis must be that of frames", given=data, expected="one axis or more"
+            )
         if not data.layout:
+            # "*" is DALI's letter for an axis without a name.
             return replace(data, layout="F" + "*" * (len(data.shape) - 1))
         if data.layout[0] != "F" and not self.replaces:
             raise DefinitionError(
-                "fn.per_frame: the layout's first axis is no F", given=short_repr(data.layout), fix="replace=True"
+                "fn.per_frame: the layout must begin with F", given=short_repr(data.layout), fix="replace=True"
             )
         return replace(data, layout="F" + data.layout[1:])
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """As they are."""
+        """Return the same values."""
         return data
 
 
 @operator("per_frame")
 def per_frame(data: DataNode, *, replace: bool = False) -> DataNode:
-    """Mark values as one for each frame of a sequence, so that operators on sequences take them as arguments.
+    """Mark a value as containing one entry per frame, for use as an argument of operators on sequences.
 
-    Operators on images take them that draw no random numbers, such as `rotate`, `warp_affine`, `gaussian_blur` and
-    `brightness`; `filter` as its second and third input; `coord_transform`; and `transforms`, which then make a map for
-    each frame, also of maps. For any other it is an error.
+    These operators accept such arguments: image operators that draw no random numbers, such as `rotate`, `warp_affine`,
+    `gaussian_blur` and `brightness`; `filter`, as second and third input; `coord_transform`; and `transforms`, which
+    then return one matrix per frame. All others raise an error.
 
     Args:
-        data: any dtype; the first axis counts the frames.
-        replace: whether the first letter of a layout is exchanged for F; else it must be one.
+        data: Any dtype; the first axis is that of frames.
+        replace: If True, F replaces the first letter of the layout. If False, a layout must already begin with F.
 
     Returns:
-        The same values, whose layout begins with F.
+        The same values with a layout that begins with F.
 
     Raises:
-        DefinitionError: a scalar, or a layout that does not begin with F.
+        DefinitionError: `data` is a scalar, or its layout does not begin with F.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""permute_batch, batch_permutation: samples in another order."""
+"""permute_batch, batch_permutation: reordering of the samples of a batch."""
 
 from __future__ import annotations
 
@@ -20,53 +20,54 @@ from penstock.operators.random.keys import Keys
 
 @dataclass(frozen=True)
 class PermuteBatch(Operator, WholeBatchKernel):
-    """Other samples of the batch.
+    """Selection of a sample of the batch for each row.
 
     Args:
-        indices: per row the number of the sample that it gets; None where a second input holds it.
+        indices: Number of the sample for each row; None if a second input contains it.
     """
 
     indices: tuple[int, ...] | None
     moves_rows: ClassVar[bool] = True
 
     def infer(self, data: Spec, *indices: Spec) -> Spec:
-        """The input's."""
+        """Return the spec of the data."""
         for spec in indices:
             if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,)):
-                raise DefinitionError("fn.permute_batch: indices has a whole number for each sample", given=spec)
+                raise DefinitionError("fn.permute_batch: indices needs one integer per sample", given=spec)
         return data
 
     def whole_batch(self, context: BatchContext, data: Column, *indices: Column) -> Column:
-        """The samples that were asked for."""
-        given = self.indices if self.indices is not None else np.asarray(indices[0]).reshape(-1).tolist()
+        """Return the selected samples."""
+        selected = self.indices if self.indices is not None else np.asarray(indices[0]).reshape(-1).tolist()
         rows = len(data)
-        if len(given) != rows:
-            raise ValueError(f"indices has {len(given)} numbers for a batch of {rows}")
-        outside = [index for index in given if not 0 <= index < rows]
+        if len(selected) != rows:
+            raise ValueError(f"indices has {len(selected)} numbers for a batch of {rows}")
+        outside = [index for index in selected if not 0 <= index < rows]
         if outside:
-            raise ValueError(f"indices are numbers of samples, from 0 to {rows - 1}, not {outside[0]}")
+            raise ValueError(f"indices must be from 0 to {rows - 1}, got {outside[0]}")
         if not isinstance(data, np.ndarray):
-            return [data[index] for index in given]
-        return np.take(data, np.asarray(given, np.intp), axis=0, out=context.out, mode="clip")  # which needs no buffer
+            return [data[index] for index in selected]
+        # With the default mode="raise", NumPy would buffer the output.
+        return np.take(data, np.asarray(selected, np.intp), axis=0, out=context.out, mode="clip")
 
 
 @operator("permute_batch")
 def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode) -> DataNode:
-    """Give each sample the data of another sample of the batch.
+    """Replace each sample by a sample of the same batch.
 
-    What a sample gets depends on the batch that it is in. `fn.batch_permutation` gives random indices.
+    The result depends on how samples are combined into batches. `fn.batch_permutation` draws random indices.
 
     Args:
-        data: any shape, any dtype.
-        indices: for each sample of the batch the number of the one whose data it gets: a list, or a node with a number
-            per sample.
+        data: Any shape, any dtype.
+        indices: For each sample, the number of its replacement in the batch: a list with the length of the batch, or a
+            node with one integer per sample.
 
     Returns:
         Same dtype and layout.
 
     Raises:
-        DefinitionError: indices that are not whole numbers.
-        SampleError: a number that is out of range, or a list of another length than the batch has.
+        DefinitionError: `indices` are not integers.
+        SampleError: An index is out of range, or the length of the list is not the size of the batch.
 
     Example:
         >>> import penstock
@@ -81,37 +82,40 @@ def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode) -> DataN
         return apply(PermuteBatch(None), data, indices)
     numbers = np.asarray(indices)
     if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise DefinitionError("fn.permute_batch: indices has a whole number for each sample", given=indices)
+        raise DefinitionError("fn.permute_batch: indices needs one integer per sample", given=indices)
     return apply(PermuteBatch(tuple(numbers.tolist())), data)
 
 
 @dataclass(frozen=True)
 class BatchPermutation(Operator, WholeBatchKernel):
-    """The numbers of the samples in a random order, made of two random words per row.
+    """Random permutation of the numbers of the rows, from two random words per row.
 
     Args:
-        repeat: whether a number may occur more than once.
-        move: whether no sample gets its own number.
+        repeat: True if numbers are drawn independently and can occur more than once.
+        move: True if no row gets its own number.
     """
 
     repeat: bool
     move: bool
 
     def infer(self, bits: Spec) -> Spec:
-        """A number per sample."""
+        """Return the spec of one number per sample."""
         return Spec(np.dtype(np.int32), ())
 
     def whole_batch(self, context: BatchContext, bits: Column) -> Column:
-        """The numbers. One cycle through all of them in random order leaves none in its place."""
+        """Return the numbers."""
         words: Array = np.asarray(bits).astype(np.uint64)
         keys, rows = words[:, 0] << np.uint64(32) | words[:, 1], len(words)
         own = np.arange(rows)
         if self.repeat:
+            # With `move`, a random step of 1 to rows - 1 never leads back to the row's own number.
             steps = (keys % np.uint64(max(rows - self.move, 1))).astype(np.int64)
             return ((own + 1 + steps) % rows if self.move else steps).astype(np.int32)
+        # A stable sort has one result even if keys are equal.
         order = np.argsort(keys, kind="stable")
         if not self.move:
             return order.astype(np.int32)
+        # Each row gets its successor in a cycle through all rows in random order, so none keeps its own number.
         result = np.empty(rows, np.int32)
         result[order] = np.roll(order, -1)
         return result
@@ -119,15 +123,15 @@ class BatchPermutation(Operator, WholeBatchKernel):
 
 @operator("batch_permutation")
 def batch_permutation(*, allow_repetitions: bool = False, no_fixed_points: bool = False, seed: int = -1) -> DataNode:
-    """Draw the numbers of a batch's samples in a random order, for `fn.permute_batch`.
+    """Draw a random permutation of the batch for `fn.permute_batch`.
 
     Args:
-        allow_repetitions: whether each number is drawn alone, so that some occur more than once and others never.
-        no_fixed_points: whether no sample gets its own number (but in a batch of one).
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        allow_repetitions: If True, numbers are drawn independently, so some can occur more than once and others never.
+        no_fixed_points: If True, no sample gets its own number, except in a batch of one.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
 
     Returns:
-        int32, a number per sample.
+        int32, one number per sample.
 
     Example:
         >>> import penstock
@@ -138,4 +142,5 @@ def batch_permutation(*, allow_repetitions: bool = False, no_fixed_points: bool 
         >>> sorted(pipeline.run()[0].as_array().tolist())
         [0, 1, 2, 3]
     """
+    # The name and placement of the call belong to the permutation, not to the keys.
     return apply(BatchPermutation(allow_repetitions, no_fixed_points), apply(Keys(), seed=seed, common={}))

@@ -1,4 +1,4 @@
-"""reinterpret: the same bytes as elements of another type, under another shape."""
+"""reinterpret: the same bytes with another dtype and shape."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.reshape import multiples, reshape
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, DALIDataType, as_dtype
 
-_NAMES = (INTERP_TYPE, IMAGE_TYPE, DATA_TYPE)
+# DALI's enums; their values are stored as int32.
+_ENUM_TYPES = (INTERP_TYPE, IMAGE_TYPE, DATA_TYPE)
 
 
 @dataclass(frozen=True)
 class Reinterpret(Operator, BatchKernel):
-    """The same bytes, as elements of another type; the last extent changes with their size."""
+    """View of the bytes as another dtype. The last extent changes with the element size."""
 
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec) -> Spec:
-        """The input's shape but for the last extent."""
+        """Return the spec with the new dtype and last extent."""
         if data.dtype.itemsize == self.dtype.itemsize:
             return replace(data, dtype=self.dtype)
         if not data.shape:
             raise DefinitionError(
-                "fn.reinterpret: a number is as large as its type",
+                "fn.reinterpret: the element size of a scalar cannot change",
                 given=f"{data.dtype} as {self.dtype}",
                 fix="fn.reshape(x, shape=[1]) before",
             )
@@ -41,23 +42,25 @@ class Reinterpret(Operator, BatchKernel):
         if last is not None:
             if last * data.dtype.itemsize % self.dtype.itemsize:
                 raise DefinitionError(
-                    "fn.reinterpret: the bytes of the last axis make no whole number of elements",
+                    "fn.reinterpret: the bytes of the last axis are not a multiple of the new element size",
                     given=f"{last} times {data.dtype} as {self.dtype}",
-                    fix="shape=[-1] joins all axes first",
+                    fix="shape=[-1], which merges all axes first",
                 )
             last = last * data.dtype.itemsize // self.dtype.itemsize
         return Spec(self.dtype, (*data.shape[:-1], last), data.layout)
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The same bytes."""
+        """Return a view of the bytes."""
         xp = context.xp
         if data.dtype == self.dtype:
             return data
         if xp is np:
+            # NumPy can change the element size only if the last axis is contiguous.
             return np.ascontiguousarray(data).view(self.dtype)
-        whole = np.dtype(np.uint8) if self.dtype.kind == "b" else self.dtype
-        values = (data.astype(np.uint8) if data.dtype.kind == "b" else data).view(whole)
-        return values if whole == self.dtype else values != xp.zeros((), whole)
+        # `lax.bitcast_convert_type` does not support bool.
+        integer = np.dtype(np.uint8) if self.dtype.kind == "b" else self.dtype
+        values = (data.astype(np.uint8) if data.dtype.kind == "b" else data).view(integer)
+        return values if integer == self.dtype else values != xp.zeros((), integer)
 
 
 @operator("reinterpret")
@@ -71,25 +74,25 @@ def reinterpret(
     layout: str | None = None,
     dtype: Any = None,
 ) -> DataNode:
-    """Take the same bytes as elements of another type, under another shape, without moving them.
+    """Reinterpret the bytes of a value as another dtype and shape, without copying.
 
     Args:
-        data: any shape, any dtype.
-        new_shape: a node with a shape of its own for each sample, in elements of the new type.
-        shape: the new extents, in elements of the new type; one of them may be -1 and takes what is left. Without a
-            shape, the last extent changes with the size of the elements.
-        rel_shape: the new extents as multiples of the old; a negative one takes what is left. Or a node with those of
-            each sample.
-        src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
-        layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
-        dtype: the new element type; None keeps the old. types.INTERP_TYPE and other types of numbers that stand for a
-            name are those of an int32: `fn.resize(interp_type=...)` takes such a node.
+        data: Any shape, any dtype.
+        new_shape: A node with one shape per sample, in elements of the new dtype.
+        shape: New extents, in elements of the new dtype. One of them can be -1 and is derived from the others. Without
+            a shape, the last extent changes with the element size.
+        rel_shape: New extents as multiples of the old ones; a negative one is derived from the others. A node sets them
+            per sample.
+        src_dims: For each new axis, the axis of `data` with its extent; -1 for a new axis of extent 1.
+        layout: Layout of the result. By default, the layout of `data` is kept if the rank is the same.
+        dtype: New element type; None keeps that of `data`. Enum types, such as types.INTERP_TYPE, count as int32:
+            `fn.resize(interp_type=...)` accepts such a node.
 
     Returns:
         The same bytes in the same order.
 
     Raises:
-        DefinitionError: the bytes do not make a whole number of elements, or not that shape.
+        DefinitionError: The bytes do not fill a whole number of elements, or not that shape.
 
     Example:
         >>> import numpy as np, penstock
@@ -104,19 +107,21 @@ def reinterpret(
     element = (
         data.dtype
         if dtype is None
-        else as_dtype(INT32 if isinstance(dtype, DALIDataType) and dtype in _NAMES else dtype)
+        else as_dtype(INT32 if isinstance(dtype, DALIDataType) and dtype in _ENUM_TYPES else dtype)
     )
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
     if element.itemsize == data.dtype.itemsize or plain:
-        taken = apply(Reinterpret(element), data)
-        return taken if plain and layout is None else _reshaped(taken, target, rel_shape, src_dims, layout)
+        result = apply(Reinterpret(element), data)
+        return result if plain and layout is None else _reshaped(result, target, rel_shape, src_dims, layout)
     if target is not None and src_dims is None:
+        # The shape counts new elements. A single axis has the fewest restrictions on the element size.
         flat = apply(Reinterpret(element), reshape(data, shape=[-1]))
         extents = target.spec.shape if isinstance(target, DataNode) else np.shape(target)
         kept = data.layout if layout is None and extents == (data.ndim,) else layout
         return _reshaped(flat, target, None, None, kept)
     if rel_shape is not None and src_dims is None:
+        # Factors refer to the old extents, in elements of the new dtype, so convert them to a shape first.
         factors: Any = (
             rel_shape if isinstance(rel_shape, DataNode) else np.atleast_1d(np.asarray(rel_shape, np.float32))
         )
@@ -126,7 +131,7 @@ def reinterpret(
             sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.fixed_shape, strict=False)]
         return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)
     raise DefinitionError(
-        "fn.reinterpret changes the size of elements or the axes, not both",
+        "fn.reinterpret can change either the element size or the axes",
         given=f"{data.spec} as {element}, with src_dims",
         fix="fn.reinterpret(fn.reshape(x, ...), dtype=...)",
     )

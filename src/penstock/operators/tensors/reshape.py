@@ -1,4 +1,4 @@
-"""reshape: the same elements under another shape."""
+"""reshape: the same elements with another shape or layout."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ Extents = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Reshape(Operator, ViewKernel):
-    """A shape that follows from the input's.
+    """Reshape whose target follows from the shape of the input.
 
     Args:
-        shape: the output's extents, one of them -1 for what is left; None takes the input's.
-        relative: whether `shape` counts in multiples of the input's extents.
-        src_dims: per output axis the input's axis that gives its extent, -1 for a new axis of extent 1; None: in order.
-        layout: of the output; None keeps the input's where the rank is the same.
+        shape: Extents of the output; -1 is derived from the others. None uses those of the input.
+        relative: True if `shape` contains multiples of the input's extents.
+        src_dims: For each axis of the output, the axis of the input with its extent; -1 for a new axis of extent 1.
+            None is the order of the input.
+        layout: Layout of the output; None keeps that of the input if the rank is the same.
     """
 
     shape: Extents | None
@@ -42,79 +43,81 @@ class Reshape(Operator, ViewKernel):
 
     @property
     def needs_one_shape(self) -> bool:
-        """A shape without a wildcard: all samples have as many elements, and are taken to have one shape."""
+        """True without -1: all samples then have the same number of elements and are assumed to have one shape."""
         return self.shape is not None and not self.relative and min(self.shape, default=0) >= 0
 
     def infer(self, data: Spec) -> Spec:
-        """The new shape, as far as the input's is known."""
+        """Return the new spec; extents are unknown where they follow from unknown ones."""
         shape = self._target(data.shape)
+        # Otherwise the reshape of `batch` or `sample` finds the mismatch.
         if (
             data.dense
             and None not in shape
             and math.prod(data.fixed_shape) != math.prod(n for n in shape if n is not None)
         ):
             raise DefinitionError(
-                "fn.reshape keeps the number of elements",
+                "fn.reshape cannot change the number of elements",
                 given=f"{list(shape)} for samples of shape {list(data.shape)}",
                 expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",
             )
         return Spec(data.dtype, shape, check_layout(self.layout, data, len(shape), "fn.reshape"))
 
-    def _target(self, given: Shape) -> Shape:
-        source = self.src_dims if self.src_dims is not None else tuple(range(len(given)))
-        if any(axis >= len(given) for axis in source):
-            raise DefinitionError("fn.reshape: src_dims names no axis of the input", given=f"{source} of {given}")
-        extents: Shape = tuple(1 if axis < 0 else given[axis] for axis in source)
+    def _target(self, old: Shape) -> Shape:
+        source = self.src_dims if self.src_dims is not None else tuple(range(len(old)))
+        if any(axis >= len(old) for axis in source):
+            raise DefinitionError(
+                "fn.reshape: src_dims contains an axis that does not exist", given=f"{source} of {old}"
+            )
+        extents: Shape = tuple(1 if axis < 0 else old[axis] for axis in source)
         if self.shape is not None and self.relative:
-            extents += (1,) * (len(self.shape) - len(extents))  # a wildcard needs no axis
+            # A wildcard does not need an axis of the input.
+            extents += (1,) * (len(self.shape) - len(extents))
             if any(factor >= 0 for factor in self.shape[len(source) :]):
                 raise DefinitionError(
-                    "fn.reshape: rel_shape has more extents than there are axes",
+                    "fn.reshape: rel_shape has more entries than the input has axes",
                     given=f"{self.shape} for {len(source)} axes",
                     fix="name the axes with src_dims",
                 )
+            # Factors such as 1 / 3 are inexact.
             pairs = zip(self.shape, extents, strict=False)
             extents = tuple(-1 if f < 0 else None if n is None else round(f * n) for f, n in pairs)
         elif self.shape is not None:
             extents = tuple(int(extent) for extent in self.shape)
-        return self._fill_in(extents, given)
+        return self._resolve_wildcard(extents, old)
 
-    def _fill_in(self, extents: Shape, given: Shape) -> Shape:
-        """The extents with what is left in place of -1."""
+    def _resolve_wildcard(self, extents: Shape, old: Shape) -> Shape:
+        """Replace -1 by the extent that keeps the number of elements."""
         if -1 not in extents:
             return extents
-        at = extents.index(-1)
-        others = extents[:at] + extents[at + 1 :]
-        if None in others or None in given:
-            return (*extents[:at], None, *extents[at + 1 :])
-        known, elements = (
-            math.prod(n for n in others if n is not None),
-            math.prod(n for n in given if n is not None),
-        )
+        wildcard = extents.index(-1)
+        before, after = extents[:wildcard], extents[wildcard + 1 :]
+        if None in before + after or None in old:
+            return (*before, None, *after)
+        known, elements = (math.prod(n for n in shape if n is not None) for shape in (before + after, old))
         if not known or elements % known:
-            raise DefinitionError("fn.reshape: no extent fits in place of -1", given=f"{extents} for shape {given}")
-        return (*extents[:at], elements // known, *extents[at + 1 :])
+            raise DefinitionError("fn.reshape: no extent fits in place of -1", given=f"{extents} for shape {old}")
+        return (*before, elements // known, *after)
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The same elements."""
+        """Return the batch in the new shape."""
         shape = self._target(tuple(data.shape[1:]))
         return data.reshape(context.rows, *(extent or 0 for extent in shape))
 
 
 @dataclass(frozen=True)
 class ReshapeTo(Operator, SampleKernel):
-    """A shape of its own for each sample."""
+    """Reshape with one target per sample."""
 
     rank: int
     layout: str | None
 
     def infer(self, data: Spec, _shape: Spec) -> Spec:
-        """Any shape of that rank."""
+        """Return a spec of unknown extents."""
         return Spec(data.dtype, (None,) * self.rank, check_layout(self.layout, data, self.rank, "fn.reshape"))
 
     def sample(self, context: SampleContext, data: Array, shape: Array) -> Array:
-        """The same elements."""
+        """Return the sample in the new shape."""
         return data.reshape(np.atleast_1d(shape).tolist())
 
 
@@ -128,26 +131,26 @@ def reshape(
     src_dims: int | Sequence[int] | None = None,
     layout: str | None = None,
 ) -> DataNode:
-    """Give the elements another shape, without moving them.
+    """Change the shape or layout of samples, without copying.
 
-    A `shape` without -1 says that all samples have as many elements; samples that come from a decoder are then taken
-    to have one shape, that of sample 0, and a sample of another is an error. (DALI lets them differ.)
+    If `shape` does not contain -1, all samples have the same number of elements. Samples from a decoder are then
+    assumed to have the shape of sample 0, and a sample of another shape is an error. (DALI allows different shapes.)
 
     Args:
-        data: any shape, any dtype.
-        new_shape: a node with a shape of its own for each sample.
-        shape: the new extents; one of them may be -1 and takes what is left. [] gives a scalar. A node counts as
-            `new_shape`.
-        rel_shape: the new extents as multiples of the old; a negative one takes what is left. Or a node with those of
-            each sample.
-        src_dims: the axis of `data` whose extent each new axis gets; -1 for a new axis of extent 1.
-        layout: the names of the new axes. Without it, the old ones are kept if there are as many axes.
+        data: Any shape, any dtype.
+        new_shape: A node with one shape per sample.
+        shape: New extents. One of them can be -1 and is derived from the others. [] makes a scalar. A node is the same
+            as `new_shape`.
+        rel_shape: New extents as multiples of the old ones; a negative one is derived from the others. A node sets them
+            per sample.
+        src_dims: For each new axis, the axis of `data` with its extent; -1 for a new axis of extent 1.
+        layout: Layout of the result. By default, the layout of `data` is kept if the rank is the same.
 
     Returns:
         The same elements in the same order.
 
     Raises:
-        DefinitionError: the numbers of elements differ, an extent is 0, more than one is -1.
+        DefinitionError: The number of elements changes, an extent is 0, or more than one is -1.
 
     Example:
         >>> import numpy as np, penstock
@@ -161,27 +164,28 @@ def reshape(
     """
     node = new_shape if new_shape is not None else shape if isinstance(shape, DataNode) else None
     node = multiples(data, rel_shape) if isinstance(rel_shape, DataNode) else node
-    if sum(given is not None for given in (new_shape, shape, rel_shape)) > 1:
-        raise DefinitionError("fn.reshape: the shape is given more than once", fix="shape, rel_shape or a second input")
+    if sum(argument is not None for argument in (new_shape, shape, rel_shape)) > 1:
+        raise DefinitionError("fn.reshape: the shape is set more than once", fix="shape, rel_shape or a second input")
     if node is not None:
-        return apply(ReshapeTo(vector_length(node, "fn.reshape: a shape"), layout), data, node)
+        return apply(ReshapeTo(vector_length(node, "fn.reshape: shape"), layout), data, node)
     extents = _extents(rel_shape if shape is None else shape)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
-        raise DefinitionError("fn.reshape: extents are positive, at most one is -1", given=extents)
+        raise DefinitionError("fn.reshape: extents must be positive, except for at most one -1", given=extents)
     axes = _extents(src_dims)
     change = Reshape(extents, rel_shape is not None, None if axes is None else tuple(map(int, axes)), layout)
     return apply(change, data)
 
 
 def multiples(data: DataNode, factors: DataNode) -> DataNode:
-    """The extents of each sample times some factors; a negative one makes -1.
+    """Return the extents of each sample times factors, and -1 for negative factors.
 
     Raises:
-        DefinitionError: the factors are no vector.
+        DefinitionError: The factors are not a vector.
     """
     count = vector_length(factors, "fn.reshape: rel_shape")
+    # `penstock.math` is above this module in the import order.
     return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
 
 
-def _extents(given: Any) -> Extents | None:
-    return None if given is None else tuple(np.atleast_1d(np.asarray(given)).tolist())
+def _extents(values: Any) -> Extents | None:
+    return None if values is None else tuple(np.atleast_1d(np.asarray(values)).tolist())

@@ -1,4 +1,4 @@
-"""sequence_rearrange, element_extract: frames of a sequence."""
+"""sequence_rearrange, element_extract: selection of frames of a sequence."""
 
 from __future__ import annotations
 
@@ -21,45 +21,46 @@ from penstock.operators.tensors.getitem import Index, IndexItem
 
 @dataclass(frozen=True)
 class Rearrange(Operator, BatchKernel):
-    """Some frames, in an order that is the same for all samples."""
+    """Selection of frames, the same for all samples."""
 
     order: tuple[int, ...]
 
     def infer(self, frames: Spec) -> Spec:
-        """As many frames as asked for."""
+        """Return the spec with the number of selected frames."""
         count = frames.shape[0]
         if count is not None and max(self.order) >= count:
-            raise DefinitionError("there is no such frame", given=max(self.order), expected=f"less than {count}")
+            raise DefinitionError("the frame does not exist", given=max(self.order), expected=f"less than {count}")
         return Spec(frames.dtype, (len(self.order), *frames.shape[1:]), frames.layout)
 
     def batch(self, context: BatchContext, frames: Any) -> Any:
-        """The frames."""
+        """Return the selected frames."""
+        # While tracing, the length may be unknown.
         if max(self.order) >= frames.shape[1]:
-            raise ValueError(f"there is no frame {max(self.order)} in a sequence of {frames.shape[1]}")
+            raise ValueError(f"frame {max(self.order)} does not exist in a sequence of {frames.shape[1]} frames")
         return context.xp.take(frames, np.array(self.order, np.int32), axis=1)
 
 
 @dataclass(frozen=True)
 class RearrangeEach(Operator, SampleKernel):
-    """Some frames, in an order of its own for each sample."""
+    """Selection of frames that differs per sample."""
 
     def infer(self, frames: Spec, order: Spec) -> Spec:
-        """As many frames as asked for."""
+        """Return the spec with the number of selected frames."""
         if order.dtype.kind not in "iu" or len(order.shape) != 1:
-            raise DefinitionError("fn.sequence_rearrange: new_order is a vector of whole numbers", given=order)
+            raise DefinitionError("fn.sequence_rearrange: new_order must be a vector of integers", given=order)
         return Spec(frames.dtype, (order.shape[0], *frames.shape[1:]), frames.layout)
 
     def sample(self, context: SampleContext, frames: Array, order: Array) -> Array:
-        """The frames."""
+        """Return the selected frames."""
         if len(order) and not 0 <= order.min() <= order.max() < len(frames):
-            raise ValueError(f"a sequence of {len(frames)} frames does not have all of {order.tolist()}")
+            raise ValueError(f"some of the frames {order.tolist()} do not exist in a sequence of {len(frames)} frames")
         return frames[order]
 
 
 def _check_sequence(kind: str, frames: Spec) -> None:
     if not frames.shape or frames.layout[:1] not in ("", "F"):
         raise DefinitionError(
-            f"fn.{kind} takes sequences, whose first axis counts frames",
+            f"fn.{kind} needs sequences, with frames along the first axis",
             given=frames,
             expected="a layout that begins with F, or none",
         )
@@ -67,18 +68,17 @@ def _check_sequence(kind: str, frames: Spec) -> None:
 
 @operator("sequence_rearrange")
 def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataNode) -> DataNode:
-    """Take frames of a sequence, in another order.
+    """Select frames of a sequence, in any order.
 
     Args:
-        data: sequences: the first axis counts frames.
-        new_order: the numbers of the frames, from 0; frames may be left out or repeated. A node gives each sample its
-            own.
+        data: Sequences, with frames along the first axis.
+        new_order: Numbers of the frames, from 0. Frames can be omitted or repeated. A node sets them per sample.
 
     Returns:
-        The frames, in that order.
+        The selected frames.
 
     Raises:
-        DefinitionError: a frame that does not exist, no number at all, or a layout that does not begin with F.
+        DefinitionError: A frame does not exist, the list is empty, or the layout does not begin with F.
 
     Example:
         >>> import penstock
@@ -95,23 +95,25 @@ def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataN
         return apply(RearrangeEach(), data, new_order)
     order = np.atleast_1d(new_order)
     if order.ndim != 1 or not order.size or order.dtype.kind not in "iu" or order.min() < 0:
-        raise DefinitionError("fn.sequence_rearrange: new_order has numbers of frames, from 0", given=new_order)
+        raise DefinitionError(
+            "fn.sequence_rearrange: new_order must be a list of frame numbers, from 0", given=new_order
+        )
     return apply(Rearrange(tuple(order.tolist())), data)
 
 
 @operator("element_extract")
 def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> DataNode | list[DataNode]:
-    """Take single frames of a sequence.
+    """Extract single frames of a sequence as separate outputs.
 
     Args:
-        data: sequences: the first axis counts frames.
-        element_map: the numbers of the frames, from 0.
+        data: Sequences, with frames along the first axis.
+        element_map: Numbers of the frames, from 0.
 
     Returns:
-        A node per number, each without the axis of frames; one node for one number.
+        One node per number, without the axis of frames. A single node for a single number.
 
     Raises:
-        DefinitionError: a frame that does not exist, or a layout that does not begin with F.
+        DefinitionError: A frame does not exist, or the layout does not begin with F.
 
     Example:
         >>> import penstock
@@ -125,11 +127,13 @@ def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> Data
     _check_sequence("element_extract", data.spec)
     numbers = np.atleast_1d(np.asarray(element_map))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
-        raise DefinitionError("fn.element_extract: element_map has numbers of frames, from 0", given=element_map)
-    # Names are unique, so that of the call is for the first element.
+        raise DefinitionError(
+            "fn.element_extract: element_map must be a list of frame numbers, from 0", given=element_map
+        )
+    # Node names are unique, so the name of the call goes to the first element.
     unnamed: CommonArguments = {**common_arguments(), "name": None}
     frames = [
-        apply(Index((IndexItem(number),)), data, common=unnamed if at else None)
-        for at, number in enumerate(numbers.tolist())
+        apply(Index((IndexItem(number),)), data, common=unnamed if position else None)
+        for position, number in enumerate(numbers.tolist())
     ]
     return frames if len(frames) > 1 else frames[0]

@@ -1,4 +1,4 @@
-"""shapes: the extents of each sample."""
+"""shapes: extents of each sample as a vector."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from penstock.numerics.casting import result_dtype
 
 @dataclass(frozen=True)
 class Shapes(Operator, BatchKernel):
-    """A vector with the extents of a sample."""
+    """Extents of a sample as a vector."""
 
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec) -> Spec:
-        """As long as a sample has axes."""
+        """Return the spec of one extent per axis."""
         return Spec(self.dtype, (len(data.shape),))
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The same for every row."""
+        """Return the extents. A batch is dense, so all rows have the same."""
         extents = np.array(data.shape[1:], self.dtype)
         return context.xp.broadcast_to(context.xp.asarray(extents), (context.rows, len(extents)))
 
@@ -39,18 +39,18 @@ def shapes(
     dtype: Any = None,
     type: Any = None,  # noqa: A002  # DALI's name
 ) -> DataNode:
-    """The extents of each sample, as a vector. ``data.shape()`` is short for it.
+    """Return the extents of each sample as a vector. ``data.shape()`` is a shorthand.
 
     Args:
-        data: any shape, any dtype.
-        dtype: element type: a signed or unsigned integer or a float, of 32 or 64 bits. INT64 by default.
-        type: its older name.
+        data: Any shape, any dtype.
+        dtype: Element type: an integer or float of 32 or 64 bits. None is INT64.
+        type: Older name of `dtype`.
 
     Returns:
-        An extent per axis, in `dtype`.
+        One extent per axis, of type `dtype`.
 
     Raises:
-        DefinitionError: a `dtype` that is not offered.
+        DefinitionError: `dtype` is not supported.
 
     Example:
         >>> import numpy as np, penstock
@@ -62,9 +62,11 @@ def shapes(
         >>> pipeline.run()[0].as_array().tolist()
         [[4, 6, 3], [4, 6, 3]]
     """
+    # INT64 is DALI's default.
     element = result_dtype(np.dtype(np.int64), dtype, type)
+    # DALI offers the same dtypes.
     if element.kind not in "iuf" or element.itemsize < 4:
         raise DefinitionError(
-            "fn.shapes gives numbers of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"
+            "fn.shapes: dtype must be a number of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"
         )
     return apply(Shapes(element), data)

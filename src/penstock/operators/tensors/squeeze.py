@@ -1,4 +1,4 @@
-"""squeeze: without axes of extent 1."""
+"""squeeze: removal of axes of extent 1."""
 
 from __future__ import annotations
 
@@ -17,23 +17,25 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class Squeeze(Operator, ViewKernel):
-    """The same elements without some axes."""
+    """Removal of axes of extent 1."""
 
     axes: tuple[int, ...]
 
     def infer(self, data: Spec) -> Spec:
-        """The other axes."""
+        """Return the spec without the axes."""
+        # An unknown extent is checked by `batch`: NumPy refuses to remove a longer axis.
         wrong = [axis for axis in self.axes if data.shape[axis] not in (1, None)]
         if wrong:
             raise DefinitionError(
-                "fn.squeeze removes axes of extent 1", given=f"axes {wrong} of samples of shape {list(data.shape)}"
+                "fn.squeeze can only remove axes of extent 1",
+                given=f"axes {wrong} of samples of shape {list(data.shape)}",
             )
         kept = [axis for axis in range(len(data.shape)) if axis not in self.axes]
         layout = "".join(data.layout[axis] for axis in kept) if data.layout else ""
         return Spec(data.dtype, tuple(data.shape[axis] for axis in kept), layout)
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The same elements."""
+        """Remove the axes, which are counted after that of the batch."""
         return data.squeeze(tuple(axis + 1 for axis in self.axes))
 
 
@@ -47,15 +49,15 @@ def squeeze(
     """Remove axes of extent 1.
 
     Args:
-        data: any shape, any dtype.
-        axes: which; a negative number counts from the end.
-        axis_names: their letters in the layout, instead.
+        data: Any shape, any dtype.
+        axes: Axes to remove; negative numbers count from the end.
+        axis_names: Axes to remove as letters of the layout, instead of `axes`.
 
     Returns:
-        The same elements under the axes that are left.
+        The same elements with the remaining axes.
 
     Raises:
-        DefinitionError: an axis that does not exist or has another extent; both or none of the arguments.
+        DefinitionError: An axis does not exist or has another extent, or not exactly one of the arguments is set.
 
     Example:
         >>> import penstock
@@ -69,7 +71,8 @@ def squeeze(
     """
     if (axes is None) == (axis_names is None):
         raise DefinitionError(
-            "fn.squeeze: either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
+            "fn.squeeze: set either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
         )
+    # `axis_numbers` takes an empty list for all axes.
     numbers = axis_numbers(axes, axis_names, data.spec, "squeeze") if axes != [] else ()
     return apply(Squeeze(numbers), data)

@@ -1,4 +1,4 @@
-"""stack: values joined along a new axis."""
+"""stack: stacking along a new axis."""
 
 from __future__ import annotations
 
@@ -16,50 +16,51 @@ from penstock.operators.tensors.concat_checks import check_alike, joined_extents
 
 @dataclass(frozen=True)
 class Stack(Operator, BatchKernel):
-    """Values side by side along an axis that they do not have.
+    """Stacking of values along a new axis.
 
     Args:
-        axis: its number in the result.
-        name: its letter, or "".
+        axis: Position of the new axis in the result.
+        name: Letter of the new axis, or "" for none.
     """
 
     axis: int
     name: str
 
     def infer(self, *values: Spec) -> Spec:
-        """One axis more, as long as there are inputs."""
+        """Return the spec with the new axis."""
         check_alike("stack", values)
         first = values[0]
         shape = joined_extents("stack", [value.shape for value in values])
         layout = first.layout
         if self.name and layout == "" and shape:
             raise DefinitionError(
-                "fn.stack: a new axis has a name where the others have",
+                "fn.stack: axis_name needs inputs with a layout",
                 given=f"axis_name={self.name!r} for {first}",
                 fix='fn.reshape(x, layout="...") before',
             )
+        # A layout names all axes or none, so an unnamed new axis clears it.
         named = layout[: self.axis] + self.name + layout[self.axis :] if self.name else ""
         return Spec(first.dtype, (*shape[: self.axis], len(values), *shape[self.axis :]), named)
 
     def batch(self, context: BatchContext, *values: Any) -> Any:
-        """The joined batch."""
+        """Stack the rows of a batch."""
         return context.xp.stack(values, axis=self.axis + 1)
 
 
 @operator("stack")
 def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataNode:
-    """Join values along a new axis.
+    """Stack values along a new axis.
 
     Args:
-        *inputs: of one dtype and shape.
-        axis: the place of the new axis among those of the result; a negative number counts from the end.
-        axis_name: its letter, for inputs whose axes have names; without it, those of the result have none.
+        *inputs: Values of one dtype and shape.
+        axis: Position of the new axis in the result; a negative number counts from the end.
+        axis_name: Letter of the new axis, for inputs with a layout. By default, the result has no layout.
 
     Returns:
-        One axis more than the inputs have, as long as there are inputs.
+        Values with one more axis; its extent is the number of inputs.
 
     Raises:
-        DefinitionError: the inputs differ in dtype or shape, or the axis is out of range.
+        DefinitionError: The inputs differ in dtype or shape, or the axis is out of range.
 
     Example:
         >>> import penstock
@@ -77,5 +78,6 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> Dat
             "fn.stack: the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
         )
     if axis_name is not None and len(axis_name) != 1:
-        raise DefinitionError("fn.stack: axis_name is one letter", given=short_repr(axis_name))
+        raise DefinitionError("fn.stack: axis_name must be one letter", given=short_repr(axis_name))
+    # The result has one axis more than the inputs, which is also what negative numbers refer to.
     return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs)

@@ -1,4 +1,4 @@
-"""transpose: the axes in another order."""
+"""transpose: permutation of axes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from penstock.image.image_operator import ImageOperator
 
 @dataclass(frozen=True)
 class Transpose(ImageOperator, BatchKernel):
-    """A permutation of the axes of a sample."""
+    """Permutation of the axes of a sample."""
 
     perm: tuple[int, ...]
     layout: str
 
     def infer(self, data: Spec) -> Spec:
-        """The extents in their new order."""
+        """Return the spec with permuted extents."""
         return Spec(data.dtype, tuple(data.shape[axis] for axis in self.perm), self.layout)
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
-        """The order."""
+        """Return the permutation as a step, so that chains of image operators write directly in the new order."""
         return [TransposeStep(self.perm)]
 
     def batch(self, context: BatchContext, data: Any) -> Any:
-        """The batch, whose first axis stays."""
+        """Permute all axes but the first, which is that of the batch."""
         return context.xp.transpose(data, (0, *(axis + 1 for axis in self.perm)))
 
 
@@ -45,19 +45,19 @@ def transpose(
     transpose_layout: bool = True,
     output_layout: str | None = None,
 ) -> DataNode:
-    """Put the axes of a sample into another order.
+    """Permute the axes of samples.
 
     Args:
-        data: any dtype and shape.
-        perm: per axis of the result the number of the input's; reverses the axes by default.
-        transpose_layout: whether the names of the axes move with them; else they stay.
-        output_layout: names for the axes of the result, instead. It names axes and moves none: that is `perm`'s to do.
+        data: Any shape, any dtype.
+        perm: For each axis of the result, the axis of `data`. By default, the order of the axes is reversed.
+        transpose_layout: If True, letters of the layout follow their axes. If False, the layout does not change.
+        output_layout: Layout of the result. It only names axes and does not permute them; use `perm` for that.
 
     Returns:
-        Same elements and dtype.
+        The permuted samples, same dtype.
 
     Raises:
-        DefinitionError: `perm` does not name each axis once.
+        DefinitionError: `perm` does not contain each axis exactly once.
 
     Example:
         >>> import numpy as np, penstock
@@ -74,8 +74,10 @@ def transpose(
     order = tuple(range(ndim))[::-1] if perm is None else tuple(int(axis) for axis in perm)
     if sorted(order) != list(range(ndim)):
         raise DefinitionError(
-            "fn.transpose: perm names each axis once", given=perm, expected=f"the numbers 0 to {ndim - 1} in any order"
+            "fn.transpose: perm must contain each axis exactly once",
+            given=perm,
+            expected=f"the numbers 0 to {ndim - 1} in any order",
         )
-    moved = "".join(spec.layout[axis] for axis in order) if spec.layout and transpose_layout else spec.layout
-    layout = moved if output_layout is None else check_layout(output_layout, spec, ndim, "fn.transpose")
+    permuted = "".join(spec.layout[axis] for axis in order) if spec.layout and transpose_layout else spec.layout
+    layout = permuted if output_layout is None else check_layout(output_layout, spec, ndim, "fn.transpose")
     return apply(Transpose(order, layout), data)
