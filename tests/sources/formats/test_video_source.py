@@ -172,9 +172,9 @@ def test_definitions(tmp_path, monkeypatch):
         ({**many, "labels": [1, 2]}, "a label per file"),
         ({"file_root": tmp_path, "sequence_length": 2, "labels": [1]}, "labels go with filenames"),
         ({**many, "sequence_length": 0}, "sequence_length is out of range"),
-        ({**many, "pad_mode": "edges"}, "no such pad_mode"),
-        ({**many, "file_list_rounding": "up"}, "no such file_list_rounding"),
-        ({**many, "enable_frame_num": "all"}, "no such enable_frame_num"),
+        ({**many, "pad_mode": "edges"}, "unknown pad_mode"),
+        ({**many, "file_list_rounding": "up"}, "unknown file_list_rounding"),
+        ({**many, "enable_frame_num": "all"}, "unknown enable_frame_num"),
         ({**many, "fill_value": [1, 2]}, "fill_value is a whole number"),
         ({**many, "dtype": types.INT32}, "gives uint8 or float32"),
         ({**many, "image_type": types.YCbCr}, r"gives RGB(.|\n)*fix: .*output_type=types.YCbCr\)"),
@@ -208,9 +208,9 @@ def test_a_video_of_bytes_that_is_none():
     with pytest.raises(RuntimeError, match="it is no video"):
         pipeline.run()
     for options, message in (
-        ({"frames": [1], "stride": 2}, "frames are all that is read"),
+        ({"frames": [1], "stride": 2}, "frames cannot be combined with stride"),
         ({"end_frame": 3, "sequence_length": 2}, "either end_frame or sequence_length"),
-        ({"pad_mode": "x"}, "no such pad_mode"),
+        ({"pad_mode": "x"}, "unknown pad_mode"),
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.decoders.video(fn.constant(np.zeros(9, np.uint8)), **options)
