@@ -171,8 +171,8 @@ def external_source(
     shared.infer_specs()
     if shared.seek_obstacle is not None:
         message = (
-            f"fn.{_KIND}: {input_name} only moves forward ({shared.seek_obstacle}). Its iterator cannot seek, so a "
-            "restored state is valid only if the source is at the same position; each process of a job calls its own source"
+            f"fn.{_KIND}: {input_name} only moves forward ({shared.seek_obstacle}). Its iterator cannot seek, so "
+            "a restored state is valid only if the source is at the same position. Each process of a job calls its own"
         )
         _log.log(logging.WARNING if trace.checkpoints else logging.INFO, message)
     nodes = apply_many(StreamInput(shared))
