@@ -179,9 +179,9 @@ def external_source(
     # A node made outside of a definition may be used in one that is traced before anything is fed. That definition
     # then repeats this call with other guesses of dtype and rank.
     if isinstance(shared, FeedQueue) and shared.is_assumed and trace.nodes is made_outside:
-        repeated = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last}
-        repeated |= {**common, "name": input_name}
-        made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, repeated)).value
+        call = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last}
+        call |= {**common, "name": input_name}
+        made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, call)).value
     return nodes[0] if num_outputs is None else nodes
 
 
