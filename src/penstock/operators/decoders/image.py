@@ -98,6 +98,7 @@ class DecodeImage(ImageDecoder):
 
     def read_header(self, data: Array) -> ImageHeader:
         """Read the size and the channels from the header, and check the size against `max_size`."""
+        # Checked before anything is decoded: the header is enough.
         header = self.decoding.header(data)
         height, width = self.max_size or (header.height, header.width)
         if header.height > height or header.width > width:

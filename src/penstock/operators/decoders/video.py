@@ -61,6 +61,7 @@ class DecodeVideo(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
         """Decode the requested frames of one video."""
         file = io.BytesIO(data.tobytes())
+        # The index has the position of each frame and its keyframe, so that decoding starts at the nearest keyframe.
         index = index_video(file)
         numbers = self._frame_numbers(index, **arguments)
         out = np.empty((len(numbers), index.height, index.width, 3), np.uint8)
