@@ -150,5 +150,7 @@ def test_axes_are_named_in_one_way(operator):
 
 
 def test_filters_of_several_sizes_are_refused(both):
-    with pytest.raises(PenstockError, match=r"filter: the values of a batch must have one shape, but have \(1, 2\) and \(3, 3\)"):
+    with pytest.raises(
+        PenstockError, match=r"filter: the values of a batch must have one shape, but have \(1, 2\) and \(3, 3\)"
+    ):
         both(lambda lib, x, k: lib.fn.filter(x, k), images(BYTES)[3:], [KERNEL, KERNEL[:1, :2]], layouts=("HWC", ""))

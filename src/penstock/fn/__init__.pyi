@@ -757,7 +757,7 @@ def dl_tensor_python_function(
     preserve: bool = True,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Call a function of another library with all samples of a batch, or with each, on the host."""
+    """Call a function of another library with all samples of a batch, or with each sample, on the host."""
 
 @overload
 def dump_image(
@@ -771,7 +771,7 @@ def dump_image(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Write images to files in the current folder, to look at what a pipeline makes."""
+    """Write images to files in the working directory, to inspect what a pipeline computes."""
 
 @overload
 def dump_image(
@@ -785,7 +785,7 @@ def dump_image(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Write images to files in the current folder, to look at what a pipeline makes."""
+    """Write images to files in the working directory, to inspect what a pipeline computes."""
 
 def element_extract(
     data: _Input,
@@ -948,7 +948,7 @@ def external_source(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand."""
+    """Read batches or samples from a function, an iterable or a generator, or from what you feed by hand."""
 
 @overload
 def fast_resize_crop_mirror(
@@ -1315,7 +1315,7 @@ def jax_function(
     preserve: bool = True,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Make an operator of a function for JAX. To be used as a decorator, with or without arguments, or called."""
+    """Make an operator of a JAX function. Use it as a decorator, with or without arguments, or call it."""
 
 @overload
 def jitter(
@@ -1672,7 +1672,7 @@ def numba_function(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Compile a function by numba, and call it with each sample, or with all samples of a batch, on the host."""
+    """Compile a function with numba, and call it with each sample, or with all samples of a batch, on the host."""
 
 @overload
 def one_hot(
@@ -1832,7 +1832,7 @@ def peek_image_shape(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Read the shape of images from their headers."""
+    """Read the shapes of images from their headers."""
 
 @overload
 def peek_image_shape(
@@ -1847,7 +1847,7 @@ def peek_image_shape(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read the shape of images from their headers."""
+    """Read the shapes of images from their headers."""
 
 @overload
 def per_frame(

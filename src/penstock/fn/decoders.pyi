@@ -20,7 +20,7 @@ def audio(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`."""
+    """Decode sound files: WAV, FLAC, OGG, MP3 and the other formats of libsndfile. Requires the extra `audio`."""
 
 @overload
 def audio(
@@ -36,7 +36,7 @@ def audio(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`."""
+    """Decode sound files: WAV, FLAC, OGG, MP3 and the other formats of libsndfile. Requires the extra `audio`."""
 
 @overload
 def image(
@@ -155,7 +155,7 @@ def image_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Decode images and cut out a window: `decoders.image` and `crop`, which run as one."""
+    """Decode a window of images: `decoders.image` and `crop` in one operator."""
 
 @overload
 def image_crop(
@@ -200,7 +200,7 @@ def image_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decode images and cut out a window: `decoders.image` and `crop`, which run as one."""
+    """Decode a window of images: `decoders.image` and `crop` in one operator."""
 
 @overload
 def image_random_crop(
@@ -240,7 +240,7 @@ def image_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Decode images and cut out a window of random area and aspect ratio."""
+    """Decode images and crop a window of random area and aspect ratio."""
 
 @overload
 def image_random_crop(
@@ -280,7 +280,7 @@ def image_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decode images and cut out a window of random area and aspect ratio."""
+    """Decode images and crop a window of random area and aspect ratio."""
 
 @overload
 def image_slice(
@@ -329,7 +329,7 @@ def image_slice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Decode images and cut out a part: `decoders.image` and `slice`."""
+    """Decode a region of images: `decoders.image` and `slice` in one operator."""
 
 @overload
 def image_slice(
@@ -378,7 +378,7 @@ def image_slice(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decode images and cut out a part: `decoders.image` and `slice`."""
+    """Decode a region of images: `decoders.image` and `slice` in one operator."""
 
 @overload
 def inflate(
@@ -394,7 +394,7 @@ def inflate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Decompress arrays. Needs the extra `lz4`."""
+    """Decompress arrays on the host. DALI has this operator for the GPU only. Requires the extra `lz4`."""
 
 @overload
 def inflate(
@@ -410,7 +410,7 @@ def inflate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decompress arrays. Needs the extra `lz4`."""
+    """Decompress arrays on the host. DALI has this operator for the GPU only. Requires the extra `lz4`."""
 
 @overload
 def numpy(
@@ -459,7 +459,7 @@ def video(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`."""
+    """Decode frames of videos on the host, with FFmpeg through PyAV. Requires the extra `video`."""
 
 @overload
 def video(
@@ -480,5 +480,5 @@ def video(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`."""
+    """Decode frames of videos on the host, with FFmpeg through PyAV. Requires the extra `video`."""
 

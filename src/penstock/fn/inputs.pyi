@@ -14,5 +14,5 @@ def video(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Cut videos that are fed by hand into batches of sequences of frames. Needs the extra `video`."""
+    """Cut videos that you feed into batches of frame sequences. Requires the extra `video`."""
 

@@ -37,7 +37,7 @@ def array_record(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | dict[str, DataNode]:
-    """Read the records of ArrayRecord files, which Grain and TensorFlow Datasets use. Needs the extra `array-record`."""
+    """Read records of ArrayRecord files, a format of Grain and TensorFlow. Requires the extra `array-record`."""
 
 def arrays(
     data: Any,
@@ -67,7 +67,7 @@ def arrays(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Read rows of arrays that are in memory. Whole batches are read at once."""
+    """Read rows of arrays in memory. Whole batches are read at once."""
 
 def caffe(
     *,
@@ -98,7 +98,7 @@ def caffe(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode] | DataNode:
-    """Read images and classes from an LMDB of Caffe's Datums."""
+    """Read images and labels from an LMDB of Caffe's Datum records."""
 
 def caffe2(
     *,
@@ -132,7 +132,7 @@ def caffe2(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read images and labels from an LMDB of Caffe2's TensorProtos."""
+    """Read images and labels from an LMDB of Caffe2's TensorProtos records."""
 
 def cifar10(
     *,
@@ -162,7 +162,7 @@ def cifar10(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once."""
+    """Read the binary version of CIFAR-10, the files of ``cifar-10-batches-bin``. Whole batches are read at once."""
 
 def coco(
     *,
@@ -210,7 +210,7 @@ def coco(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read the images of a COCO data set, and the objects that are annotated in them."""
+    """Read the images of a COCO data set and the annotations of their objects."""
 
 def file(
     *,
@@ -245,7 +245,7 @@ def file(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read files as they are, each with a class number."""
+    """Read files as bytes, with a label each."""
 
 def fits(
     *,
@@ -279,7 +279,7 @@ def fits(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read images from FITS files, as astronomers keep them. Needs the extra `fits`."""
+    """Read images from FITS files, the format of astronomy. Requires the extra `fits`."""
 
 def items(
     items: Any,
@@ -309,7 +309,7 @@ def items(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Read whatever has a length and items by number, as a data set: with shuffle, shards, threads and resume."""
+    """Read any map-style data set, with shuffling, sharding, threads and resuming."""
 
 def mix(
     *readers: _Input,
@@ -337,7 +337,7 @@ def mix(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> Any:
-    """Read several data sets as one: one behind the other, or mixed in shares."""
+    """Read several data sets as one: concatenated, or mixed with weights."""
 
 def mnist(
     *,
@@ -367,7 +367,7 @@ def mnist(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once."""
+    """Read MNIST, Fashion-MNIST or another data set in the same files. Whole batches are read at once."""
 
 def mxnet(
     *,
@@ -436,7 +436,7 @@ def nemo_asr(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Read speech and what is said, from manifests of NVIDIA NeMo. Needs the extra `audio`."""
+    """Read speech and transcripts from manifests of NVIDIA NeMo. Requires the extra `audio`."""
 
 def numpy(
     *,
@@ -480,7 +480,7 @@ def numpy(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Read arrays from .npy files, as `numpy.save` writes them, whole or a part of each."""
+    """Read arrays, or a region of each, from .npy files as `numpy.save` writes them."""
 
 def parquet(
     *,
@@ -510,7 +510,7 @@ def parquet(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> dict[str, DataNode]:
-    """Read columns of Parquet files; a row is a sample. Needs the extra `parquet`."""
+    """Read columns of Parquet files; a row is a sample. Requires the extra `parquet`."""
 
 def sequence(
     *,
@@ -543,7 +543,7 @@ def sequence(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Read sequences of images: frames of videos, for example, with a folder of image files for each video."""
+    """Read sequences of images, such as video frames, from a folder of image files per video."""
 
 def tfrecord(
     *,
@@ -575,7 +575,7 @@ def tfrecord(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> dict[str, DataNode]:
-    """Read features of the examples in TFRecord files, which TensorFlow writes. Checksums are verified."""
+    """Read features of the Example messages in TFRecord files, the format of TensorFlow. Checksums are verified."""
 
 def video(
     *,
@@ -627,7 +627,7 @@ def video(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Read clips of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`."""
+    """Read clips of videos on the host, with FFmpeg through PyAV. Requires the extra `video`."""
 
 def video_resize(
     *,
@@ -697,7 +697,7 @@ def video_resize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Read clips of videos, and resize them: `fn.readers.video`, then `fn.resize`. Needs the extra `video`."""
+    """Read clips of videos and resize them: `fn.readers.video`, then `fn.resize`. Requires the extra `video`."""
 
 def webdataset(
     *,
@@ -732,5 +732,5 @@ def webdataset(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Read samples from tar files in the manner of WebDataset."""
+    """Read samples from tar files in the convention of WebDataset."""
 

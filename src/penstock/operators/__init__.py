@@ -1,1 +1,1 @@
-"""One file per operator, named as DALI names it, in a folder per family."""
+"""Operators: one module per operator, named as in DALI, in one folder per family."""

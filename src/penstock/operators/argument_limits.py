@@ -1,4 +1,4 @@
-"""Limits of arguments by which memory or time grow: a number that is far too large is refused while tracing."""
+"""Upper limits of arguments that memory or time grows with. Tracing rejects larger numbers."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Annotated
 
 from penstock.graph.arguments.argument_marks import Range
 
+# Sample rate in Hz. Sound cards end at 768,000; hydrophones and bat detectors also stay below the limit.
 MAX_RATE = 10_000_000
-"""Hz. Hydrophones and detectors of bats stay below; sound cards end at 768,000."""
 
+# Elements of a resampled signal: six hours at 48 kHz.
 MAX_SIGNAL = 1 << 30
-"""Elements of a resampled signal: six hours at 48 kHz."""
 
+# Number of axes. NumPy supports at most 64.
 Rank = Annotated[int, Range(0, 64)]
-"""A number of axes. NumPy has at most 64."""
 
+# Elements of a window, a transform or a sequence.
 Length = Annotated[int, Range(1, 1 << 24)]
-"""Elements of a window, a transform or a sequence."""
 
+# Rows of a filter bank, which is multiplied with every spectrum.
 Bands = Annotated[int, Range(1, 1 << 16)]
-"""Rows of a table that is multiplied with each spectrum."""
 
+# Random draws per sample.
 Attempts = Annotated[int, Range(high=100_000)]
-"""Draws for one sample."""

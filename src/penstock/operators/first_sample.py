@@ -1,4 +1,4 @@
-"""What the first sample of a value is, while a definition is traced: for types that only the data tell."""
+"""First sample of a value, computed while a definition is traced, for types that only the data can tell."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ def first_sample(value: Value, fix: str) -> Array:
     """Compute sample 0 of a value.
 
     Args:
-        value: the value.
-        fix: what the user can say instead.
+        value: The value.
+        fix: What the user can write instead, for the message.
 
     Raises:
-        DefinitionError: it cannot be computed, or only on the device.
+        DefinitionError: The sample cannot be computed, or only on the device.
     """
     try:
-        computing = current_trace().eager
-        return np.asarray(probe_sample(value) if computing is None else computing.get(value).at(0))
+        # In debug mode values are computed as soon as they are defined.
+        eager = current_trace().eager
+        return np.asarray(probe_sample(value) if eager is None else eager.get(value).at(0))
     except Exception as error:
-        said = f"the first sample of {value} is not known while the definition is traced"
-        raise DefinitionError(said, given=_said(error), fix=fix) from error
+        message = f"the first sample of {value} is not known while the definition is traced"
+        raise DefinitionError(message, given=_message(error), fix=fix) from error
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return str(error.args[0]) if isinstance(error, PenstockError) else str(error) or type(error).__name__
 
 
 def vector_length(vector: DataNode, what: str) -> int:
-    """How many numbers each sample of a vector has: if nothing says so, as many as the first one.
+    """Return the length of a vector: the static one, or that of the first sample.
 
     Args:
-        vector: a node.
-        what: what messages call it, such as "fn.reshape: a shape".
+        vector: A node with one axis.
+        what: Subject of the messages, such as "fn.reshape: a shape".
 
     Raises:
-        DefinitionError: it is no vector, or its first sample is not known while the definition is traced.
+        DefinitionError: The node is not a vector, or its first sample is not known while the definition is traced.
     """
     if vector.ndim != 1:
-        raise DefinitionError(f"{what} is a vector", given=vector.spec)
+        raise DefinitionError(f"{what} must be a vector", given=vector.spec)
     known = vector.spec.shape[0]
     if known is not None:
         return known
@@ -53,4 +54,5 @@ def vector_length(vector: DataNode, what: str) -> int:
     except DefinitionError:
         if not current_trace().journal.open:
             raise
-        return 1  # the definition is traced again when it is fed
+        # Nothing was fed yet: any length will do, because the definition is traced again with the first batch.
+        return 1

@@ -141,15 +141,15 @@ def test_bfloat16_and_float0_ranks():
 
 
 MISUSES = {
-    "two outputs for one": (lambda x: jax_function(lambda a: (a, a))(x), "another number of outputs"),
-    "one output for two": (lambda x: jax_function(lambda a: a, num_outputs=2)(x), "another number of outputs"),
-    "None": (lambda x: jax_function(lambda a: None)(x), "another number of outputs"),
+    "two outputs for one": (lambda x: jax_function(lambda a: (a, a))(x), "must return as many outputs"),
+    "one output for two": (lambda x: jax_function(lambda a: a, num_outputs=2)(x), "must return as many outputs"),
+    "None": (lambda x: jax_function(lambda a: None)(x), "must return as many outputs"),
     "another batch": (lambda x: jax_function(lambda a: a[:-1])(x), "leading axis of rows"),
     "no axis": (lambda x: jax_function(lambda a: a.sum())(x), "leading axis of rows"),
-    "keys": (lambda x: jax_function(lambda a: jax.random.split(jax.random.key(0), 4))(x), "no array of numbers"),
+    "keys": (lambda x: jax_function(lambda a: jax.random.split(jax.random.key(0), 4))(x), "is not an array of numbers"),
     "a layout of another rank": (lambda x: jax_function(lambda a: a, output_layouts="CHWF")(x), "names each axis once"),
     "three layouts for one": (lambda x: jax_function(lambda a: a, output_layouts=["H", "W", "C"])(x), "one per output"),
-    "a device": (lambda x: jax_function(lambda a: a, device="tpu")(x), "no such device"),
+    "a device": (lambda x: jax_function(lambda a: a, device="tpu")(x), "unknown device"),
     "no function": (lambda x: jax_function(3), "takes a function"),
     "no sharding": (lambda x: jax_function(lambda a: a, sharding="batch")(x), "NamedSharding"),
     "a keyword": (lambda x: jax_function(lambda a: a)(a=x), "no argument 'a'"),
@@ -157,8 +157,8 @@ MISUSES = {
     "NumPy": (lambda x: jax_function(lambda a: np.asarray(a) + 1)(x), "fn.python_function"),
     "a branch on a value": (lambda x: jax_function(lambda a: a if a.sum() > 0 else -a)(x), "fn.python_function"),
     "an empty state": (lambda x: jax_function(lambda s, a: (s, a), state={})(x), "holds no arrays"),
-    "no new state": (lambda x: jax_function(lambda s, a: a, state=1)(x), "returns (new state, outputs)"),
-    "another state": (lambda x: jax_function(lambda s, a: (s + 0.5, a), state=1)(x), "a state of another kind"),
+    "no new state": (lambda x: jax_function(lambda s, a: a, state=1)(x), "must return (new state, outputs)"),
+    "another state": (lambda x: jax_function(lambda s, a: (s + 0.5, a), state=1)(x), "a state of another structure"),
 }
 
 
@@ -283,7 +283,7 @@ def test_with_sharding_it_sees_the_global_array(name):
 
 def test_a_sharding_over_other_devices_is_refused():
     other = NamedSharding(Mesh(DEVICES[::-1], ("batch",)), P("batch"))
-    with pytest.raises(UsageError, match="in another order"):
+    with pytest.raises(UsageError, match="in the same order"):
         values(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)))
     with pytest.raises(UsageError, match="on other devices"):
         next(

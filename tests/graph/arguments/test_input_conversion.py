@@ -110,7 +110,10 @@ def test_a_long_list_is_looked_at_once(monkeypatch):
     monkeypatch.setattr(
         "penstock.graph.identity.call_record.as_dtype", lambda dtype: asked.append(dtype) or np.dtype(np.uint8)
     )
-    with Pipeline(2), pytest.raises(DefinitionError, match="dtype has one entry for all outputs, or one for each"):
+    with (
+        Pipeline(2),
+        pytest.raises(DefinitionError, match="dtype must have one entry for all outputs, or one per output"),
+    ):
         fn.external_source(lambda: IMAGES, dtype=[types.UINT8] * 5000)
     assert asked == [types.UINT8]
 

@@ -223,7 +223,7 @@ def test_an_image_larger_than_max_size_is_named():
 
 def test_max_size_is_two_numbers_and_does_not_go_with_reduced():
     with Pipeline(batch_size=1):
-        with pytest.raises(DefinitionError, match="max_size is the height and width"):
+        with pytest.raises(DefinitionError, match="max_size must be the height and width"):
             photographs((60,))
         with pytest.raises(DefinitionError, match="reduced"):
             fn.decoders.image(apply_reader(ListSource([FILES]), {})[0], max_size=(64, 64), reduced=True)

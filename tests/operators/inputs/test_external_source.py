@@ -113,7 +113,7 @@ def test_what_only_streams_says_so(caplog):
     pipeline([np.zeros((4, 2))])
     assert not caplog.records
     pipeline(generated_batches)
-    assert "generated_batches only goes on (it is an iterator" in caplog.text
+    assert "generated_batches only moves forward (it is an iterator" in caplog.text
     assert [record.levelname for record in caplog.records] == ["INFO"]
     with Pipeline(4, enable_checkpointing=True):
         fn.external_source(generated_batches)
@@ -128,7 +128,7 @@ def test_what_only_streams_says_so(caplog):
         ({"source": b"123"}, r"b'123' of type bytes[\s\S]*np.frombuffer"),
         ({"source": "abc"}, r"of type str[\s\S]*a list of arrays"),
         ({"source": {"a": [1]}}, r"of type dict[\s\S]*fn.readers.items"),
-        ({"source": list}, r"of type type[\s\S]*an object of the class"),
+        ({"source": list}, r"of type type[\s\S]*an instance of the class"),
         ({"source": 5}, "5 of type int"),
     ],
 )

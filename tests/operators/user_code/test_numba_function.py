@@ -121,7 +121,7 @@ def refused(out0, in0):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"in_types": [types.FLOAT]}, "other kinds than in_types"),
+        ({"in_types": [types.FLOAT]}, "dtypes and ranks of in_types"),
         ({"in_types": [types.UINT8] * 2}, "as many entries"),
         ({"outs_ndim": [2]}, "without setup_fn"),
         ({"device": "gpu"}, "runs on the host"),

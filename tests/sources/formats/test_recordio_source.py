@@ -160,7 +160,7 @@ def test_definitions(tmp_path):
     index = write_recordio(tmp_path / "a.rec", [encode_record(b"ab", [4.0])])
     for options, message in (
         ({"path": []}, "path is empty"),
-        ({"path": [tmp_path / "a.rec"] * 3, "index_path": [index] * 2}, "an index per file"),
+        ({"path": [tmp_path / "a.rec"] * 3, "index_path": [index] * 2}, "one entry per file"),
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.readers.mxnet(**options)

@@ -291,7 +291,7 @@ def test_a_definition_says_which_features(tmp_path):
         ({"features": ["label"]}, ArgumentTypeError, "dictionary"),
         ({"features": {"x": FixedLenFeature([2], string, "")}}, DefinitionError, "one string per feature"),
         ({"features": {"x": VarLenFeature(string, "")}}, DefinitionError, "one string per feature"),
-        ({**many, "index_path": [path]}, DefinitionError, "an index per file"),
+        ({**many, "index_path": [path]}, DefinitionError, "one entry per file"),
         ({"features": FEATURES, "path": []}, DefinitionError, "path is empty"),
     ):
         with Pipeline(batch_size=1), pytest.raises(error, match=message):

@@ -1,1 +1,1 @@
-"""Decoders: from the bytes of files to pixels."""
+"""Operators that decode files: images, video, sound, and arrays."""

@@ -1,4 +1,4 @@
-"""decoders.audio: signals from sound files."""
+"""decoders.audio: decoding of sound files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class DecodeAudio(Operator, SampleKernel):
-    """A signal and its rate, from an encoded file.
+    """Decoding of a sound file to a signal and its rate.
 
     Args:
-        dtype: of the signal.
-        downmix: whether channels are averaged.
-        quality: of resampling.
+        dtype: Element type of the signal.
+        downmix: True to average the channels.
+        quality: Quality of resampling, 0 to 100.
     """
 
     reads_content: ClassVar[bool] = True
@@ -43,27 +43,31 @@ class DecodeAudio(Operator, SampleKernel):
     schema: ClassVar[Mapping[str, Argument]] = {"sample_rate": Argument(np.float32, low=0, high=MAX_RATE)}
 
     def infer(self, data: Spec, *, sample_rate: Any) -> tuple[Spec, Spec]:
-        """Any length, any number of channels."""
+        """Return specs of unknown length and channel count; only the file knows them."""
         if data.dtype != np.uint8 or len(data.shape) != 1:
             raise DefinitionError("fn.decoders.audio takes encoded bytes", given=data, expected="uint8[n]")
         shape = (None,) if self.downmix else (None, None)
         return Spec(self.dtype, shape), Spec(np.dtype(np.float32), ())
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
-        """The signal and its rate."""
+        """Decode one file, and downmix and resample its signal."""
         soundfile = optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
-        wanted = float(np.asarray(sample_rate).reshape(()))
+        target_rate = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
-            as_it_is = not self.downmix and wanted in (0.0, rate)
-            check_announced_size(file.frames * file.channels * 4)  # libsndfile believes the header of a FLAC file
-            values: Array = file.read(dtype=self.dtype.name if as_it_is else "float32", always_2d=True)
+            unprocessed = not self.downmix and target_rate in (0.0, rate)
+            # libsndfile trusts the frame count in a FLAC header, so a damaged file could claim any amount of memory.
+            check_announced_size(file.frames * file.channels * 4)
+            # An untouched signal is read in the output's type: int32 does not fit into float32 without loss.
+            values: Array = file.read(dtype=self.dtype.name if unprocessed else "float32", always_2d=True)
+        # DALI averages before it resamples, which also costs less.
         if self.downmix:
             values = values.mean(axis=1, dtype=np.float32)
-        if wanted not in (0.0, rate):
-            values = resample(values, rate / wanted, resampled_length(len(values), wanted / rate), self.quality)
-        signal = values if as_it_is else denormalize_samples(values, self.dtype)
-        return np.ascontiguousarray(signal), np.array(wanted or rate, np.float32)
+        if target_rate not in (0.0, rate):
+            length = resampled_length(len(values), target_rate / rate)
+            values = resample(values, rate / target_rate, length, self.quality)
+        signal = values if unprocessed else denormalize_samples(values, self.dtype)
+        return np.ascontiguousarray(signal), np.array(target_rate or rate, np.float32)
 
 
 @operator("decoders.audio")
@@ -75,23 +79,23 @@ def audio(
     downmix: bool = False,
     dtype: Any = FLOAT,
 ) -> list[DataNode]:
-    """Decode sound files: WAV, FLAC, OGG, MP3 and what else libsndfile reads. Needs the extra `audio`.
+    """Decode sound files: WAV, FLAC, OGG, MP3 and the other formats of libsndfile. Requires the extra `audio`.
 
     Args:
-        data: the bytes of each file.
-        sample_rate: in Hz, up to 10,000,000, to which signals are resampled; 0 keeps their own. A node gives each
-            sample its own.
-        quality: of resampling, as in `fn.audio_resample`.
-        downmix: whether channels are averaged.
-        dtype: element type: float32, int16 or int32. The largest integer stands for 1.
+        data: Bytes of each file, uint8 of shape (n,).
+        sample_rate: Rate in Hz to resample to, at most 10,000,000; 0 keeps the rate of the file. A node sets the rate
+            per sample.
+        quality: Quality of resampling, 0 to 100, as in `fn.audio_resample`.
+        downmix: If True, channels are averaged.
+        dtype: Element type: float32 (full scale is 1), int16 or int32 (full scale is the largest integer).
 
     Returns:
-        The signals, (elements, channels), or (elements,) with `downmix`; and their rates in Hz, float32.
+        The signals, (samples, channels), or (samples,) with `downmix`; and their rates in Hz, float32.
 
     Raises:
-        DefinitionError: the input is no vector of bytes, or another `dtype`.
-        MissingExtraError: the package soundfile is not installed.
-        SampleError: a file that cannot be decoded.
+        DefinitionError: The input is not a vector of bytes, or `dtype` is not supported.
+        MissingExtraError: The package soundfile is not installed.
+        SampleError: While running, a file cannot be decoded.
 
     Example:
         >>> import io
@@ -107,8 +111,9 @@ def audio(
         >>> signals.at(0).shape, float(rates.at(0))
         ((100,), 8000.0)
     """
+    # Imported here as well, so that a missing package fails while tracing instead of in the first batch.
     optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
-        raise DefinitionError("fn.decoders.audio: no such type", given=element, expected="float32, int16 or int32")
+        raise DefinitionError("fn.decoders.audio: unknown dtype", given=element, expected="float32, int16 or int32")
     return apply_many(DecodeAudio(element, downmix, float(quality)), data, sample_rate=sample_rate)

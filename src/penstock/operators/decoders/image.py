@@ -1,4 +1,4 @@
-"""decoders.image: from the bytes of an image file to pixels."""
+"""decoders.image: decoding of image files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from penstock.types import RGB, UINT8, DALIImageType, as_dtype
 
 
 class DecoderHints(TypedDict, total=False):
-    """Options of DALI's decoders for speed or memory; they have no effect."""
+    """Options of DALI's decoders for speed or memory. They have no effect here."""
 
     affine: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
     cache_batch_copy: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
@@ -46,19 +46,22 @@ class DecoderHints(TypedDict, total=False):
     use_chunk_allocator: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
 
 
+# Element types that decoders offer.
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
-"""What decoders give."""
 
-
-_MOST_CHANNELS = 4
-"""What ANY_DATA gives at most."""
+# ANY_DATA returns up to four channels: RGB and alpha.
+_MAX_CHANNELS = 4
 
 
 def check_bytes(data: Spec, what: str) -> None:
     """Check that an input can hold the bytes of files.
 
+    Args:
+        data: Spec of the input.
+        what: Beginning of the message, such as "fn.decoders.image decodes".
+
     Raises:
-        DefinitionError: it cannot; `what` begins the message.
+        DefinitionError: It is not a vector of uint8.
     """
     if data.dtype != np.uint8 or len(data.shape) != 1:
         raise DefinitionError(
@@ -71,7 +74,14 @@ def check_bytes(data: Spec, what: str) -> None:
 
 @dataclass(frozen=True)
 class DecodeImage(ImageDecoder):
-    """Bytes to pixels."""
+    """Decoding of an image file to pixels.
+
+    Args:
+        decoding: Codec with the options that affect pixels.
+        dtype: Element type of the pixels.
+        reduced: True to let a resize that follows decode at 1/2, 1/4 or 1/8 of the size.
+        max_size: Largest height and width; None for no limit.
+    """
 
     decoding: ImageCodec
     dtype: np.dtype[Any]
@@ -79,20 +89,22 @@ class DecodeImage(ImageDecoder):
     max_size: tuple[int, int] | None = None
 
     def infer(self, data: Spec) -> Spec:
-        """An image of unknown size."""
+        """Return the spec of an image of unknown size."""
         check_bytes(data, "fn.decoders.image decodes")
         channels = CHANNELS[self.decoding.output_type]
-        bounds = () if self.max_size is None else (*self.max_size, channels or _MOST_CHANNELS)
+        # With bounds, images of any size fit into one device array, so that consumers may run on the device.
+        bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
     def read_header(self, data: Array) -> ImageHeader:
-        """Height, width and channels."""
+        """Read the size and the channels from the header, and check the size against `max_size`."""
+        # Checked before anything is decoded: the header is enough.
         header = self.decoding.header(data)
         height, width = self.max_size or (header.height, header.width)
         if header.height > height or header.width > width:
             raise ValueError(
                 f"the image is {header.height} x {header.width}, larger than max_size={self.max_size}: "
-                "raise max_size, or leave it away and resize on the host"
+                "raise max_size, or leave it out and resize on the host"
             )
         return header
 
@@ -107,7 +119,9 @@ class DecodeImage(ImageDecoder):
         pixels = self.decoding.decode(data, header, memory, region, reduce)
         if pixels.dtype == self.dtype:
             return pixels
+        # DALI maps the full range of the stored type to that of the output: white is 1.0 or the largest integer.
         full = 1.0 if self.dtype.kind == "f" else float(np.iinfo(self.dtype).max)
+        # float32 holds 24 bits, too few for the values of 32-bit integers.
         wide = np.float64 if self.dtype.itemsize == 4 and self.dtype.kind != "f" else np.float32
         return cast_saturating(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
 
@@ -125,7 +139,9 @@ class DecoderOptions(TypedDict, total=False):
         Default(UINT8),
         Doc("UINT8, INT8, UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1)."),
     ]
-    adjust_orientation: Annotated[bool, Default(True), Doc("If True, images are turned as their EXIF data says.")]
+    adjust_orientation: Annotated[
+        bool, Default(True), Doc("If True, images are rotated and flipped by their EXIF orientation.")
+    ]
     use_fast_idct: Annotated[bool, Default(False), Doc("If True, JPEGs decode faster and slightly less exactly.")]
     jpeg_fancy_upsampling: PerformanceHint[
         Annotated[
@@ -139,8 +155,8 @@ class DecoderOptions(TypedDict, total=False):
             Backend,
             Default("simplejpeg"),
             Doc(
-                'Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only what is cut out of an '
-                "image. The pixels are the same."
+                'Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only the region that is '
+                "used. The pixels are the same."
             ),
         ]
     ]
@@ -148,8 +164,8 @@ class DecoderOptions(TypedDict, total=False):
         bool,
         Default(False),
         Doc(
-            "If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, at least "
-            "that of the result. Much faster, with slightly different pixels."
+            "If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not "
+            "smaller than the result. Much faster, with slightly different pixels."
         ),
     ]
     max_size: PerformanceHint[
@@ -157,33 +173,33 @@ class DecoderOptions(TypedDict, total=False):
             Sequence[int] | None,
             Default(None),
             Doc(
-                "Height and width of the largest image; a larger one is an error. With it, later operators can run on "
-                "the device, to which images are then sent in arrays of this size."
+                "Height and width of the largest image; larger images are errors. With `max_size`, later operators can "
+                "run on the device, which receives images padded to this size."
             ),
         ]
     ]
 
 
 def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
-    """The decoder that a user's options describe.
+    """Return the decoder for a user's options.
 
     Raises:
-        DefinitionError: an output type, dtype or backend that is not offered.
-        MissingExtraError: the package of the backend is not installed.
+        DefinitionError: The output type, dtype or backend is not supported.
+        MissingExtraError: The package of the backend is not installed.
     """
     output_type, dtype = options.get("output_type", RGB), as_dtype(options.get("dtype", UINT8))
     if output_type not in CHANNELS:
         raise DefinitionError(
-            f"fn.{kind} does not give this output_type",
+            f"fn.{kind} does not support this output_type",
             given=short_repr(output_type),
             expected=", ".join(f"types.{known.name}" for known in CHANNELS),
         )
     if dtype.name not in DTYPES:
         raise DefinitionError(
-            f"fn.{kind} does not give this dtype",
+            f"fn.{kind} does not support this dtype",
             given=dtype,
             expected=", ".join(DTYPES),
-            fix="fn.cast what it gives",
+            fix="decode, then fn.cast",
         )
     backend = options.get("backend", "simplejpeg")
     adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
@@ -193,13 +209,15 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
         return DecodeImage(decoding, dtype, reduced)
     if len(limits) != 2 or min(limits) < 1:
         raise DefinitionError(
-            f"fn.{kind}: max_size is the height and width of the largest image",
+            f"fn.{kind}: max_size must be the height and width of the largest image",
             given=short_repr(limits),
             fix="(1080, 1920)",
         )
+    # A reduced size depends on the resize that follows, which therefore has to run with the decoder, on the host.
     if reduced:
         raise DefinitionError(
-            f"fn.{kind}: reduced images are resized on the host, images with a max_size perhaps on the device",
+            f"fn.{kind}: reduced and max_size cannot be combined: the first resizes on the host, the second lets "
+            "images be resized on the device",
             given="reduced=True and max_size",
             expected="one of them",
         )
@@ -214,24 +232,26 @@ class DecoderArguments(DecoderOptions, DecoderHints, total=False):
 def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
     """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG 2000.
 
-    JPEGs are decoded by libjpeg-turbo with its exact transform and smooth upsampling, bit by bit what DALI's CPU
-    decoder gives; GRAY is the luma channel that is stored. Other formats, and CMYK, are decoded by Pillow; their GRAY
-    is .299 R + .587 G + .114 B. ANY_DATA gives as many channels as are stored: one for grey, three for colours and
-    palettes, one more with alpha, and four for CMYK, as RGB and an opaque alpha; otherwise alpha is dropped. Files with
-    16 bits per pixel and one channel keep them until `dtype`; those with colours are read with 8 bits. Pixels that are
-    floats are refused.
+    libjpeg-turbo decodes JPEGs with its accurate DCT and smooth upsampling; RGB is bit-for-bit what DALI's CPU decoder
+    returns, and GRAY is the stored luma channel. Pillow decodes the other formats and CMYK JPEGs; their GRAY is
+    .299 R + .587 G + .114 B.
+
+    ANY_DATA returns the stored channels: one for gray, three for color and palettes, one more for alpha, and four for
+    CMYK (RGB and an opaque alpha). The other output types drop alpha. Images of one channel with 16 bits keep them
+    until they are converted to `dtype`; color images with 16 bits are read with 8. Images with floating-point pixels
+    are rejected.
 
     Args:
-        data: the bytes of an image file, uint8 of shape (?,).
+        data: Bytes of an image file, uint8 of shape (n,).
         **arguments: See `DecoderArguments`.
 
     Returns:
-        Pixels, (height, width, channels), layout HWC. Samples may differ in size; where a consumer needs one size, that
-        of sample 0 is expected of all.
+        Pixels, (height, width, channels), layout HWC. Samples may differ in size. If a consumer needs one size, all
+        samples must have the size of sample 0.
 
     Raises:
-        DefinitionError: the input holds no bytes, or an option is not offered.
-        SampleError: while running, an image that cannot be decoded: truncated, damaged, no image, or one whose header
+        DefinitionError: The input does not hold bytes, or an option is not supported.
+        SampleError: While running, an image cannot be decoded: it is truncated, damaged or not an image, or its header
             announces more than 2**27 pixels.
 
     Example:

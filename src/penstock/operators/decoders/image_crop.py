@@ -1,4 +1,4 @@
-"""decoders.image_crop: decode images and cut out a window."""
+"""decoders.image_crop: decoding of a window of images."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, 
 
 
 class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
-    """The window and how to decode."""
+    """Arguments of the window and of the decoder."""
 
 
 @operator("decoders.image_crop")
 def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataNode:
-    """Decode images and cut out a window: `decoders.image` and `crop`, which run as one.
+    """Decode a window of images: `decoders.image` and `crop` in one operator.
+
+    Only the rows down to the end of the window are decoded where the format allows that; the pixels are the same. The
+    EXIF orientation is applied before the crop.
 
     Args:
-        data: the bytes of an image file, uint8 of shape (?,).
+        data: Bytes of an image file, uint8 of shape (n,).
         **arguments: See `ImageCropArguments`.
 
     Returns:
-        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+        Pixels, (height, width, channels), layout HWC.
 
     Raises:
-        DefinitionError: a size given twice, or an option that is not offered.
-        SampleError: while running, an image that cannot be decoded, or is smaller than the window.
+        DefinitionError: A size is given twice, or an option is not supported.
+        SampleError: While running, an image cannot be decoded, or is smaller than the window.
 
     Example:
         >>> import numpy as np, penstock
@@ -42,4 +45,6 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
     """
     decode = decoder(select_arguments(DecoderOptions, arguments), "decoders.image_crop")
     cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
+    # Two nodes, of which the plan makes one step: the crop asks the decoder for its region only. `common={}` keeps the
+    # user's name, preserve and the like for the second node.
     return apply(Crop(cut, decode.dtype), apply(decode, data, common={}), **place)

@@ -1,4 +1,4 @@
-"""decoders.image_random_crop: decode images and cut out a random window."""
+"""decoders.image_random_crop: decoding of a random window of images."""
 
 from __future__ import annotations
 
@@ -18,48 +18,52 @@ from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, 
 
 
 class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
-    """The window and how to decode."""
+    """Arguments of the window and of the decoder."""
 
 
 @dataclass(frozen=True)
 class RandomCrop(ImageOperator):
-    """A random window of an image of layout HWC."""
+    """Random window of an image of layout HWC.
+
+    Args:
+        window: Distribution of the window.
+    """
 
     window: RandomWindow
 
     @property
     def random_bits(self) -> int:
-        """Those of the window."""
+        """Number of random bits per sample."""
         return self.window.random_bits
 
     def infer(self, images: Spec) -> Spec:
-        """An image of unknown size."""
+        """Return the spec of an image of unknown size."""
         return Spec(images.dtype, (None, None, images.shape[2]), "HWC", bounds=images.bounds)
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
-        """A window drawn for each row."""
+        """Return the crops of both axes, drawn for each row."""
         top, left, height, width = self.window(images.sizes[0], images.sizes[1], bits)
         return [CropStep(0, top, height), CropStep(1, left, width)]
 
 
 @operator("decoders.image_random_crop")
 def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[ImageRandomCropArguments]) -> DataNode:
-    """Decode images and cut out a window of random area and aspect ratio.
+    """Decode images and crop a window of random area and aspect ratio.
 
-    The whole image is decoded, into memory that is used again for the next one; a `resize` that follows reads the
-    window there.
+    The whole image is decoded into a buffer that is reused for the next one; a `resize` that follows reads the window
+    from that buffer. The EXIF orientation is applied before the crop.
 
     Args:
-        data: the bytes of an image file, uint8 of shape (?,).
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Bytes of an image file, uint8 of shape (n,).
+        seed: Seed of this operator; -1 derives it from the pipeline's.
         **arguments: See `ImageRandomCropArguments`.
 
     Returns:
-        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+        Pixels, (height, width, channels), layout HWC.
 
     Raises:
-        DefinitionError: limits that are none, or an option that is not offered.
-        SampleError: while running, an image that cannot be decoded.
+        DefinitionError: The limits of the window are not valid, or an option is not supported.
+        SampleError: While running, an image cannot be decoded.
 
     Example:
         >>> import numpy as np, penstock
@@ -71,6 +75,8 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
         DataNode(resize: uint8[32, 32, 3] HWC)
     """
     options = select_arguments(DecoderOptions, arguments)
+    # Separate nodes, so that the resize that usually follows can take the window as its ROI without a copy.
     draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
+    # The seed belongs to the window; the decoder draws nothing.
     images = apply(decoder(options, "decoders.image_random_crop"), data, common={})
     return apply(draw, images, seed=seed)

@@ -1,4 +1,4 @@
-"""decoders.image_slice: decode images and cut out a part."""
+"""decoders.image_slice: decoding of a region of images."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, 
 
 
 class SliceBounds(TypedDict, total=False):
-    """Bounds of a part, as for `fn.slice`."""
+    """Bounds of the region, as for `fn.slice`."""
 
-    start: Annotated[Bounds, Doc("Start of the part, in pixels.")]
-    end: Annotated[Bounds, Doc("End of the part, in pixels; exclusive.")]
-    shape: Annotated[Bounds, Doc("Size of the part, in pixels.")]
-    rel_start: Annotated[Bounds, Doc("Start of the part, in fractions of the image.")]
-    rel_end: Annotated[Bounds, Doc("End of the part, in fractions of the image.")]
-    rel_shape: Annotated[Bounds, Doc("Size of the part, in fractions of the image.")]
+    start: Annotated[Bounds, Doc("Start of the region, in pixels.")]
+    end: Annotated[Bounds, Doc("End of the region, in pixels; exclusive.")]
+    shape: Annotated[Bounds, Doc("Size of the region, in pixels.")]
+    rel_start: Annotated[Bounds, Doc("Start of the region, in fractions of the image.")]
+    rel_end: Annotated[Bounds, Doc("End of the region, in fractions of the image.")]
+    rel_shape: Annotated[Bounds, Doc("Size of the region, in fractions of the image.")]
     axes: Annotated[int | Sequence[int], Doc("Axes to which the bounds refer.")]
     axis_names: Annotated[
         str,
@@ -34,7 +34,7 @@ class SliceBounds(TypedDict, total=False):
 
 
 class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):
-    """The part and how to decode."""
+    """Arguments of the region and of the decoder."""
 
 
 @operator("decoders.image_slice")
@@ -44,20 +44,22 @@ def image_slice(
     shape_like: DataNode | Any = None,
     **arguments: Unpack[ImageSliceArguments],
 ) -> DataNode:
-    """Decode images and cut out a part: `decoders.image` and `slice`.
+    """Decode a region of images: `decoders.image` and `slice` in one operator.
+
+    The EXIF orientation is applied before the slice.
 
     Args:
-        data: the bytes of an image file, uint8 of shape (?,).
-        anchor: where the part begins, (x, y), as for `slice`: floats count in parts of the image.
-        shape_like: how large it is, (width, height), likewise.
+        data: Bytes of an image file, uint8 of shape (n,).
+        anchor: Start of the region, (x, y), as for `slice`: floats are fractions of the image by default.
+        shape_like: Size of the region, (width, height), in the same units.
         **arguments: See `ImageSliceArguments`.
 
     Returns:
-        Pixels, (height, width, channels), layout HWC. Images are turned as their EXIF data say before they are cut.
+        Pixels, (height, width, channels), layout HWC.
 
     Raises:
-        DefinitionError: a bound given twice or none, or an option that is not offered.
-        SampleError: while running, an image that cannot be decoded, or a part that leaves it.
+        DefinitionError: A bound is missing or given twice, or an option is not supported.
+        SampleError: While running, an image cannot be decoded, or the region leaves it.
 
     Example:
         >>> import numpy as np, penstock
@@ -68,9 +70,5 @@ def image_slice(
         DataNode(slice: uint8[10, 20, 3] HWC)
     """
     image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data, common={})
-    return cut_out.forward(
-        image,
-        anchor,
-        shape_like,
-        **select_arguments(SliceBounds, arguments),
-    )
+    # `forward` passes name, device, preserve and the like of this call to `slice`, the node that the user sees.
+    return cut_out.forward(image, anchor, shape_like, **select_arguments(SliceBounds, arguments))

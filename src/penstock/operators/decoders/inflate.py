@@ -1,4 +1,4 @@
-"""decoders.inflate: arrays from compressed bytes."""
+"""decoders.inflate: decompression of arrays."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from penstock.types import UINT8, as_dtype
 
 @dataclass(frozen=True)
 class Inflate(Operator, SampleKernel):
-    """An array of a known shape from one LZ4 block.
+    """Decompression of an LZ4 block to an array of known shape.
 
     Args:
-        shape: of the array.
-        dtype: of its elements.
-        layout: of the array.
+        shape: Shape of the array.
+        dtype: Its element type.
+        layout: Its layout, or "".
     """
 
     shape: tuple[int, ...]
@@ -37,19 +37,20 @@ class Inflate(Operator, SampleKernel):
     layout: str
 
     def infer(self, data: Spec) -> Spec:
-        """What was asked for."""
+        """Return the spec from the arguments: compressed data does not carry one."""
         if data.dtype != np.uint8 or len(data.shape) != 1:
             raise DefinitionError("fn.decoders.inflate takes compressed bytes", given=data, expected="uint8[n]")
         return Spec(self.dtype, self.shape, self.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """The array."""
+        """Decompress one block."""
         block = optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
         size = math.prod(self.shape) * self.dtype.itemsize
-        plain: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
-        if len(plain) != size:
-            raise ValueError(f"{len(plain)} bytes were compressed, not {size}")
-        return np.frombuffer(plain, self.dtype).reshape(self.shape)
+        # A raw LZ4 block does not store its size: the decoder needs it as a limit, and may return fewer bytes.
+        content: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
+        if len(content) != size:
+            raise ValueError(f"{len(content)} bytes were compressed, not {size}")
+        return np.frombuffer(content, self.dtype).reshape(self.shape)
 
 
 @operator("decoders.inflate")
@@ -61,22 +62,22 @@ def inflate(
     algorithm: str = "LZ4",
     layout: str = "",
 ) -> DataNode:
-    """Decompress arrays. Needs the extra `lz4`.
+    """Decompress arrays on the host. DALI has this operator for the GPU only. Requires the extra `lz4`.
 
     Args:
-        data: the compressed bytes of each array, one LZ4 block.
-        shape: of the arrays.
-        dtype: of their elements.
-        algorithm: "LZ4".
-        layout: a letter per axis, or "".
+        data: Compressed bytes of each array, uint8 of shape (n,): one raw LZ4 block.
+        shape: Shape of the arrays.
+        dtype: Element type of the arrays.
+        algorithm: Compression algorithm; only "LZ4".
+        layout: Layout of the arrays, a letter per axis, or "".
 
     Returns:
         The arrays.
 
     Raises:
-        DefinitionError: an unknown algorithm.
-        MissingExtraError: the package lz4 is not installed.
-        SampleError: bytes that are no LZ4 block, or have another size when they are decompressed.
+        DefinitionError: The algorithm is not supported.
+        MissingExtraError: The package lz4 is not installed.
+        SampleError: While running, bytes that are not an LZ4 block, or that decompress to another size.
 
     Example:
         >>> import lz4.block, numpy as np, penstock
@@ -90,8 +91,9 @@ def inflate(
         [[[0, 1], [2, 3]]]
     """
     if algorithm.upper() != "LZ4":
-        raise DefinitionError("fn.decoders.inflate: no such algorithm", given=short_repr(algorithm), expected='"LZ4"')
+        raise DefinitionError("fn.decoders.inflate: unknown algorithm", given=short_repr(algorithm), expected='"LZ4"')
     optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
+    # A single number is the length of a vector, as in DALI.
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)
     checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")

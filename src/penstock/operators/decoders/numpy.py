@@ -1,4 +1,4 @@
-"""decoders.numpy: arrays from the bytes of .npy files."""
+"""decoders.numpy: decoding of .npy files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from penstock.operators.first_sample import first_sample
 from penstock.sources.formats.npy.npy_source import parse_npy
 from penstock.types import as_dtype
 
-_SAY = "dtype= and ndim="
+_FIX = "dtype= and ndim="
 
 
 @dataclass(frozen=True)
 class DecodeNumpy(Operator, SampleKernel):
-    """An array from a .npy file.
+    """Decoding of a .npy file.
 
     Args:
-        dtype: its element type.
-        ndim: how many axes it has.
-        converts: whether arrays of other types are converted to it; else they are refused.
+        dtype: Element type of the array.
+        ndim: Its number of axes.
+        converts: True to convert arrays of other types to `dtype`; False to reject them.
     """
 
     reads_content: ClassVar[bool] = True
@@ -39,47 +39,52 @@ class DecodeNumpy(Operator, SampleKernel):
     converts: bool
 
     def infer(self, file: Spec) -> Spec:
-        """Any shape of that rank."""
-        _check(file)
+        """Return the spec of an array of unknown shape and known rank."""
+        _check_bytes(file)
         return Spec(self.dtype, (None,) * self.ndim)
 
     def sample(self, context: SampleContext, file: Array) -> Array:
-        """The array."""
+        """Decode one file."""
         array = _parse(file)
         if array.dtype != self.dtype and not self.converts:
-            raise ValueError(f"a .npy file holds {array.dtype}, the first one {self.dtype}: dtype= converts all")
+            raise ValueError(f"a .npy file holds {array.dtype}, but the first one {self.dtype}: dtype= converts all")
         if array.ndim != self.ndim:
             raise ValueError(f"a .npy file holds an array of {array.ndim} axes, not {self.ndim}")
+        # As in DALI, Fortran-ordered files become C-ordered arrays.
         return np.asarray(cast_saturating(np, array, self.dtype), order="C")
 
 
 def _parse(file: Array) -> Array:
-    """The array in a file, in the machine's byte order.
+    """Return the array of a file in the machine's byte order.
 
     Raises:
-        ValueError: there is none, or not one of numbers.
+        ValueError: The bytes are not a .npy file of numbers.
     """
-    return parse_npy(file).copy()  # before memory is taken, it compares the header with the bytes that are there
+    # The parser checks the size in the header against the bytes first, so that a damaged header cannot claim memory.
+    return parse_npy(file).copy()
 
 
 @operator("decoders.numpy")
 def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> DataNode:
     """Decode .npy files.
 
-    Type and rank are known before the pipeline runs. Where they are not given, the first sample tells them: of a
-    reader, an external source, or what operators without arguments make of these, such as `fn.io.file.read`.
+    The dtype and the rank must be known before the pipeline runs. Unless you give both, they are taken from the first
+    sample, which must then come from a reader, an external source, or operators without node arguments on these,
+    such as `fn.io.file.read`.
 
     Args:
-        data: the bytes of each file.
-        dtype: element type to which arrays are converted, as `fn.cast` does. None: they have that of the first one.
-        ndim: the number of axes of the arrays; None: as many as the first one has.
+        data: Bytes of each file, uint8 of shape (n,).
+        dtype: Element type to convert the arrays to, as `fn.cast` does. None keeps that of the first array, and rejects
+            others.
+        ndim: Number of axes of the arrays; None for that of the first array.
 
     Returns:
-        The arrays, in `dtype`.
+        The arrays, without a layout.
 
     Raises:
-        DefinitionError: the input is no vector of bytes; the first sample is asked for, and cannot be known.
-        SampleError: bytes that are no .npy file, or one that holds objects, or has another rank or type.
+        DefinitionError: The input is not a vector of bytes, or the first sample is needed and cannot be computed.
+        SampleError: While running, bytes that are not a .npy file, arrays of objects, or arrays of another rank or
+            type.
 
     Example:
         >>> import io
@@ -94,22 +99,23 @@ def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> Dat
         >>> pipeline.run()[0].at(0).tolist()
         [1.5, 2.5]
     """
-    given = None if dtype is None else as_dtype(dtype)
-    if given is None or ndim is None:
+    element = None if dtype is None else as_dtype(dtype)
+    # XLA needs dtype and rank before there are data. DALI decides both per batch, while it runs.
+    if element is None or ndim is None:
         value = as_value(data)
-        _check(value.spec)
-        first = first_sample(value, _SAY)
+        _check_bytes(value.spec)
+        first = first_sample(value, _FIX)
         try:
             array = _parse(first)
         except ValueError as error:
             raise DefinitionError(
-                "fn.decoders.numpy: the first sample is no .npy file", given=error, fix=_SAY
+                "fn.decoders.numpy: the first sample is not a .npy file", given=error, fix=_FIX
             ) from None
         ndim = array.ndim if ndim is None else ndim
-        return apply(DecodeNumpy(given or array.dtype, int(ndim), given is not None), data)
-    return apply(DecodeNumpy(given, int(ndim), converts=True), data)
+        return apply(DecodeNumpy(element or array.dtype, int(ndim), element is not None), data)
+    return apply(DecodeNumpy(element, int(ndim), converts=True), data)
 
 
-def _check(file: Spec) -> None:
+def _check_bytes(file: Spec) -> None:
     if file.dtype != np.uint8 or len(file.shape) != 1:
         raise DefinitionError("fn.decoders.numpy takes the bytes of .npy files", given=file, expected="uint8[n]")

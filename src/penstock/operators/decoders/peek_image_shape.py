@@ -1,4 +1,4 @@
-"""peek_image_shape: the shape of images that are not decoded."""
+"""peek_image_shape: shapes of images from their headers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,23 @@ from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 @dataclass(frozen=True)
 class PeekImageShape(Operator, SampleKernel):
-    """The shape that a decoder would give."""
+    """Shape of the image that a decoder would return.
+
+    Args:
+        decoding: Codec with the output type and the handling of the orientation.
+        dtype: Element type of the shape.
+    """
 
     decoding: ImageCodec
     dtype: np.dtype[Any]
 
     def infer(self, data: Spec) -> Spec:
-        """Three numbers."""
+        """Return the spec of a shape: three numbers."""
         check_bytes(data, "fn.peek_image_shape reads")
         return Spec(self.dtype, (3,))
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """From the header."""
+        """Read the shape from the header, without decoding pixels."""
         del context
         header = self.decoding.header(data)
         return np.array([header.height, header.width, header.channels], self.dtype)
@@ -47,20 +52,20 @@ def peek_image_shape(
     image_type: DALIImageType = RGB,
     adjust_orientation: bool = True,
 ) -> DataNode:
-    """Read the shape of images from their headers.
+    """Read the shapes of images from their headers.
 
     Args:
-        data: the bytes of an image file, uint8 of shape (?,).
-        dtype: of the numbers: an integer type or FLOAT.
-        image_type: the channels that a decoder would give: `types.RGB`, `GRAY`, `ANY_DATA`, ...
-        adjust_orientation: whether a decoder would turn the image as its EXIF data say.
+        data: Bytes of an image file, uint8 of shape (n,).
+        dtype: Element type of the shapes: an integer type or FLOAT.
+        image_type: Channels to count, as `output_type` of `fn.decoders.image`: `types.RGB`, `GRAY`, `ANY_DATA`, ...
+        adjust_orientation: If True, the shape is that after the EXIF orientation is applied.
 
     Returns:
         (height, width, channels), shape (3,).
 
     Raises:
-        DefinitionError: the input holds no bytes.
-        SampleError: while running, bytes that are no image.
+        DefinitionError: The input does not hold bytes, or `image_type` is not supported.
+        SampleError: While running, bytes that are not an image.
 
     Example:
         >>> import io, numpy as np, penstock
@@ -76,6 +81,7 @@ def peek_image_shape(
         [2, 4, 3]
     """
     if image_type not in CHANNELS:
-        raise DefinitionError("fn.peek_image_shape: no such image_type", given=short_repr(image_type))
+        raise DefinitionError("fn.peek_image_shape: unknown image_type", given=short_repr(image_type))
+    # Headers are read by the decoder's own code, so that both agree on channels and orientation.
     decoding = ImageCodec(DALIImageType(image_type), bool(adjust_orientation))
     return apply(PeekImageShape(decoding, as_dtype(dtype)), data)

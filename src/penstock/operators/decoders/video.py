@@ -1,4 +1,4 @@
-"""decoders.video: frames of encoded videos."""
+"""decoders.video: decoding of frames of videos."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from penstock.sources.formats.video.video_decoder import (
 
 @dataclass(frozen=True)
 class DecodeVideo(Operator, SampleKernel):
-    """Frames of a video, from an encoded file.
+    """Decoding of frames of a video file.
 
     Args:
-        pad_mode: a `PadMode`.
-        fill: the value of padded frames, per channel.
+        pad_mode: Handling of frames beyond the end, a `PadMode`.
+        fill: Value of padded frames, one per channel.
     """
 
     reads_content: ClassVar[bool] = True
@@ -53,25 +53,28 @@ class DecodeVideo(Operator, SampleKernel):
     }
 
     def infer(self, data: Spec, **arguments: Any) -> Spec:
-        """Any number of frames, of any size."""
+        """Return the spec of any number of frames of any size."""
         if data.dtype != np.uint8 or len(data.shape) != 1:
             raise DefinitionError("fn.decoders.video takes encoded bytes", given=data, expected="uint8[n]")
         return Spec(np.dtype(np.uint8), (None, None, None, 3), "FHWC")
 
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
-        """The frames."""
+        """Decode the requested frames of one video."""
         file = io.BytesIO(data.tobytes())
+        # The index has the position of each frame and its keyframe, so that decoding starts at the nearest keyframe.
         index = index_video(file)
-        numbers = self._numbers(index, **arguments)
+        numbers = self._frame_numbers(index, **arguments)
         out = np.empty((len(numbers), index.height, index.width, 3), np.uint8)
+        # Frames of the fill value are not decoded: their number is -1.
         out[numbers < 0] = self.fill
-        file.seek(0)
+        file.seek(0)  # the index read the file to its end
         decoder = VideoDecoder(file, index)
+        # Each frame is decoded once, in order: seeking back costs the way from the key frame again.
         for number, frame in decoder.frames(np.unique(numbers[numbers >= 0]).tolist()):
             out[numbers == number] = frame
         return out
 
-    def _numbers(
+    def _frame_numbers(
         self,
         index: VideoIndex,
         *,
@@ -81,28 +84,29 @@ class DecodeVideo(Operator, SampleKernel):
         sequence_length: Any = None,
         stride: Any = 1,
     ) -> NDArray[np.int64]:
-        """The frames that are asked for; -1 is one of the fill value.
+        """Return the numbers of the frames to decode; -1 stands for a frame of the fill value.
 
         Raises:
-            ValueError: one is not there, and nothing stands in for it, or the first one is not.
+            ValueError: A frame does not exist and `pad_mode` does not replace it, or the start is not in the video.
         """
         if frames is not None:
             numbers = np.asarray(frames, np.int64)
             known = padded_frame_indices(numbers, len(index), self.pad_mode)
             if len(known) != len(numbers) or (self.pad_mode != CONSTANT and numbers.min(initial=0) < 0):
-                raise ValueError(f"frames {numbers.tolist()} are asked for, and there are 0 to {len(index) - 1}")
+                raise ValueError(f"frames {numbers.tolist()} are requested, but the video has 0 to {len(index) - 1}")
             return known
-        start, apart = int(start_frame), int(stride)
+        start, step = int(start_frame), int(stride)
         if not 0 <= start < len(index):
-            raise ValueError(f"start_frame is {start}, and there are frames 0 to {len(index) - 1}")
+            raise ValueError(f"start_frame is {start}, but the video has frames 0 to {len(index) - 1}")
         stop = len(index) if end_frame is None else int(end_frame)
         if sequence_length is not None:
-            stop = start + int(sequence_length) * apart
+            stop = start + int(sequence_length) * step
         if stop <= start:
-            raise ValueError(f"end_frame {stop} does not lie after start_frame {start}")
-        if -(-(stop - start) // apart) * index.height * index.width * 3 > machine_memory():
+            raise ValueError(f"end_frame {stop} must be after start_frame {start}")
+        # Padding can make any number of frames. Fail before the machine swaps or the process is killed.
+        if -(-(stop - start) // step) * index.height * index.width * 3 > machine_memory():
             raise ValueError(f"frames {start} to {stop - 1} of {index.height} x {index.width} do not fit into memory")
-        return padded_frame_indices(np.arange(start, stop, apart), len(index), self.pad_mode)
+        return padded_frame_indices(np.arange(start, stop, step), len(index), self.pad_mode)
 
 
 @operator("decoders.video")
@@ -119,30 +123,30 @@ def video(
     build_index: PerformanceHint[bool] = True,
     affine: PerformanceHint[bool] = True,
 ) -> DataNode:
-    """Decode frames of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
+    """Decode frames of videos on the host, with FFmpeg through PyAV. Requires the extra `video`.
 
     Args:
-        encoded: the bytes of each file.
-        frames: the numbers of frames, in any order, some perhaps several times. Without them, all frames from
-            `start_frame` on; numbers may be nodes, with their own for each sample.
-        start_frame: the first one.
-        end_frame: the one after the last.
-        sequence_length: how many frames, instead of `end_frame`.
-        stride: how many frames lie from one to the next.
-        pad_mode: what stands for frames that the video does not have: frames of `fill_value` ("constant"), the last
-            one ("edge", "repeat"), those before in reverse order, without ("reflect", "reflect_101") or with the last
-            one ("symmetric", "reflect_1001"), or nothing ("none").
-        fill_value: of padded frames, 0 to 255; one number, or one per channel.
-        build_index: a hint of DALI's; frames are always listed first.
-        affine: a hint of DALI's.
+        encoded: Bytes of each file, uint8 of shape (n,).
+        frames: Numbers of the frames, in any order, also repeated. Excludes the other arguments that select frames. A
+            node selects the frames per sample.
+        start_frame: First frame; 0 by default. This and the next three may be nodes, with a number per sample.
+        end_frame: End of the frames, exclusive; the end of the video by default.
+        sequence_length: Number of frames, instead of `end_frame`.
+        stride: Distance between frames; 1 by default.
+        pad_mode: Replacement for frames beyond the end: frames of `fill_value` ("constant"), the last frame ("edge" or
+            "repeat"), the frames before it in reverse order without ("reflect" or "reflect_101") or with the last one
+            ("symmetric" or "reflect_1001"), or none: the sequence is shorter ("none").
+        fill_value: Value of padded frames, 0 to 255; one number, or one per channel.
+        build_index: DALI's hint; frames are always indexed.
+        affine: DALI's hint; it has no effect.
 
     Returns:
         Frames, uint8 (frames, height, width, 3), layout FHWC, RGB.
 
     Raises:
-        DefinitionError: the input is no vector of bytes, or `frames` or `end_frame` go with what they exclude.
-        MissingExtraError: the package av is not installed.
-        SampleError: a file that cannot be decoded, or without a frame that is asked for.
+        DefinitionError: The input is not a vector of bytes, or arguments exclude each other.
+        MissingExtraError: The package av is not installed.
+        SampleError: While running, a file cannot be decoded, or does not have a requested frame.
 
     Example:
         >>> import av, io, penstock
@@ -164,15 +168,17 @@ def video(
     del build_index, affine
     optional_import.import_extra("av", "video", "fn.decoders.video")
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}
-    given: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
-    if frames is not None and given:
-        raise DefinitionError("fn.decoders.video: frames are all that is read", given=f"frames, {', '.join(given)}")
+    selection: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
+    if frames is not None and selection:
+        raise DefinitionError(
+            f"fn.decoders.video: frames cannot be combined with {', '.join(selection)}", fix="leave one of them out"
+        )
     if end_frame is not None and sequence_length is not None:
-        raise DefinitionError("fn.decoders.video: either end_frame or sequence_length")
+        raise DefinitionError("fn.decoders.video: give either end_frame or sequence_length")
     if frames is not None:
-        given["frames"] = frames
+        selection["frames"] = frames
     try:
         fill = tuple(fill_of(fill_value).tolist())
     except (ValueError, TypeError) as error:
         raise DefinitionError(f"fn.decoders.video: {error}") from error
-    return apply(DecodeVideo(pad_mode, fill), encoded, **given)
+    return apply(DecodeVideo(pad_mode, fill), encoded, **selection)

@@ -1,1 +1,1 @@
-"""Operators that read and write files."""
+"""Operators that read and write files while the pipeline runs."""

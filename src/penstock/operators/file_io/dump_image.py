@@ -1,4 +1,4 @@
-"""dump_image: images as files that every viewer opens, to see what a pipeline makes."""
+"""dump_image: images written to files, for a look at intermediate results."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 
 _LAYOUT = "HWC"
-_writing = threading.Lock()
+_write_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
 class DumpImage(Operator, WholeBatchKernel):
-    """The images themselves; each is written to a file.
+    """Identity that also writes each image to a file.
 
     Args:
-        suffix: a part of the files' names.
+        suffix: Part of the file names.
     """
 
     suffix: str
 
     def infer(self, images: Spec) -> Spec:
-        """The input's."""
-        right = images.dtype == np.uint8 and len(images.shape) == 3 and images.shape[2] in (None, 1, 3)
-        if not right or images.layout not in ("", _LAYOUT):
+        """Return the spec of the input, after a check that PPM can hold it."""
+        # An unknown number of channels passes here and is checked per image.
+        supported = images.dtype == np.uint8 and len(images.shape) == 3 and images.shape[2] in (None, 1, 3)
+        if not supported or images.layout not in ("", _LAYOUT):
             raise DefinitionError(
-                "fn.dump_image takes grey images or images of three colours",
+                "fn.dump_image takes gray or RGB images",
                 given=images,
                 expected="uint8[h, w, 1] or uint8[h, w, 3], layout HWC",
                 fix="fn.cast for another type, fn.transpose for another order of axes",
@@ -44,22 +45,25 @@ class DumpImage(Operator, WholeBatchKernel):
         return images
 
     def whole_batch(self, context: BatchContext, images: Column) -> Column:
-        """They are written by one thread at a time, so that all files show one batch."""
-        with _writing:
+        """Write the images of a batch."""
+        # Several batches may be in work at once. The lock keeps files of different batches from mixing.
+        with _write_lock:
             for row, image in enumerate(images):
                 _write(Path(f"{row}-{self.suffix}-0.ppm"), image)
         return images
 
 
 def _write(path: Path, image: Array) -> None:
-    """Write a file as text, in whole: who looks at it meanwhile sees the one before.
+    """Write an image as a text file, atomically.
 
-    The formats: https://netpbm.sourceforge.net/doc/ppm.html
+    Format: https://netpbm.sourceforge.net/doc/ppm.html
     """
     height, width, channels = image.shape
     if channels not in (1, 3):
-        raise ValueError(f"an image of {channels} channels, where a file has 1 or 3")
+        raise ValueError(f"the image has {channels} channels, but a PPM file holds 1 or 3")
     lines = [" ".join(map(str, line)) for line in image.reshape(height, width * channels).tolist()]
+    # A viewer that has the file open must not see half of it: write beside it, then rename. The process ID keeps
+    # processes that share the folder apart. P2 is the magic of a PGM as text, P3 that of a PPM.
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     unfinished.write_text(f"P{channels // 2 + 2}\n{width} {height}\n255\n" + "".join(f"{line} \n" for line in lines))
     unfinished.replace(path)
@@ -67,24 +71,24 @@ def _write(path: Path, image: Array) -> None:
 
 @operator("dump_image")
 def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT) -> DataNode:
-    """Write images to files in the current folder, to look at what a pipeline makes.
+    """Write images to files in the working directory, to inspect what a pipeline computes.
 
-    The image in row 3 of a batch goes to "3-{suffix}-0.ppm", as text in the PPM format (PGM where it is grey). The
-    next batch overwrites it. Batches are prepared ahead, so what is there may be a batch that was not taken yet; with
-    several threads batches may be written in another order, but never mixed. `Pipeline(exec_async=False)` prepares
-    none ahead. Several of these operators in a definition need a suffix each.
+    The image in row 3 of a batch is written to "3-{suffix}-0.ppm", as text in the PPM format (PGM for gray images). The
+    next batch overwrites it. Because batches are prefetched, the files may show a batch that you have not received yet;
+    with several threads, batches may be written out of order, but files never mix two batches.
+    `Pipeline(exec_async=False)` does not prefetch. Give each of these operators in a definition another suffix.
 
     Args:
-        images: uint8, layout HWC, one or three channels.
-        suffix: a part of the files' names.
-        input_layout: "HWC", as in DALI, which knows no other either.
+        images: Images, uint8, layout HWC, with one or three channels.
+        suffix: Part of the file names.
+        input_layout: Layout of the images; only "HWC", as in DALI.
 
     Returns:
-        The images, unchanged. A batch cannot be shared by several processes.
+        The images, unchanged. A batch cannot be divided between processes.
 
     Raises:
-        DefinitionError: images that are not uint8 in HWC with 1 or 3 channels.
-        SampleError: an image has another number of channels, or the folder cannot be written to.
+        DefinitionError: The images are not uint8 in HWC with 1 or 3 channels.
+        SampleError: While running, an image has another number of channels, or the directory is not writable.
 
     Example:
         >>> import contextlib, pathlib, tempfile
@@ -101,8 +105,9 @@ def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOU
     """
     if input_layout != _LAYOUT:
         raise DefinitionError(
-            "fn.dump_image: no such input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT)
+            "fn.dump_image: unknown input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT)
         )
+    # Neither can be in a file name; a slash would also write outside of the working directory.
     if "/" in suffix or "\0" in suffix:
-        raise DefinitionError("fn.dump_image: a suffix is a part of a file's name", given=short_repr(suffix))
+        raise DefinitionError("fn.dump_image: suffix must be a part of a file name", given=short_repr(suffix))
     return apply(DumpImage(suffix), images)

@@ -1,4 +1,4 @@
-"""io.file.read: the bytes of a file."""
+"""io.file.read: reading of files whose paths the pipeline computes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from penstock.sources.storage.local_bytes import read_file
 
 @dataclass(frozen=True)
 class ReadFile(Operator, SampleKernel):
-    """The bytes of the file whose path a sample holds."""
+    """Bytes of the file at the path in a sample."""
 
     reads_content: ClassVar[bool] = True
 
     def infer(self, path: Spec) -> Spec:
-        """Bytes, any number of them."""
+        """Return the spec of a vector of bytes, after a check that the input can hold paths."""
         if path.dtype.kind not in "iu" or path.dtype.itemsize != 1 or len(path.shape) != 1:
             raise DefinitionError("fn.io.file.read takes paths as vectors of bytes", given=path, expected="uint8[n]")
         return Spec(np.dtype(np.uint8), (None,))
 
     def sample(self, context: SampleContext, path: Array) -> Array:
-        """The bytes; zeros after a path end it."""
+        """Read one file."""
+        # Paths that were padded to one length end with zeros. No path contains a zero byte.
         return read_file(np.ascontiguousarray(path).tobytes().split(b"\0", 1)[0], limited=True)
 
 
@@ -45,17 +46,17 @@ def read(
     """Read files whose paths are computed in the pipeline.
 
     Args:
-        filepaths: paths as vectors of bytes, absolute or relative to where the program runs.
-        dont_use_mmap: a hint of DALI's, without effect.
-        use_o_direct: a hint of DALI's, without effect.
+        filepaths: Paths as vectors of bytes, uint8 of shape (n,), absolute or relative to the working directory.
+        dont_use_mmap: DALI's hint; it has no effect.
+        use_o_direct: DALI's hint; it has no effect.
 
     Returns:
-        uint8, the bytes of each file.
+        Bytes of each file, uint8 of shape (n,).
 
     Raises:
-        DefinitionError: the input is no vector of bytes.
-        SampleError: a file that cannot be read.
-        ResourceError: a file of more bytes than are read for one sample (`PENSTOCK_MAX_SAMPLE_SIZE`).
+        DefinitionError: The input is not a vector of bytes.
+        SampleError: While running, a file cannot be read.
+        ResourceError: A file is larger than the limit for one sample (`PENSTOCK_MAX_SAMPLE_SIZE`).
 
     Example:
         >>> import pathlib, tempfile

@@ -1,1 +1,1 @@
-"""Operators at which data of the user's enter a pipeline."""
+"""Operators that receive data from the program: from callables, iterables, or `Pipeline.feed_input`."""

@@ -1,4 +1,4 @@
-"""external_source: what the user's own functions, iterables and generators give, or feed."""
+"""external_source: data from callables, iterables and generators, or fed by the program."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from penstock.types import as_dtype
 
 _KIND = "external_source"
 _log = logging.getLogger("penstock")
-_OUTPUTS = 1000
-"""At most so many outputs: more are a mistake."""
+# More outputs are certainly a mistake.
+_MAX_OUTPUTS = 1000
 
+# DALI's spellings of `cycle`, as its documentation lists them.
 _CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
 
-_NO_SOURCES: Sequence[tuple[Any, str]] = (
-    (type, "an object of the class"),
+# Objects that have items or can be called but are not sources of samples, and what to pass instead.
+_NOT_SOURCES: Sequence[tuple[Any, str]] = (
+    (type, "an instance of the class"),
     (str | bytes | bytearray | memoryview, "a list of arrays, such as [np.frombuffer(data, np.uint8)]"),
     (Mapping, "fn.readers.items, which reads a dictionary of columns"),
 )
-"""What has items or can be called, and gives no samples; and what to give instead."""
 
 
-class _How(TypedDict):
-    """What all streams take."""
-
+class _StreamOptions(TypedDict):
+    # Arguments that all streams take.
     kinds: Sequence[SampleKind]
     several: bool
     batch: bool
@@ -76,43 +76,44 @@ def external_source(
     use_copy_kernel: PerformanceHint[bool] = False,
     blocking: PerformanceHint[bool] = False,
 ) -> Any:
-    """Take batches, or samples, from the program itself: from a function, an iterable, a generator, or fed by hand.
+    """Read batches or samples from a function, an iterable or a generator, or from what you feed by hand.
 
-    The source is called by the thread that asks for batches, when a batch is begun: some batches before it is taken.
-    What the samples are is taken from the first one, unless `dtype` and `ndim` say it; samples may differ in shape.
-    Where it is not ready when the definition is traced, fails or has nothing yet, both wait for the first batch.
+    The thread that requests batches calls the source when it starts a batch, which is some batches before you receive
+    it. Unless you give `dtype` and `ndim`, both are taken from the first sample; shapes may differ between samples.
+    If the source is not ready when the definition is traced (it fails, or has no data yet), tracing waits for
+    the first batch.
 
     Args:
-        source: a function of no argument; a function of one, which is the number of the batch in the epoch (with
-            `batch_info` a `types.BatchInfo`; without `batch` a `types.SampleInfo`); an iterable; a generator function.
-            At the end of an epoch it raises StopIteration, or ends. None: `Pipeline.feed_input` gives the batches.
-        num_outputs: how many outputs it has; it then gives a tuple or list with an entry for each. None: one output,
-            as it is.
-        cycle: for iterables and generator functions, what happens at their end: None, False or "no": they have ended
-            for good; True or "quiet": they begin again at once; "raise": the epoch ends, and they begin again with the
-            next.
-        layout: the layout of a sample, such as "HWC"; for several outputs one, or one for each.
-        dtype: the element type; likewise.
-        ndim: the number of axes of a sample; likewise.
-        batch: whether the source gives batches, arrays with a leading axis of samples or lists of samples; else it
-            gives samples. A batch may have fewer samples than `batch_size`. None means True.
-        batch_info: whether a function of one argument that gives batches gets a `types.BatchInfo`.
-        repeat_last: whether, where nothing was fed, the batch that was fed last is given again.
-        parallel: whether the `py_num_workers` processes of the pipeline call the source, and not this one. They get it
-            by pickle. A function then takes an argument; an iterable gives batches, and one process has it.
-        prefetch_queue_depth: with `parallel`, how many batches those processes work ahead.
-        no_copy: whether what the source gives stays as it is until its batch was made, so that it need not be copied.
-        cuda_stream: a hint of DALI's.
-        use_copy_kernel: likewise.
-        blocking: likewise.
+        source: A function without arguments; a function of one argument, the index of the batch in the epoch (with
+            `batch_info` a `types.BatchInfo`; with ``batch=False`` a `types.SampleInfo`); an iterable; or a generator
+            function. StopIteration, or the end of the iterable, ends an epoch. None: `Pipeline.feed_input` provides
+            the batches.
+        num_outputs: Number of outputs; the source then returns a tuple or list with an entry per output. None: one
+            output, returned without a tuple.
+        cycle: End of an iterable or generator function: None, False or "no" ends the data for good; True or "quiet"
+            restarts at once; "raise" ends the epoch and restarts with the next.
+        layout: Layout of a sample, such as "HWC"; with several outputs one for all, or a list with one per output.
+        dtype: Element type; one for all outputs or a list.
+        ndim: Number of axes of a sample; one for all outputs or a list.
+        batch: If True or None, the source returns batches: arrays with a leading axis of samples, or lists of samples.
+            A batch may have fewer samples than `batch_size`. If False, it returns samples.
+        batch_info: If True, a function of one argument that returns batches receives a `types.BatchInfo`.
+        repeat_last: If True, a run without new data repeats the batch that was fed last.
+        parallel: If True, the `py_num_workers` processes of the pipeline call the source, which is pickled for them. A
+            function must take an argument; an iterable must return batches, and runs in one process.
+        prefetch_queue_depth: Number of batches that the processes prepare ahead with `parallel`.
+        no_copy: If True, arrays of the source are not copied; they must not change until their batch is complete.
+        cuda_stream: DALI's hint; it has no effect.
+        use_copy_kernel: DALI's hint; it has no effect.
+        blocking: DALI's hint; it has no effect.
 
     Returns:
-        A node; a list of nodes, where `num_outputs` is given. dtype and rank are those of the samples.
+        A node, or a list of nodes with `num_outputs`. dtype and rank are those of the samples.
 
     Raises:
-        ArgumentTypeError: `source` is none of these, or a function of more arguments.
-        DefinitionError: arguments that do not go together.
-        SourceError: the source fails, gives nothing, or what is no array of numbers.
+        ArgumentTypeError: `source` is not a source, or is a function of several arguments.
+        DefinitionError: Arguments exclude each other.
+        SourceError: The source fails, returns no data, or returns data that is not an array of numbers.
 
     Example:
         >>> import numpy as np, penstock
@@ -128,137 +129,147 @@ def external_source(
     del blocking, cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
-            f"fn.{_KIND}: no such cycle",
+            f"fn.{_KIND}: unknown cycle",
             given=short_repr(cycle),
             expected='None, False, "no", True, "quiet" or "raise"',
         )
-    whole = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
-    if num_outputs is not None and not (whole and 1 <= num_outputs <= _OUTPUTS):
+    is_integer = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
+    if num_outputs is not None and not (is_integer and 1 <= num_outputs <= _MAX_OUTPUTS):
         raise DefinitionError(
-            f"fn.{_KIND}: num_outputs is a whole number from 1 to {_OUTPUTS}",
+            f"fn.{_KIND}: num_outputs must be an integer from 1 to {_MAX_OUTPUTS}",
             given=short_repr(cast(object, num_outputs)),
         )
     by_batch = batch is None or batch
     trace = current_trace()
     common = common_arguments()
     name = common.get("name") or ""
-    kinds = _kinds(num_outputs, layout, dtype, ndim)
-    called = name or (f"input {trace.num_nodes % OUTSIDE}" if source is None else _name_of(source))
-    # in debug mode a definition runs for each batch, and the source of the first one goes on
+    kinds = _sample_kinds(num_outputs, layout, dtype, ndim)
+    input_name = name or (f"input {trace.num_nodes % OUTSIDE}" if source is None else _name_of(source))
+    # A definition may be traced several times, for shards and repetitions: functions made by the same lines then share
+    # one stream. In debug mode it runs for each batch, where the source of the first run must continue, even if a
+    # closure changed.
     code = None if trace.eager is not None else FunctionIdentity(cast(Any, source))
     key = (_KIND, code, num_outputs, cycle, kinds, by_batch, batch_info, trace.num_nodes)
     if key not in trace.shared:
         if source is None:
             _check_fed(num_outputs, cycle, batch_info)
-            trace.shared[key] = FeedQueue(kinds, name=called, repeat_last=repeat_last)
+            trace.shared[key] = FeedQueue(kinds, name=input_name, repeat_last=repeat_last)
         else:
             if repeat_last:
-                raise DefinitionError(f"fn.{_KIND}: repeat_last is for what is fed, and there is a source")
-            how = _How(kinds=kinds, several=num_outputs is not None, batch=by_batch, name=called, lends=not no_copy)
-            stream = _stream(source, cycle, how, batch_info=batch_info)
+                raise DefinitionError(f"fn.{_KIND}: repeat_last is for fed data and cannot be combined with a source")
+            options = _StreamOptions(
+                kinds=kinds, several=num_outputs is not None, batch=by_batch, name=input_name, lends=not no_copy
+            )
+            stream = _make_stream(source, cycle, options, batch_info=batch_info)
             trace.shared[key] = _in_processes(stream, prefetch_queue_depth) if parallel else stream
     shared: ExternalStream = trace.shared[key]
     if isinstance(shared, FeedQueue):
-        trace.fed[called] = shared
+        trace.fed[input_name] = shared
         if trace.eager is not None:
-            trace.eager.fill(called, shared)
+            trace.eager.fill(input_name, shared)
         trace.journal.register_assumed(shared)
     shared.infer_specs()
     if shared.seek_obstacle is not None:
-        said = (
-            f"fn.{_KIND}: {called} only goes on ({shared.seek_obstacle}): its iterator cannot go elsewhere, so a state "
-            "is of use only where the source stands there, too; each process of a job calls its own"
+        message = (
+            f"fn.{_KIND}: {input_name} only moves forward ({shared.seek_obstacle}). Its iterator cannot seek, so "
+            "a restored state is valid only if the source is at the same position. Each process of a job calls its own"
         )
-        _log.log(logging.WARNING if trace.checkpoints else logging.INFO, said)
+        _log.log(logging.WARNING if trace.checkpoints else logging.INFO, message)
     nodes = apply_many(StreamInput(shared))
+    # A node made outside of a definition may be used in one that is traced before anything is fed. That definition
+    # then repeats this call with other guesses of dtype and rank.
     if isinstance(shared, FeedQueue) and shared.is_assumed and trace.nodes is made_outside:
-        what = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last, **common, "name": called}
-        made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, what)).value
+        call = {"layout": layout, "dtype": dtype, "ndim": ndim, "repeat_last": repeat_last}
+        call |= {**common, "name": input_name}
+        made_again[nodes[0].value.node] = lambda: external_source(None, num_outputs=None, **cast(Any, call)).value
     return nodes[0] if num_outputs is None else nodes
 
 
-def _stream(source: Any, cycle: Any, how: _How, *, batch_info: bool) -> InProcessStream:
-    generates, iterates = _generates(source), isinstance(source, Iterator)
+def _make_stream(source: Any, cycle: Any, options: _StreamOptions, *, batch_info: bool) -> InProcessStream:
+    generates, iterates = _is_generator_function(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
-    fix = next((fix for kind, fix in _NO_SOURCES if isinstance(source, kind)), None)
+    fix = next((fix for kind, fix in _NOT_SOURCES if isinstance(source, kind)), None)
     if fix or not (generates or indexed or hasattr(source, "__iter__") or callable(source)):
         raise ArgumentTypeError(
-            f"fn.{_KIND}: the source is a function, an iterable of batches or samples, or a generator function",
+            f"fn.{_KIND}: source must be a function, an iterable of batches or samples, or a generator function",
             given=f"{short_repr(source)} of type {type(source).__name__}",
             fix=fix,
         )
     if generates or indexed or hasattr(source, "__iter__"):
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
-                f"fn.{_KIND}: a generator ends once and cannot begin again",
+                f"fn.{_KIND}: a generator cannot restart after its end",
                 given=f"cycle={short_repr(cycle)}",
-                fix="give the function that makes the generator, without calling it",
+                fix="pass the generator function, without calling it",
             )
         if batch_info:
-            raise DefinitionError(f"fn.{_KIND}: batch_info is for functions, and an iterable is told nothing")
+            raise DefinitionError(f"fn.{_KIND}: batch_info is for functions; iterables take no arguments")
+        # A sequence can be read at any position, so its iterators can seek, unlike those of other iterables.
         if indexed and not iterates:
-            how["lends"] = False
-            return SequenceStream(source, _CYCLES[cycle], **how)
-        return IterableStream(source, _CYCLES[cycle], generates=generates, **how)
+            options["lends"] = False
+            return SequenceStream(source, _CYCLES[cycle], **options)
+        return IterableStream(source, _CYCLES[cycle], generates=generates, **options)
     if cycle is not None:
         raise DefinitionError(
-            f"fn.{_KIND}: cycle is for iterables and generator functions",
+            f"fn.{_KIND}: cycle is only for iterables and generator functions",
             given=f"cycle={short_repr(cycle)} for the function {_name_of(source)}",
             fix="let the function raise StopIteration at the end of each epoch",
         )
-    return FunctionStream(source, informed=_takes_one(source), batch_info=batch_info, **how)
+    return FunctionStream(source, informed=_takes_one_argument(source), batch_info=batch_info, **options)
 
 
 def _in_processes(stream: InProcessStream, ahead: int) -> ExternalStream:
-    """The same source, called by the worker processes of the pipeline, if it has any.
+    """Return a stream that calls the same source in the worker processes of the pipeline, if it has any.
 
     Raises:
-        ArgumentTypeError: it cannot be divided between processes, or cannot be sent to them.
+        ArgumentTypeError: The source cannot be divided between processes, or cannot be pickled.
     """
     trace = current_trace()
-    only = isinstance(stream, IterableStream | SequenceStream)
-    if only and not stream.batched:
+    # Only a function of an index can compute any batch in any process. An iterator has a position, so one process owns
+    # it. DALI has the same rules.
+    is_iterable = isinstance(stream, IterableStream | SequenceStream)
+    if is_iterable and not stream.batched:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: with parallel=True an iterable or generator function gives batches",
+            f"fn.{_KIND}: with parallel=True an iterable or generator function must return batches",
             given=f"samples of {stream.name}",
             fix="batch=True; or a function of a types.SampleInfo, which all workers can call",
         )
-    if not only and stream.seek_obstacle is not None:
+    if not is_iterable and stream.seek_obstacle is not None:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: with parallel=True a function takes an argument, so that any worker can make any batch",
+            f"fn.{_KIND}: with parallel=True a function needs an argument, so that any worker can compute any batch",
             given=f"{stream.name}()",
-            fix="a function of the number of the batch; with batch=False of a types.SampleInfo",
+            fix="a function of the batch index; with batch=False of a types.SampleInfo",
         )
     if not trace.worker_options.workers:
         return stream
     payload = pickled(stream, f"fn.{_KIND}: {stream.name}", trace.worker_options.pickler)
     workers = trace.shared.setdefault((_KIND, "workers"), WorkerPool(trace.worker_options.workers))
-    return ParallelStream(stream, payload, workers, ahead=ahead, alone=only)
+    return ParallelStream(stream, payload, workers, ahead=ahead, alone=is_iterable)
 
 
-def _generates(source: Any) -> bool:
-    """Whether calling it makes a generator."""
-    source = _inner(source)
+def _is_generator_function(source: Any) -> bool:
+    """Return True if a call of the source makes a generator. Callable objects count, too."""
+    source = _without_partials(source)
     if inspect.isgeneratorfunction(source):
         return True
     call = getattr(cast(Any, type(source)), "__call__", None)  # noqa: B004  # the method itself is looked at
     return not inspect.isfunction(source) and not inspect.ismethod(source) and inspect.isgeneratorfunction(call)
 
 
-def _takes_one(function: Callable[..., Any]) -> bool:
-    """Whether a function takes one argument; else it takes none.
+def _takes_one_argument(function: Callable[..., Any]) -> bool:
+    """Return True if a function takes one argument, and False if it takes none.
 
     Raises:
-        ArgumentTypeError: it takes others.
+        ArgumentTypeError: It takes others.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # compiled functions may not tell
-        return True
+    except (TypeError, ValueError):
+        return True  # compiled functions may not have a signature
     plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if not plain or len(parameters) > 1:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: a source takes no argument, or one that says which batch or sample is meant",
+            f"fn.{_KIND}: a source takes no argument, or one: the index of the batch, a BatchInfo or a SampleInfo",
             given=f"{_name_of(function)}{inspect.signature(function)}",
             fix="functools.partial or a lambda for other arguments",
         )
@@ -266,44 +277,44 @@ def _takes_one(function: Callable[..., Any]) -> bool:
 
 
 def _name_of(source: Any) -> str:
-    inner = _inner(source)
+    inner = _without_partials(source)
     return str(getattr(inner, "__qualname__", type(inner).__name__)).rpartition("<locals>.")[2]
 
 
-def _inner(source: Any) -> Any:
-    """What partial applications have been put around."""
+def _without_partials(source: Any) -> Any:
+    """Return the function inside of partial applications."""
     while isinstance(source, functools.partial):
         source = cast(Any, source).func
     return source
 
 
 def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
-    for what, given in (("num_outputs", num_outputs), ("cycle", cycle), ("batch_info", batch_info)):
-        if given:
+    for name, value in (("num_outputs", num_outputs), ("cycle", cycle), ("batch_info", batch_info)):
+        if value:
             raise DefinitionError(
-                f"fn.{_KIND}: {what} needs a source",
-                given=f"{what}={short_repr(given)}",
-                fix="an external_source for each output, if they are fed by hand" if what == "num_outputs" else None,
+                f"fn.{_KIND}: {name} needs a source",
+                given=f"{name}={short_repr(value)}",
+                fix="an external_source per output, if you feed them by hand" if name == "num_outputs" else None,
             )
 
 
-def _kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[SampleKind, ...]:
+def _sample_kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[SampleKind, ...]:
     count = num_outputs or 1
-    layouts = _each("layout", layout, count)
-    dtypes = [None if each is None else as_dtype(each) for each in _each("dtype", dtype, count)]
-    ranks = _each("ndim", ndim, count)
-    return tuple(SampleKind(*what) for what in zip(dtypes, ranks, [each or "" for each in layouts], strict=True))
+    layouts = [item or "" for item in _per_output("layout", layout, count)]
+    dtypes = [None if item is None else as_dtype(item) for item in _per_output("dtype", dtype, count)]
+    ranks = _per_output("ndim", ndim, count)
+    return tuple(map(SampleKind, dtypes, ranks, layouts))
 
 
-def _each(what: str, given: Any, count: int) -> list[Any]:
-    """One for all outputs, or one for each; of the last ones nothing need be said."""
-    if not isinstance(given, list | tuple):
-        return [given] * count
-    listed = list(cast(Sequence[Any], given))
-    if len(listed) > count:
+def _per_output(name: str, value: Any, count: int) -> list[Any]:
+    """Return a value per output. A list may leave out the last outputs."""
+    if not isinstance(value, list | tuple):
+        return [value] * count
+    values = list(cast(Sequence[Any], value))
+    if len(values) > count:
         raise DefinitionError(
-            f"fn.{_KIND}: {what} has one entry for all outputs, or one for each",
-            given=f"{len(listed)} entries",
+            f"fn.{_KIND}: {name} must have one entry for all outputs, or one per output",
+            given=f"{len(values)} entries",
             expected=f"{count}",
         )
-    return [*listed, *[None] * (count - len(listed))]
+    return [*values, *[None] * (count - len(values))]

@@ -1,4 +1,4 @@
-"""inputs.video: sequences of frames of videos that are fed by hand."""
+"""inputs.video: frame sequences of videos that the program feeds."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def video(
     blocking: PerformanceHint[bool] = False,
     no_copy: PerformanceHint[bool] = False,
 ) -> DataNode:
-    """Cut videos that are fed by hand into batches of sequences of frames. Needs the extra `video`.
+    """Cut videos that you feed into batches of frame sequences. Requires the extra `video`.
 
-    `Pipeline.feed_input` gives one encoded video at a time, as a batch of one sample. The pipeline then gives batches
-    of `batch_size` sequences until the video ends, with fewer sequences in the last of them. Frames are decoded when
-    their batch is asked for.
+    `Pipeline.feed_input` takes one encoded video at a time, as a batch of one sample. The pipeline then returns batches
+    of `batch_size` sequences until the video ends; the last batch may have fewer. Frames are decoded when their
+    batch is requested.
 
     Args:
-        sequence_length: how many frames a sequence has.
-        last_sequence_policy: whether the last sequence of a video is shorter, or filled up with black frames.
-        affine: a hint of DALI's.
-        blocking: likewise.
-        no_copy: likewise.
+        sequence_length: Frames per sequence.
+        last_sequence_policy: "partial" leaves the last sequence of a video shorter; "pad" fills it with black frames.
+        affine: DALI's hint; it has no effect.
+        blocking: DALI's hint; it has no effect.
+        no_copy: DALI's hint; it has no effect.
 
     Returns:
-        uint8 (frames, height, width, 3), layout FHWC, RGB.
+        Frames, uint8 (frames, height, width, 3), layout FHWC, RGB.
 
     Example:
         >>> import penstock
@@ -50,20 +50,24 @@ def video(
         >>> pipeline.run()
         Traceback (most recent call last):
         penstock.sources.stream.NothingFedError: nothing was fed to video
-          fix:      pipeline.feed_input('video', ...) before each run
+          fix:      call pipeline.feed_input('video', ...) before each run
           at:       ...
     """
     del affine, blocking, no_copy
     optional_import.import_extra("av", "video", f"fn.{_KIND}")
     trace = current_trace()
-    called = common_arguments().get("name") or f"input {trace.num_nodes}"
+    input_name = common_arguments().get("name") or f"input {trace.num_nodes}"
+    # Tracing may repeat, for example when a definition waits for its first data. The key, with the position of the
+    # operator in the definition, gives the repetition the same queue with what was already fed.
     key = (_KIND, sequence_length, last_sequence_policy, trace.num_nodes)
     stream = trace.shared.setdefault(
-        key, VideoFeedQueue(name=called, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad")
+        key,
+        VideoFeedQueue(name=input_name, rows=trace.batch, length=sequence_length, pads=last_sequence_policy == "pad"),
     )
-    trace.fed[called] = stream
+    trace.fed[input_name] = stream
+    # In debug mode the first batch is needed now, because operators compute while they are defined.
     if trace.eager is not None:
-        trace.eager.fill(called, stream)
+        trace.eager.fill(input_name, stream)
     trace.journal.register_assumed(stream)
     stream.infer_specs()
     return apply(StreamInput(stream))

@@ -1,1 +1,1 @@
-"""Readers: samples of data sets."""
+"""Readers: operators that read data sets, with shuffling, sharding and resuming."""

@@ -25,27 +25,27 @@ def array_record(
     features: Mapping[str, Feature] | None = None,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode | dict[str, DataNode]:
-    """Read the records of ArrayRecord files, which Grain and TensorFlow Datasets use. Needs the extra `array-record`.
+    """Read records of ArrayRecord files, a format of Grain and TensorFlow. Requires the extra `array-record`.
 
-    Records are stored in groups, and a group is decoded as a whole: for a shuffle, write files with ``group_size:1``.
+    Records are stored in groups, and reading one record decodes its whole group. For shuffling, write the files with
+    ``group_size:1``.
 
     Args:
-        paths: a file, a folder of files that end in ".array_record", a glob, or a brace pattern; or several, read one
-            after the other. Objects of a store are copied to a temporary folder first.
-        features: names, and what they are read as, where records are Example messages, as `penstock pack` writes them;
-            as for `fn.readers.tfrecord`. None reads the records as they are.
+        paths: A file, a folder of files that end in ".array_record", a glob, or a brace pattern; or a list of these,
+            read one after the other. Objects of an object store are first copied to a temporary folder.
+        features: Names and features of records that are Example messages, as `penstock pack` writes them; see
+            `fn.readers.tfrecord`. None returns the records as bytes.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The records, uint8 of shape (?,); with `features` a dictionary with their names.
+        The records, uint8 of shape (n,); with `features`, a dictionary with its names.
 
     Raises:
-        MissingExtraError: the package array_record is not installed.
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no ArrayRecord file, or is cut short or damaged, or there are no records.
-        DefinitionError: no files, no features, lists of strings.
-        SampleError: while running, a record that is damaged, a file that has been written to, or a feature of another
-            type or shape.
+        MissingExtraError: The package array_record is not installed.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not an ArrayRecord file, or is truncated or damaged, or there are no records.
+        DefinitionError: `paths` or `features` is empty, or a feature is a list of strings.
+        SampleError: While running, a record is damaged, a file was changed, or a feature has another dtype or shape.
 
     Example:
         >>> import penstock, tempfile
@@ -65,9 +65,11 @@ def array_record(
     files = as_shards(paths, ".array_record")
     if not files:
         raise DefinitionError("fn.readers.array_record: paths is empty")
-    wanted = () if features is None else as_features("fn.readers.array_record", features)
-    nodes = apply_reader(open_shared(ArrayRecordSource, files, wanted, stamp=file_stamps(*files)), loader)
+    # Sorted by name, so that the order of the dictionary does not matter for the shared source.
+    selection = () if features is None else as_features("fn.readers.array_record", features)
+    nodes = apply_reader(open_shared(ArrayRecordSource, files, selection, stamp=file_stamps(*files)), loader)
     if features is None:
         return nodes[0]
-    named = dict(zip([name for name, _ in wanted], nodes, strict=True))
+    # Back in the order of the user's dictionary.
+    named = dict(zip([name for name, _ in selection], nodes, strict=True))
     return {name: named[name] for name in features}

@@ -1,4 +1,4 @@
-"""readers.arrays: data that is in memory."""
+"""readers.arrays: rows of arrays in memory."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from penstock.sources.open_sources import open_shared
 
 
 class _Memory:
-    """An array as a key: equal to any that shows the same memory in the same way. Keeps the memory alive."""
+    """Hashable view of an array, equal to any array over the same memory in the same form. Keeps the memory alive."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
-        self._shown = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
+        # Arrays are not hashable, and a comparison of their contents would read all data.
+        self._key = (array.ctypes.data, array.shape, array.strides, array.dtype.str)
 
     def __hash__(self) -> int:
-        return hash(self._shown)
+        return hash(self._key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Memory) and other._shown == self._shown
+        return isinstance(other, _Memory) and other._key == self._key
 
 
 @overload
-def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last one is for what is neither
+def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last overload takes all other types
     data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[ReaderArguments]
 ) -> dict[str, DataNode]: ...
 
@@ -53,19 +54,20 @@ def arrays(data: Any, *, layout: str = "", **loader: Unpack[ReaderArguments]) ->
 def arrays(
     data: DataLocation[Any], *, layout: str | Mapping[str, str] | Sequence[str] = "", **loader: Unpack[ReaderArguments]
 ) -> Any:
-    """Read rows of arrays that are in memory. Whole batches are read at once.
+    """Read rows of arrays in memory. Whole batches are read at once.
 
     Args:
-        data: a dict or a tuple of arrays with one row per sample, all of the same length; or one array.
-        layout: the layout of a row, such as "HWC"; for a dict or tuple, one for all arrays or one for each.
+        data: One array with a row per sample, or a dictionary or tuple of arrays with equal numbers of rows.
+        layout: Layout of a row, such as "HWC"; for a dictionary or tuple, one for all arrays or one for each.
         **loader: See `ReaderArguments`.
 
     Returns:
-        A dict or tuple of nodes, as `data` is one; a node for one array. dtypes and shapes are those of the rows.
+        A node for one array; a dictionary or tuple of nodes for a dictionary or tuple. dtypes and shapes are those of
+        the rows.
 
     Raises:
-        DefinitionError: the arrays differ in length, or have no rows.
-        ArgumentTypeError: something that is no array of numbers.
+        DefinitionError: The arrays differ in length or have no rows, or the layouts do not match them.
+        ArgumentTypeError: A value is not an array of numbers.
 
     Example:
         >>> import numpy as np, penstock
@@ -81,41 +83,43 @@ def arrays(
         named = dict(cast(Mapping[str, Any], data))
         if isinstance(layout, Mapping) and layout.keys() != named.keys():
             raise DefinitionError(
-                "fn.readers.arrays: one layout per array", given=layout, expected=f"{', '.join(named)}"
+                "fn.readers.arrays: layout needs one entry per array", given=layout, expected=[*named]
             )
         if not isinstance(layout, str | Mapping):
-            raise DefinitionError("fn.readers.arrays: layouts of a dict are a dict", given=layout)
+            raise DefinitionError("fn.readers.arrays: the layouts of a dict must be a string or a dict", given=layout)
         layouts = [layout if isinstance(layout, str) else layout[name] for name in named]
         return dict(zip(named, _load(list(named.values()), layouts, loader), strict=True))
     if isinstance(data, tuple):
         rows = list(cast(tuple[Any, ...], data))
         return tuple(_load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader))
     if not isinstance(layout, str):
-        raise DefinitionError("fn.readers.arrays: one array has one layout", given=layout)
+        raise DefinitionError("fn.readers.arrays: the layout of one array must be a string", given=layout)
     return _load([data], [layout], loader)[0]
 
 
 def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
         raise DefinitionError(
-            "fn.readers.arrays: one layout per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
+            "fn.readers.arrays: layout needs one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
         )
+    # Tracing runs once per shard with the same arrays: all traces share one source.
     source = open_shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
         check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
     return apply_reader(source, loader)
 
 
-def _memory(given: Any) -> _Memory:
+def _memory(data: Any) -> _Memory:
     try:
-        return _Memory(np.asarray(given))
-    except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
-        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=short_repr(given)) from error
+        return _Memory(np.asarray(data))
+    except Exception as error:  # ragged lists; array-likes of other libraries may raise anything
+        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=short_repr(data)) from error
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
-    arrays = [each.array for each in data]
+    arrays = [memory.array for memory in data]
     for array in arrays:
+        # NumPy reports the narrow floats of ml_dtypes, such as bfloat16, as kind "V" without fields.
         if array.dtype.kind not in "biufcV" or array.dtype.names:
             raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=f"dtype {array.dtype}")
     return ArraySource(arrays, layouts)

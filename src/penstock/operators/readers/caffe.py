@@ -1,4 +1,4 @@
-"""readers.caffe: records of an LMDB in Caffe's format."""
+"""readers.caffe: Datum records of an LMDB in Caffe's format."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ def caffe(
     label_available: bool = True,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode] | DataNode:
-    """Read images and classes from an LMDB of Caffe's Datums.
+    """Read images and labels from an LMDB of Caffe's Datum records.
+
+    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
-        path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
-        image_available: whether to read images.
-        label_available: whether to read classes.
+        path: Folder with ``data.mdb``, or several, read one after the other. Records come in the order of their keys.
+        image_available: If True, images are returned.
+        label_available: If True, labels are returned.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 (height, width, channels), whose bytes
-        stay as they are; the class, int32 of shape (1,). One node where one of them is asked for.
-        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        The images: encoded bytes, uint8 of shape (n,), or raw pixels as stored, uint8 (height, width, channels). The
+        labels, int32 of shape (1,). A single node if only one of them is returned.
 
     Raises:
-        SourceNotFoundError: a path does not exist.
-        SourceError: it is no LMDB, is damaged or being written to, or its first record is no Datum.
-        DefinitionError: neither images nor classes are asked for.
-        SampleError: while running, a record that is damaged, or of another kind than the first.
+        SourceNotFoundError: A path does not exist.
+        SourceError: A path is not an LMDB, is damaged or being written to, or its first record is not a Datum.
+        DefinitionError: Neither images nor labels are returned.
+        SampleError: While running, a record is damaged, or of another kind than the first.
 
     Example:
         >>> import penstock, tempfile
@@ -62,6 +63,7 @@ def caffe(
         raise DefinitionError("fn.readers.caffe: path is empty")
     if not (image_available or label_available):
         raise DefinitionError("fn.readers.caffe: nothing to read", fix="image_available=True or label_available=True")
+    # The stamp opens the data set again if it was written to since the last definition.
     stamp = lmdb_stamp(paths)
     first, *others = apply_reader(
         open_shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader

@@ -1,4 +1,4 @@
-"""readers.caffe2: records of an LMDB in Caffe2's format."""
+"""readers.caffe2: TensorProtos records of an LMDB in Caffe2's format."""
 
 from __future__ import annotations
 
@@ -29,26 +29,29 @@ def caffe2(
     image_available: bool = True,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
-    """Read images and labels from an LMDB of Caffe2's TensorProtos.
+    """Read images and labels from an LMDB of Caffe2's TensorProtos records.
+
+    Batches have labels of shape (N, 1) with one label per record; ``fn.squeeze(labels, axes=[0])`` makes it (N,), as
+    metrics and losses need.
 
     Args:
-        path: the folder with ``data.mdb``, or several, read one after the other. Records come in the order of the keys.
-        label_type: how labels are stored, a `types.LabelType`: one number; all numbers of the proto; a list of classes
-            (given as zeros and ones); a list with weights; none.
-        num_labels: the number of classes, for the two kinds of lists.
-        additional_inputs: how many further tensors to read from each record.
-        bbox: whether to read a bounding box after them.
-        image_available: whether records begin with an image.
+        path: Folder with ``data.mdb``, or several, read one after the other. Records come in the order of their keys.
+        label_type: Storage of labels, a `types.LabelType`: a single number; all numbers of the tensor; a list of
+            classes, returned as zeros and ones; a list of classes with weights; or no labels.
+        num_labels: Number of classes, for the two kinds of lists.
+        additional_inputs: Number of further tensors in each record to return.
+        bbox: If True, a bounding box is returned after them.
+        image_available: True if records begin with an image.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The image, encoded bytes as uint8 of shape (?,) or raw pixels as uint8 HWC; the label, int32 or float32 of
-        shape (1,) for one number; then what else was asked for. Without labels the image alone. Batches have labels
-        of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        The images: encoded bytes, uint8 of shape (n,), or raw pixels, uint8 HWC. The labels, int32 or float32; of shape
+        (1,) for a single number. Then the additional tensors and the box. Without labels, the images alone.
 
     Raises:
-        SourceNotFoundError: a path does not exist.
-        SourceError: it is no LMDB, is damaged or being written to, or its first record is not what the arguments say.
+        SourceNotFoundError: A path does not exist.
+        SourceError: A path is not an LMDB, is damaged or being written to, or its first record does not match the
+            arguments.
 
     Example:
         >>> import penstock, tempfile
@@ -67,8 +70,9 @@ def caffe2(
     paths = as_paths(path)
     if not paths:
         raise DefinitionError("fn.readers.caffe2: path is empty")
+    # DALI takes plain integers as well as members of the enum.
     if label_type not in set(LabelType):
-        raise DefinitionError("fn.readers.caffe2: no such label_type", given=label_type, expected="0 to 4")
+        raise DefinitionError("fn.readers.caffe2: unknown label_type", given=label_type, expected="0 to 4")
     source = open_shared(
         Caffe2Source,
         paths,
@@ -77,6 +81,7 @@ def caffe2(
         additional_inputs,
         bool(bbox),
         bool(image_available),
+        # The stamp opens the data set again if it was written to since the last definition.
         stamp=lmdb_stamp(paths),
     )
     return apply_reader(source, loader)

@@ -1,4 +1,4 @@
-"""readers.cifar10: the binary version of CIFAR-10."""
+"""readers.cifar10: images and labels of the binary version of CIFAR-10."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ def cifar10(
     filename_prefix: DataLocation[str] = "data_batch_",
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
-    """Read CIFAR-10 in its binary version, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
+    """Read the binary version of CIFAR-10, the files of ``cifar-10-batches-bin``. Whole batches are read at once.
+
+    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
-        file_root: the folder with ``data_batch_1.bin`` and its sisters.
-        filename_prefix: the files that have it in their name are read, in the order of their names: ``data_batch_``
-            for the training set, ``test_batch`` for the test set.
+        file_root: Folder with ``data_batch_1.bin`` and the other files.
+        filename_prefix: Files whose names contain this text are read, in the order of their names: ``data_batch_`` for
+            the training set, ``test_batch`` for the test set.
         **loader: See `ReaderArguments`.
 
     Returns:
-        Images, uint8 of shape (3, 32, 32), layout CHW, and class numbers, int32 of shape (1,).
-        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        Images, uint8 of shape (3, 32, 32), layout CHW, and labels, int32 of shape (1,).
 
     Raises:
-        SourceNotFoundError: there is no such folder, or no such file in it.
-        SourceError: a file does not consist of whole records.
+        SourceNotFoundError: The folder does not exist, or does not contain such a file.
+        SourceError: A file does not consist of whole records.
 
     Example:
         >>> import penstock, tempfile
@@ -52,6 +53,8 @@ def cifar10(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 3, 32, 32), [7, 9])
     """
+    # Absolute, so that a later change of the working directory does not open another data set under the same key.
     folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
+    # The stamp covers the listing of the folder: files may be added to it.
     stamp = stamp_of_cifar10(folder, filename_prefix)
     return apply_reader(open_shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)

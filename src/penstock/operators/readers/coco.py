@@ -1,4 +1,4 @@
-"""readers.coco: images with boxes, classes and outlines of the objects in them."""
+"""readers.coco: images with boxes, labels and masks of COCO data sets."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from penstock.sources.storage.file_stamps import file_stamps
 Place = str | PathLike[str]
 T = TypeVar("T")
 
-_KEPT = ("polygon_masks", "count_coordinates", "pixelwise_masks", "image_ids")
-"""The options that preprocessed annotations are read with."""
+# Options that apply to preprocessed annotations, too. The others took effect when these were written.
+_READ_OPTIONS = ("polygon_masks", "count_coordinates", "pixelwise_masks", "image_ids")
 
 
 @operator("readers.coco")
@@ -50,56 +50,56 @@ def coco(
     dump_meta_files_path: DataLocation[Place | None] = None,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
-    """Read the images of a COCO data set, and the objects that are annotated in them.
+    """Read the images of a COCO data set and the annotations of their objects.
 
-    Images come in the order of their numbers in the annotations; objects in the order of the annotations.
+    Images come in the order of their IDs; the objects of an image in the order of the annotations.
 
     Args:
-        file_root: the folder to which the names of the images are relative.
-        annotations_file: the JSON file, such as ``instances_train2017.json``.
-        preprocessed_annotations: instead of it, a folder that DALI or Penstock wrote with
-            `save_preprocessed_annotations_dir`. Boxes and points are as the options said then, so only `polygon_masks`,
-            `masks` and `image_ids` go with it.
-        images: the names of the images to read, in that order; all by default.
-        ratio: whether boxes and points are in parts of the image's width and height, not in pixels.
-        ltrb: whether boxes are (left, top, right, bottom), not (left, top, width, height).
-        size_threshold: objects whose width or height, in pixels, is less are left out.
-        include_iscrowd: whether objects count that stand for many.
-        skip_empty: whether images without objects are left out.
-        avoid_class_remapping: whether classes are the categories' own numbers; else the first category of the file is
-            1, the second 2, and so on.
-        polygon_masks: whether to read outlines. Objects whose outline is run-length encoded have none.
-        masks: an older form of `polygon_masks`, also where both are given: where a polygon starts and ends is counted
-            in coordinates, two for each point.
-        pixelwise_masks: whether to read the class of each pixel, from outlines of either kind; where objects overlap,
-            the largest number. Needs the extra `coco`. (Of several objects of one class in an image, DALI loses some
-            where one is run-length encoded.)
-        image_ids: whether to read the images' numbers.
-        save_img_ids: an older name of `image_ids`.
-        save_preprocessed_annotations: whether to write what is read of the annotations, in DALI's form, for
-            `preprocessed_annotations`; not with both `pixelwise_masks` and `ratio`.
-        save_preprocessed_annotations_dir: the folder to write to, which exists. What it has of other annotations is
-            replaced, also masks and numbers that are not read this time.
-        meta_files_path: an older name of `preprocessed_annotations`.
-        dump_meta_files: an older name of `save_preprocessed_annotations`.
-        dump_meta_files_path: an older name of `save_preprocessed_annotations_dir`.
+        file_root: Folder that the file names of the images are relative to.
+        annotations_file: JSON file, such as ``instances_train2017.json``.
+        preprocessed_annotations: Folder that DALI or Penstock wrote with `save_preprocessed_annotations_dir`, in place
+            of `annotations_file`. The options at that time determine boxes and vertices, so only `polygon_masks`,
+            `masks` and `image_ids` can be combined with it.
+        images: File names of the images to read, in this order; all images by default.
+        ratio: If True, boxes and vertices are fractions of the width and height of the image instead of pixels.
+        ltrb: If True, boxes are (left, top, right, bottom) instead of (left, top, width, height).
+        size_threshold: Least width and height of an object, in pixels; smaller objects are left out.
+        include_iscrowd: If True, crowd annotations are included.
+        skip_empty: If True, images without objects are left out.
+        avoid_class_remapping: If True, labels are the category IDs. By default, the first category of the file is 1,
+            the second 2, and so on.
+        polygon_masks: If True, polygons are returned. Objects with run-length encoded masks do not have any.
+        masks: Older form of `polygon_masks`, and effective with it: offsets count coordinates, two per vertex.
+        pixelwise_masks: If True, the label of each pixel is returned, from polygons and run-length encoded masks; where
+            objects overlap, the largest label. Requires the extra `coco`. (DALI loses some objects if an image has
+            several of one class and one of them is run-length encoded.)
+        image_ids: If True, image IDs are returned.
+        save_img_ids: Older name of `image_ids`.
+        save_preprocessed_annotations: If True, the annotations are written in DALI's form, for
+            `preprocessed_annotations`. Cannot be combined with both `pixelwise_masks` and `ratio`.
+        save_preprocessed_annotations_dir: Existing folder to write to. Annotations in it are replaced, including masks
+            and IDs that are not read this time.
+        meta_files_path: Older name of `preprocessed_annotations`.
+        dump_meta_files: Older name of `save_preprocessed_annotations`.
+        dump_meta_files_path: Older name of `save_preprocessed_annotations_dir`.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The images' bytes, uint8 of shape (?,); boxes, float32 (?, 4); classes, int32 (?,). With `polygon_masks` also
-        int32 (?, 3), per polygon the object in its image, its first point and the one after its last (with `masks`
-        twice that); and the points, float32 (?, 2), as (x, y). With `pixelwise_masks` also the classes of pixels, int32
-        (height, width, 1), "HWC", 0 where no object is. With `image_ids` at last the image's number, int32 (1,).
+        Bytes of the images, uint8 (n,); boxes, float32 (objects, 4); labels, int32 (objects,). With `polygon_masks`,
+        polygons, int32 (polygons, 3): the index of the object, of the first vertex, and of the one after the last (with
+        `masks` twice the latter two); and vertices, float32 (vertices, 2), as (x, y). With `pixelwise_masks`, labels of
+        pixels, int32 (height, width, 1), layout HWC, 0 for the background. With `image_ids`, the ID, int32 (1,), as the
+        last output.
 
     Raises:
-        DefinitionError: both kinds of masks are asked for; not one kind of annotations is given; options that
-            preprocessed annotations cannot take; one of the two arguments that save them without the other; an argument
-            by its older name and by its name.
+        DefinitionError: Both kinds of masks are requested; not exactly one kind of annotations is given; an option
+            cannot be combined with preprocessed annotations; one of the two arguments that save annotations lacks the
+            other; or an argument is given by both its names.
         MissingExtraError: `pixelwise_masks` without pycocotools.
-        SourceNotFoundError: a path does not exist.
-        SourceError: the annotations are damaged or cannot be saved, an image of `images` is not in them, or none is
-            left.
-        SampleError: while running, an image that cannot be read.
+        SourceNotFoundError: A path does not exist.
+        SourceError: The annotations are damaged or cannot be saved, an entry of `images` is not in them, or no image
+            remains.
+        SampleError: While running, an image cannot be read.
 
     Example:
         >>> import json, penstock, tempfile
@@ -118,12 +118,13 @@ def coco(
         >>> [output.at(0).tolist() for output in pipeline.run()]
         [[[10.0, 20.0, 40.0, 35.0]], [1]]
     """
+    # A string is a sequence of strings, too: its letters.
     if isinstance(images, str):
         raise DefinitionError(
-            "fn.readers.coco: images is a list of names", given=short_repr(images), fix=f"[{images!r}]"
+            "fn.readers.coco: images must be a list of file names", given=short_repr(images), fix=f"[{images!r}]"
         )
     if (polygon_masks or masks) and pixelwise_masks:
-        raise DefinitionError("fn.readers.coco gives masks as polygons or as pixels, not both", fix="choose one")
+        raise DefinitionError("fn.readers.coco: give polygon_masks or pixelwise_masks", fix="leave one out")
     preprocessed_annotations = _renamed(
         "preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path
     )
@@ -132,15 +133,18 @@ def coco(
         "save_preprocessed_annotations_dir", save_preprocessed_annotations_dir,
         "dump_meta_files_path", dump_meta_files_path,
     )  # fmt: skip
+    # save=False with a folder is allowed, to switch saving off in one place.
     if (save and save_to is None) or (save is None and save_to is not None):
         raise DefinitionError(
-            "fn.readers.coco: save_preprocessed_annotations and save_preprocessed_annotations_dir go together",
+            "fn.readers.coco: save_preprocessed_annotations and save_preprocessed_annotations_dir need each other",
             given=f"save_preprocessed_annotations={save}, save_preprocessed_annotations_dir={save_to!r}",
             fix="give both, or neither",
         )
+    # The saved vertices would be fractions of the size, but masks are drawn from vertices in pixels.
     if save and pixelwise_masks and ratio:
         raise DefinitionError(
-            "fn.readers.coco saves pixelwise_masks in pixels, and ratio=True divides by the size", fix="leave one out"
+            "fn.readers.coco cannot save pixelwise_masks, which are in pixels, together with ratio=True",
+            fix="leave one out",
         )
     options = CocoOptions(
         ratio=bool(ratio),
@@ -158,7 +162,7 @@ def coco(
     names = None if images is None else tuple(images)
     if (annotations_file is None) == (preprocessed_annotations is None):
         raise DefinitionError(
-            "fn.readers.coco reads annotations_file or preprocessed_annotations",
+            "fn.readers.coco needs either annotations_file or preprocessed_annotations",
             given="neither" if annotations_file is None else "both",
             fix="give one of them",
         )
@@ -168,20 +172,22 @@ def coco(
             open_shared(CocoSource, fspath(file_root), path, names, options, stamp=file_stamps(path)), loader
         )
     assert preprocessed_annotations is not None
-    folder, kept = fspath(preprocessed_annotations), _KEPT
-    asked = CocoOptions(**{name: getattr(options, name) for name in kept}, preprocessed=True)
-    if names is not None or replace(options, preprocessed=True) != asked:
+    folder = fspath(preprocessed_annotations)
+    read_options = CocoOptions(**{name: getattr(options, name) for name in _READ_OPTIONS}, preprocessed=True)
+    # Boxes and labels were computed when the files were written. Other options cannot change them any more.
+    if names is not None or replace(options, preprocessed=True) != read_options:
         raise DefinitionError(
-            "preprocessed annotations are as the options said with which they were written",
+            "options of preprocessed annotations cannot be changed after they were written",
             given=str(options) if names is None else "images",
             fix="give annotations_file, or leave out all options but the masks and image_ids",
         )
+    # DALI and Penstock write one .dat file per kind of annotation.
     stamp = file_stamps(*sorted(Path(folder).glob("*.dat")))
-    return apply_reader(open_shared(CocoSource, fspath(file_root), folder, None, asked, stamp=stamp), loader)
+    return apply_reader(open_shared(CocoSource, fspath(file_root), folder, None, read_options, stamp=stamp), loader)
 
 
-def _renamed(name: str, value: T | None, older: str, given: T | None) -> T | None:
-    """The value of an argument that has an older name, too."""
-    if value is not None and given is not None:
+def _renamed(name: str, value: T | None, older: str, older_value: T | None) -> T | None:
+    """Return the value of an argument that also has an older name."""
+    if value is not None and older_value is not None:
         raise DefinitionError(f"fn.readers.coco: {older} is an older name of {name}", fix=f"leave out {older}")
-    return given if value is None else value
+    return older_value if value is None else value

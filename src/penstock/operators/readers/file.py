@@ -19,6 +19,7 @@ from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
 
+# DALI's default of `file_filters`.
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
 _PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
 
@@ -35,30 +36,32 @@ def file(
     case_sensitive_filter: DataLocation[bool] = False,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
-    """Read files as they are, each with a class number.
+    """Read files as bytes, with a label each.
 
-    Give one of three: `file_root` alone, the folder above one folder per class (classes are numbered in the order of
-    the folders' names, byte by byte; hidden and empty folders count); `files`, a list of paths; or `file_list`, a text
-    file with a path and a number per line.
+    Use one of three arguments. `file_root` alone: a folder with a folder of files per class; labels number the classes
+    in the byte order of the folder names, including hidden and empty folders. `files`: a list of paths. `file_list`: a
+    text file with a path and a label per line.
+
+    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
-        file_root: that folder; with `files` or `file_list`, what their paths are relative to.
-        files: paths, in the order of the data set.
-        labels: class numbers, one per entry of `files`; without them a file's number is its class.
-        file_list: the text file; its paths are relative to its own folder if there is no `file_root`.
-        file_filters: patterns such as "*.png"; a file below `file_root` counts if one of them matches its name.
-        dir_filters: patterns for the names of class folders; others are not numbered.
-        case_sensitive_filter: whether `file_filters` distinguish upper and lower case.
+        file_root: Folder of the class folders; with `files` or `file_list`, the folder that their paths are relative
+            to.
+        files: Paths, in the order of the data set.
+        labels: Labels, one per entry of `files`; by default the index of the file.
+        file_list: Text file; its paths are relative to its own folder unless `file_root` is given.
+        file_filters: Patterns such as "*.png"; files of class folders are read if one of them matches the name.
+        dir_filters: Patterns of the names of class folders; other folders do not get a label.
+        case_sensitive_filter: If True, `file_filters` distinguish upper and lower case.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The files' bytes, uint8 of shape (?,), and the class numbers, int32 of shape (1,).
-        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        Bytes of the files, uint8 of shape (n,), and labels, int32 of shape (1,).
 
     Raises:
-        SourceNotFoundError: a path does not exist.
-        SourceError: no files are found, or a list cannot be read.
-        DefinitionError: none or two of the three ways are used.
+        SourceNotFoundError: A path does not exist.
+        SourceError: There are no files, or a list cannot be read.
+        DefinitionError: Not exactly one of the three arguments is used.
 
     Example:
         >>> import penstock, tempfile
@@ -77,15 +80,17 @@ def file(
     """
     root = None if file_root is None else fspath(file_root)
     if files is not None and file_list is not None:
-        raise DefinitionError("fn.readers.file: either files or file_list")
+        raise DefinitionError("fn.readers.file: give either files or file_list")
     if labels is not None and files is None:
-        raise DefinitionError("fn.readers.file: labels go with files", fix="give files=, or leave labels out")
+        raise DefinitionError("fn.readers.file: labels need files", fix="give files=, or leave labels out")
     if files is not None:
+        # One label may be a plain number, for one file.
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
         source = open_shared(files_from_paths, root or "", as_paths(files), numbers)
     elif file_list is not None:
         source = open_shared(files_from_labeled_list, fspath(file_list), root, stamp=file_stamps(file_list))
     elif root is not None:
+        # Object stores and large folders are slow to list, so the listing is shared until a folder changes.
         patterns = _patterns(file_filters), _patterns(dir_filters)
         source = open_shared(list_class_folders, root, *patterns, case_sensitive_filter, stamp=class_folder_stamp(root))
     else:
@@ -93,5 +98,5 @@ def file(
     return apply_reader(source, loader)
 
 
-def _patterns(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given or ())
+def _patterns(patterns: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (patterns,) if isinstance(patterns, str) else tuple(patterns or ())

@@ -29,34 +29,33 @@ def fits(
     dtypes: DALIDataType | Any | Sequence[DALIDataType | Any] | None = None,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
-    """Read images from FITS files, as astronomers keep them. Needs the extra `fits`.
+    """Read images from FITS files, the format of astronomy. Requires the extra `fits`.
 
-    Give one of three: `file_root` alone, a folder, whose files come first, and then those of the folders directly below
-    it, sorted by the bytes of their names; `files`, a list of paths; or `file_list`, a text file with a path per line.
+    Use one of three arguments. `file_root` alone: a folder, whose files come first, then those of its direct
+    subfolders, in byte order of their names. `files`: a list of paths. `file_list`: a text file with a path per line.
 
-    Images are what astropy gives: compressed ones are uncompressed; integers that stand for others (``BSCALE``,
-    ``BZERO``, ``BLANK``) become these, as float32 or float64, or as unsigned integers. An image whose checksum
-    (``DATASUM``) is wrong is a bad sample.
+    astropy reads the images: compressed ones are decompressed, and scaled integers (``BSCALE``, ``BZERO``, ``BLANK``)
+    become float32, float64 or unsigned integers. An image with a wrong checksum (``DATASUM``) is a bad sample.
 
     Args:
-        file_root: that folder; with `files` or `file_list`, what their paths are relative to.
-        files: paths, in the order of the data set.
-        file_list: the text file; its paths are relative to its own folder if there is no `file_root`.
-        file_filter: a pattern such as "*.fits"; a file below `file_root` counts if it matches its name.
-        hdu_indices: which images are read: their numbers in a file, counted from 1, which is the one at its beginning.
-        dtypes: of the images, one for each number; by default as the first file has them (DALI expects UINT8).
+        file_root: Folder of the files; with `files` or `file_list`, the folder that their paths are relative to.
+        files: Paths, in the order of the data set.
+        file_list: Text file; its paths are relative to its own folder unless `file_root` is given.
+        file_filter: Pattern such as "*.fits"; files below `file_root` are read if it matches the name.
+        hdu_indices: Indices of the HDUs to read, counted from 1, which is the primary HDU.
+        dtypes: Element types of the images, one per HDU; by default those of the first file (DALI expects UINT8).
         **loader: See `ReaderArguments`.
 
     Returns:
-        Per number the images, with axes in NumPy's order: that of FITS, reversed.
+        The images of each HDU, with axes in NumPy's order, the reverse of that of FITS.
 
     Raises:
-        MissingExtraError: the package astropy is not installed.
-        SourceNotFoundError: a path does not exist.
-        SourceError: no files are found, or the first one has no such images, or other dtypes.
-        DefinitionError: none or two of the three ways are used, an HDU below 1, or a number of dtypes other than that
-            of HDUs.
-        SampleError: while running, a file that is damaged, or has other dtypes or numbers of axes than the first.
+        MissingExtraError: The package astropy is not installed.
+        SourceNotFoundError: A path does not exist.
+        SourceError: There are no files, or the first file does not have such images, or has other dtypes.
+        DefinitionError: Not exactly one of the three arguments is used, an HDU index is below 1, or the number of
+            dtypes is not that of HDUs.
+        SampleError: While running, a file is damaged, or has other dtypes or ranks than the first.
 
     Example:
         >>> import penstock, tempfile
@@ -73,15 +72,18 @@ def fits(
         [[[0, 1, 2], [3, 4, 5]]]
     """
     choice = select_files("fn.readers.fits", file_root, files, file_list, file_filter)
-    places = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
-    if not places or min(places) < 1:
-        raise DefinitionError("fn.readers.fits counts images from 1", given=f"hdu_indices={hdu_indices}", fix="[2]")
-    kinds = None if dtypes is None else _dtypes(dtypes)
-    if kinds is not None and len(kinds) != len(places):
-        raise DefinitionError("fn.readers.fits takes a dtype per image", given=len(kinds), expected=len(places))
-    return apply_reader(open_shared(FitsSource, choice, places, kinds, stamp=choice.stamp()), loader)
+    # Counted from 1 as in DALI and CFITSIO, whereas astropy counts from 0.
+    hdus = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
+    if not hdus or min(hdus) < 1:
+        raise DefinitionError(
+            "fn.readers.fits: hdu_indices count from 1", given=f"hdu_indices={hdu_indices}", fix="[2]"
+        )
+    elements = None if dtypes is None else _dtypes(dtypes)
+    if elements is not None and len(elements) != len(hdus):
+        raise DefinitionError("fn.readers.fits: one dtype per HDU", given=len(elements), expected=len(hdus))
+    # The stamp changes if files are added or written; the data set is then opened again.
+    return apply_reader(open_shared(FitsSource, choice, hdus, elements, stamp=choice.stamp()), loader)
 
 
-def _dtypes(given: Any) -> tuple[np.dtype[Any], ...]:
-    several = cast(Sequence[Any], given if isinstance(given, list | tuple) else [given])
-    return tuple(map(as_dtype, several))
+def _dtypes(dtypes: Any) -> tuple[np.dtype[Any], ...]:
+    return tuple(map(as_dtype, cast(Sequence[Any], dtypes if isinstance(dtypes, list | tuple) else [dtypes])))

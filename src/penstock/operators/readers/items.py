@@ -1,4 +1,4 @@
-"""readers.items: a sequence of the user's own."""
+"""readers.items: sequences and map-style data sets of the user."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from penstock.sources.formats.map_style_source import MapStyleSource
 
 @operator("readers.items")
 def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **loader: Unpack[ReaderArguments]) -> Any:
-    """Read whatever has a length and items by number, as a data set: with shuffle, shards, threads and resume.
+    """Read any map-style data set, with shuffling, sharding, threads and resuming.
 
-    A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow; or a dictionary of columns. It is asked
-    for items from several threads, and must give the same item for the same number. Arrays in memory are read faster
-    by `fn.readers.arrays`.
+    A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow, or a dictionary of columns. Several
+    threads read items, and the same index must return the same item. For arrays in memory, `fn.readers.arrays` is
+    faster.
 
     Args:
-        items: the sequence. An item is an array, a number, bytes, text (its UTF-8 bytes), or a tuple or dictionary of
-            such. Samples may differ in shape; dtype and rank are those of the first item.
-        layout: the layout of a sample, such as "HWC"; for a tuple or dictionary one for all values, or a dictionary
-            with one by number or name.
+        items: Object with a length and items by index. An item is an array, a number, bytes, text (read as UTF-8
+            bytes), or a tuple or dictionary of these. Shapes may differ; dtype and rank are those of the first item.
+        layout: Layout of a sample, such as "HWC"; for a tuple or dictionary, one for all values, or a dictionary with
+            one per index or name.
         **loader: See `ReaderArguments`.
 
     Returns:
-        A node, or a tuple or dictionary of nodes, as an item is one.
+        A node; a tuple or dictionary of nodes if items are tuples or dictionaries.
 
     Raises:
-        ArgumentTypeError: it has no length, or no items by number.
-        DefinitionError: it is empty.
-        SampleError: its first item cannot be read, or is no array of numbers.
+        ArgumentTypeError: It does not have a length or items by index.
+        DefinitionError: It is empty.
+        SampleError: Its first item cannot be read, or is not an array of numbers.
 
     Example:
         >>> import penstock
@@ -47,29 +47,31 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
         >>> bytes(word[1]).decode(), number.as_array().tolist()
         ('bcd', [3, 4])
     """
-    parts: list[Any] = [*cast(Any, items).values()] if isinstance(items, Mapping) else [items]
-    if not all(map(_listed, parts)):
+    columns: list[Any] = [*cast(Any, items).values()] if isinstance(items, Mapping) else [items]
+    if not all(map(_is_indexable, columns)):
         raise ArgumentTypeError(
-            "fn.readers.items reads what has a length and items by number",
+            "fn.readers.items needs an object with a length and items by index",
             given=f"{short_repr(cast(object, items))} of type {type(cast(object, items)).__name__}",
-            fix="fn.external_source, for what only streams",
+            fix="fn.external_source, for iterables and generators",
         )
+    # By identity: user objects may not be hashable. The source holds the object, so the ID stays unique.
     shared, key = current_trace().shared, ("items", id(cast(Any, items)), repr(layout))
     if key not in shared:
         shared[key] = MapStyleSource(items, layout)
     source: MapStyleSource = shared[key]
+    # The source knows the form of an item from the first one, which it reads when it is created.
     nodes = apply_reader(source, loader)
     if source.named_values:
         return dict(zip(source.names, nodes, strict=True))
     return nodes if source.several else nodes[0]
 
 
-def _listed(items: Any) -> bool:
-    """Whether something has a length and items by number, and is no text."""
+def _is_indexable(items: Any) -> bool:
+    """Return True if an object has a length and items by index, and is not a string."""
     if isinstance(items, str | bytes):
         return False
     try:
         len(items)
-    except Exception:  # noqa: BLE001  # a user's object may raise anything
+    except Exception:  # noqa: BLE001  # user objects may raise anything
         return False
     return hasattr(items, "__getitem__")

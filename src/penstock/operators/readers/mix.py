@@ -1,4 +1,4 @@
-"""readers.mix: several readers as one."""
+"""readers.mix: concatenation and weighted mixtures of readers."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ def mix(
     epoch_size: int | None = None,
     **loader: Unpack[ReaderOrderArguments],
 ) -> Any:
-    """Read several data sets as one: one behind the other, or mixed in shares.
+    """Read several data sets as one: concatenated, or mixed with weights.
 
-    The readers say what is read; order, shards and name are given here. Their samples have the same values: as many,
-    with the same dtype, number of axes and layout.
+    The readers define the data sets; order, shards and name are arguments of this operator. Samples of all readers must
+    have the same number of values, with equal dtypes, ranks and layouts.
 
-    Without `weights`, the data sets lie one behind the other, and an epoch has every sample once, also when it is
-    shuffled. A reader that is given twice is read twice.
+    Without `weights`, the data sets are concatenated. An epoch visits every sample once, also when it is shuffled. A
+    reader that is passed twice is read twice.
 
-    With `weights`, the data sets take turns, each in its exact share of any stretch of the stream, across the ends of
-    epochs: of two, any L samples in a row have fewer than one sample more or less than ``share * L``. Each data set
-    visits all of its samples, in an order of its own, before it visits one again, and goes on in the next epoch where
-    it was. The place of every sample is computed, so the stream can be continued anywhere.
+    With `weights`, the data sets are interleaved. Each has its exact share of any stretch of the stream, across the
+    ends of
+    epochs: of two data sets, any L consecutive samples deviate from ``share * L`` by less than one sample. Each data
+    set visits all of its samples, in its own order, before it repeats one, and continues in the next epoch where it
+    stopped. The position of every sample is computed, so the stream can resume anywhere.
 
     Args:
-        readers: what each reader returned, a node, or a list, tuple or dictionary of nodes; some will do.
-        weights: a list with the share of each reader, compared with the others; 0 leaves one out.
-        epoch_size: how many samples an epoch has. By default as many as the data sets have together, without those of
-            weight 0. With another number the next epoch goes on with the samples that follow.
+        readers: Outputs of each reader: a node, or a list, tuple or dictionary of nodes. They may be a part of its
+            outputs.
+        weights: Relative share of each reader; 0 leaves one out.
+        epoch_size: Number of samples per epoch. The default is the total of the data sets, without those of weight 0.
+            With another number, the next epoch continues with the samples that follow.
         **loader: See `ReaderOrderArguments`.
 
     Returns:
-        Nodes, in the form of the first reader's.
+        Nodes, in the form of the outputs of the first reader.
 
     Raises:
-        ArgumentTypeError: what is no reader's output; a weight that is no number.
-        DefinitionError: no readers; values that are computed from a reader's; readers with an order or shard of their
-            own, or with other values than the first one; weights that are negative, nan, infinite, all 0, or not one
-            for each reader; an epoch without samples.
+        ArgumentTypeError: An argument is not the output of a reader, or a weight is not a number.
+        DefinitionError: No readers; values computed from those of a reader; readers with an order or shard, or with
+            other values than the first; weights that are negative, nan, infinite, all 0, or not one per reader; an
+            epoch without samples.
 
     Example:
         >>> import numpy as np, penstock
@@ -66,84 +68,90 @@ def mix(
     if not readers:
         raise DefinitionError("fn.readers.mix has nothing to read", fix="fn.readers.mix(reader, another)")
     names = list(readers[0]) if isinstance(readers[0], Mapping) else None
-    parts = [_part(number, given, names) for number, given in enumerate(readers)]
-    nodes = apply_whole_reader(ConcatSource(parts, _mixture(parts, weights, epoch_size)), loader)
+    members = [_member(number, outputs, names) for number, outputs in enumerate(readers)]
+    nodes = apply_whole_reader(ConcatSource(members, _mixture(members, weights, epoch_size)), loader)
     if names is not None:
         return dict(zip(names, nodes, strict=True))
     return nodes if isinstance(readers[0], Sequence) else nodes[0]
 
 
-def _mixture(parts: Sequence[ConcatMember], weights: Any, epoch_size: int | None) -> InterleavedSelection | None:
-    """How data sets are mixed; None where they lie one behind the other."""
-    sources = [part.source for part in parts]
+def _mixture(members: Sequence[ConcatMember], weights: Any, epoch_size: int | None) -> InterleavedSelection | None:
+    """Return the interleaving of the data sets; None if they are concatenated and visited once."""
+    sources = [member.source for member in members]
+    # Positions in the stream are 64-bit integers.
     if epoch_size is not None and not 0 < epoch_size < 1 << 62:
         raise DefinitionError(
-            "epoch_size is a number of samples", given=f"epoch_size={epoch_size}", expected="at least 1"
+            "epoch_size must be a positive number of samples", given=f"epoch_size={epoch_size}", expected="at least 1"
         )
     if weights is None:
-        joined = [each for each in sources if each.selection is not None]
-        if joined:
+        if any(source.selection is not None for source in sources):
             raise DefinitionError(
-                "readers with weights or an epoch_size of their own are mixed by weights: one behind the other, an "
-                "epoch has every sample once",
-                fix=f"weights={[1] * len(parts)}",
+                "readers that have weights or an epoch_size cannot be concatenated, because an epoch would not visit "
+                "every sample once",
+                fix=f"weights={[1] * len(members)}",
             )
         if epoch_size is None:
             return None
+        # Epochs of another length over concatenated data sets are an interleaving of one data set, which continues
+        # across epochs.
         return InterleavedSelection((sum(map(len, sources)),), (None,), Interleaving.from_weights([1]), epoch_size)
-    values = check_weights(weights, len(parts), "reader")
+    values = check_weights(weights, len(members), "reader")
+    # A reader of weight 0 is never visited, so an epoch need not be long enough for it.
     size = sum(source.epoch_length for source, weight in zip(sources, values, strict=True) if weight)
-    turns = Interleaving.from_weights(list(weights))
-    choices = tuple(source.selection for source in sources)
-    return InterleavedSelection(tuple(map(len, sources)), choices, turns, epoch_size or size)
+    interleaving = Interleaving.from_weights(list(weights))
+    selections = tuple(source.selection for source in sources)
+    return InterleavedSelection(tuple(map(len, sources)), selections, interleaving, epoch_size or size)
 
 
-def _part(number: int, given: Any, names: Sequence[str] | None) -> ConcatMember:
-    """A data set, from the outputs of its reader."""
-    named = list(cast(Mapping[str, Any], given)) if isinstance(given, Mapping) else None
-    if (names and set(names)) != (named and set(named)):
+def _member(number: int, values: Any, names: Sequence[str] | None) -> ConcatMember:
+    """Return a member of the mixture, from the outputs of its reader."""
+    own_names = list(cast(Mapping[str, Any], values)) if isinstance(values, Mapping) else None
+    # Outputs are matched by name, so that the order of the dictionaries may differ.
+    if (names and set(names)) != (own_names and set(own_names)):
         raise DefinitionError(
-            "fn.readers.mix: the readers name their outputs alike, or none does",
-            given=f"{named or 'no names'} of reader {number}",
+            "fn.readers.mix: all readers must have the same output names, or none",
+            given=f"{own_names or 'no names'} of reader {number}",
             expected=names or "no names",
         )
-    outputs: list[Any] = [given[name] for name in names] if names is not None else _listed(given)
+    outputs: list[Any] = [values[name] for name in names] if names is not None else _as_list(values)
+    # All outputs of a member must come from one node, the reader, because one source is read for them.
     nodes = {output.value.node for output in outputs if isinstance(output, DataNode)}
     if not outputs or len(nodes) != 1 or not all(isinstance(output, DataNode) for output in outputs):
         raise ArgumentTypeError(
-            "fn.readers.mix takes for each data set the outputs of one reader",
-            given=f"{short_repr(cast(Any, given))}, number {number}",
-            fix="fn.readers.mix(fn.readers.file(...), fn.readers.webdataset(...)), and *readers for a list of them",
+            "fn.readers.mix: each argument must be the outputs of one reader",
+            given=f"{short_repr(cast(Any, values))}, argument {number}",
+            fix="fn.readers.mix(fn.readers.file(...), fn.readers.webdataset(...)), or *readers for a list",
         )
     (node,) = nodes
     reader = node.operator
     if not isinstance(reader, Reader):
         raise DefinitionError(
-            "fn.readers.mix takes what readers return, before anything is computed from it",
-            given=f"{node}, made at {node.where}",
-            fix="mix the readers, and compute from what that gives",
+            "fn.readers.mix takes outputs of readers, not values computed from them",
+            given=f"{node}, created at {node.where}",
+            fix="mix the readers first, then compute from the mixture",
         )
-    _check_plain(node, reader)
+    _check_order_defaults(node, reader)
     return ConcatMember(reader.source, tuple(output.value.index for output in outputs), str(node))
 
 
-def _check_plain(node: Node, reader: Reader) -> None:
-    """Check that a reader says nothing of its order.
+def _check_order_defaults(node: Node, reader: Reader) -> None:
+    """Check that a reader has the default order, shard and error policy.
 
     Raises:
-        DefinitionError: it does.
+        DefinitionError: It has others, which the mixture would ignore.
     """
-    plain = parameters(Reader(reader.source))
+    defaults = parameters(Reader(reader.source))
+    # Fields of the operator by the names of the user's arguments.
     names = {"shuffle": "random_shuffle", "pad_last": "pad_last_batch", "contiguous": "shard_mode"}
-    other = [names.get(name, name) for name, value in parameters(reader).items() if value != plain[name]]
+    other = [names.get(name, name) for name, value in parameters(reader).items() if value != defaults[name]]
     other += ["seed"] if node.seed is not None else []
     if other:
         raise DefinitionError(
-            "the order of a mixture, its shard and what is done about bad samples are given to fn.readers.mix",
-            given=f"{', '.join(other)} of {node}, made at {node.where}",
+            "order, shard and on_error of a mixture are arguments of fn.readers.mix, not of its readers",
+            given=f"{', '.join(other)} of {node}, created at {node.where}",
             fix="give them to fn.readers.mix",
         )
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(cast(Sequence[Any], given)) if isinstance(given, tuple | list) else [given]
+def _as_list(value: Any) -> list[Any]:
+    return list(cast(Sequence[Any], value)) if isinstance(value, tuple | list) else [value]

@@ -1,4 +1,4 @@
-"""readers.mnist: the four IDX files of MNIST and of the data sets that took over its format."""
+"""readers.mnist: images and labels in the IDX files of MNIST."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.object_store import is_remote
 
+# Prefixes of the file names. "t10k" is the test set of 10,000 images.
 _SPLITS = {"train": "train", "test": "t10k"}
 
 
@@ -26,21 +27,22 @@ _SPLITS = {"train": "train", "test": "t10k"}
 def mnist(
     *, path: DataLocation[str | PathLike[str]], split: DataLocation[str] = "train", **loader: Unpack[ReaderArguments]
 ) -> list[DataNode]:
-    """Read MNIST, Fashion-MNIST or another data set in their files. Whole batches are read at once.
+    """Read MNIST, Fashion-MNIST or another data set in the same files. Whole batches are read at once.
+
+    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
-        path: the folder with ``train-images-idx3-ubyte`` and its three sisters, plain or with ``.gz``.
-        split: "train" or "test" (the ``t10k`` files).
+        path: Folder with ``train-images-idx3-ubyte`` and the three other files, uncompressed or with ``.gz``.
+        split: "train", or "test" for the ``t10k`` files.
         **loader: See `ReaderArguments`.
 
     Returns:
-        Images, uint8 of shape (28, 28, 1), layout HWC, and class numbers, int32 of shape (1,).
-        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        Images, uint8 of shape (28, 28, 1), layout HWC, and labels, int32 of shape (1,).
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no IDX file, is cut short, or images and labels do not match.
-        DefinitionError: there is no such split.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not an IDX file, is truncated, or images and labels do not match.
+        DefinitionError: The split is unknown.
 
     Example:
         >>> import gzip, penstock, tempfile
@@ -61,8 +63,9 @@ def mnist(
     """
     if split not in _SPLITS:
         raise DefinitionError(
-            "fn.readers.mnist: no such split", given=short_repr(split), fix=did_you_mean(split, _SPLITS)
+            "fn.readers.mnist: unknown split", given=short_repr(split), fix=did_you_mean(split, _SPLITS)
         )
+    # Absolute, so that a later change of the working directory does not open another data set under the same key.
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
     return apply_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
@@ -75,4 +78,5 @@ def _open(folder: str, split: str, *files: str) -> ArraySource:
             f"the images and labels in {folder} do not match",
             given=f"shapes {images.shape} and {labels.shape}",
         )
+    # int32 labels of shape (1,) and images with a channel axis, as DALI's readers return them.
     return ArraySource([images[..., None], labels.astype(np.int32)[:, None]], ["HWC", ""], f"{folder} ({split})")

@@ -25,23 +25,25 @@ def mxnet(
 ) -> list[DataNode]:
     """Read images and labels from RecordIO files, as MXNet's ``im2rec`` writes them.
 
+    Batches of single labels have the shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and
+    losses need.
+
     Args:
-        path: a file, or several, read one after the other. Records come in the order in which they lie there.
-        index_path: an index for each file, as ``im2rec`` writes them, or one that counts the bytes of all files
-            together. Without them the lengths of all records are read when the reader is made; give them where that
-            takes too long.
+        path: A file, or several, read one after the other. Records come in the order of the file.
+        index_path: An index per file, as ``im2rec`` writes them, or one whose offsets run through all files. Without
+            indexes, the headers of all records are read when the reader is created; give indexes if that takes too
+            long.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The images' bytes, uint8 of shape (?,), and labels, float32: of shape (1,) if the first record has one, else
-        (?,). With one each, batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), which
-        metrics and losses take.
+        Bytes of the images, uint8 of shape (n,), and labels, float32: of shape (1,) if the first record has a single
+        label, otherwise (labels,).
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no RecordIO file, is cut short or damaged, or an index belongs to another file.
-        DefinitionError: another number of indexes than of files.
-        SampleError: while running, a record that is damaged, or that has several labels where the first has one.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a RecordIO file, is truncated or damaged, or an index belongs to another file.
+        DefinitionError: The number of indexes is not that of files.
+        SampleError: While running, a record is damaged, or has several labels although the first has one.
 
     Example:
         >>> import penstock, tempfile
@@ -59,9 +61,10 @@ def mxnet(
     paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:
         raise DefinitionError("fn.readers.mxnet: path is empty")
+    # As in DALI, one index may serve several files, with offsets as if they were one.
     if len(indexes) not in (0, 1, len(paths)):
         raise DefinitionError(
-            "fn.readers.mxnet: an index per file, or one for all", given=f"{len(indexes)} for {len(paths)} files",
-            fix="leave index_path out, and they are made",
+            "fn.readers.mxnet: index_path needs one entry per file, or one for all",
+            given=f"{len(indexes)} for {len(paths)} files", fix="leave index_path out to build the indexes",
         )  # fmt: skip
     return apply_reader(open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader)

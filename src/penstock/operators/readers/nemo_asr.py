@@ -1,4 +1,4 @@
-"""readers.nemo_asr: speech and what is said, from manifests of NVIDIA NeMo."""
+"""readers.nemo_asr: speech and transcripts from manifests of NVIDIA NeMo."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from penstock.types import FLOAT, as_dtype
 
 @dataclass(frozen=True)
 class ToRate(Operator, SampleKernel):
-    """A signal of any rate at one rate; those that have it already stay as they are.
+    """Resampling of signals of any rate to one rate.
 
     Args:
-        rate: in Hz.
-        quality: of resampling.
-        dtype: of the result.
+        rate: Target rate in Hz.
+        quality: Quality of resampling, 0 to 100.
+        dtype: Element type of the result.
     """
 
     rate: float
@@ -43,16 +43,16 @@ class ToRate(Operator, SampleKernel):
     dtype: np.dtype[Any]
 
     def infer(self, signal: Spec, rate: Spec) -> Spec:
-        """Any length."""
+        """Return the spec of a signal of unknown length."""
         del rate
         return Spec(self.dtype, signal.shape)
 
     def sample(self, context: SampleContext, signal: Array, rate: Array) -> Array:
-        """The signal."""
-        own = float(rate)
-        if own != self.rate:
-            length = resampled_length(len(signal), self.rate / own)
-            signal = resample(signal, own / self.rate, length, self.quality)
+        """Resample one signal, unless it already has the rate."""
+        file_rate = float(rate)
+        if file_rate != self.rate:
+            length = resampled_length(len(signal), self.rate / file_rate)
+            signal = resample(signal, file_rate / self.rate, length, self.quality)
         return denormalize_samples(signal, self.dtype)
 
 
@@ -72,37 +72,36 @@ def nemo_asr(
     normalize_text: PerformanceHint[bool] = False,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode | list[DataNode]:
-    """Read speech and what is said, from manifests of NVIDIA NeMo. Needs the extra `audio`.
+    """Read speech and transcripts from manifests of NVIDIA NeMo. Requires the extra `audio`.
 
-    A line of a manifest is a JSON object: `audio_filepath`, and, where they are given, `offset` and `duration`, in
-    seconds, of the part that is read, and `text`. Paths are relative to the working directory; or to the manifest's
-    folder, if the first one leads to a file there only. Only the part is read.
+    Each line of a manifest is a JSON object with `audio_filepath` and optionally `offset` and `duration` of a segment,
+    in seconds, and `text`. Paths are relative to the working directory, or to the folder of the manifest if only that
+    has the first file. Only the segment is read from a file.
 
     Args:
-        manifest_filepaths: a manifest, or several, read one after the other.
-        sample_rate: in Hz, to which signals are resampled; without it they keep their own.
-        quality: of resampling, from 0 to 100, as in `fn.audio_resample`.
-        downmix: whether channels are averaged.
-        dtype: element type of signals: float32, int16 or int32. The largest integer stands for 1.
-        min_duration: in seconds; entries whose `duration` is less, or that have none, are left out.
-        max_duration: in seconds; entries whose `duration` is more are left out. 0 is no limit.
-        read_sample_rate: whether to give the rate of each file.
-        read_text: whether to give the texts.
-        read_idxs: whether to give the number of each entry in its manifest; those that are left out do not count.
-        normalize_text: without effect, as in DALI.
+        manifest_filepaths: A manifest, or several, read one after the other.
+        sample_rate: Rate in Hz to resample to; a number of at most 0 keeps the rates of the files.
+        quality: Quality of resampling, 0 to 100, as in `fn.audio_resample`.
+        downmix: If True, channels are averaged.
+        dtype: Element type of signals: float32 (full scale is 1), int16 or int32 (full scale is the largest integer).
+        min_duration: Least `duration` of entries, in seconds; entries without one are left out, too. 0 reads all.
+        max_duration: Largest `duration` of entries, in seconds; 0 for no limit.
+        read_sample_rate: If True, the rate of each file is returned.
+        read_text: If True, the texts are returned.
+        read_idxs: If True, the index of each entry is returned. Entries that are left out do not count.
+        normalize_text: It has no effect, as in DALI.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The signals, (elements,), or (elements, channels) without `downmix`. Then, if they are asked for, the rates that
-        the files have, in Hz, float32 of shape (); the texts in UTF-8, uint8 (?,), empty where there is none; and the
-        numbers, int64 (1,).
+        The signals, (samples,), or (samples, channels) without `downmix`. Then, as selected: rates of the files in Hz,
+        float32 of shape (); UTF-8 texts, uint8 (n,), empty for entries without text; indices, int64 (1,).
 
     Raises:
-        SourceNotFoundError: a manifest, or the first sound file, does not exist.
-        SourceError: a line is no entry, or none are left.
-        DefinitionError: no manifests, another `dtype`, or a quality or a limit that is out of range.
-        MissingExtraError: the package soundfile is not installed.
-        SampleError: while running, a sound file that cannot be decoded, or that ends before the part begins.
+        SourceNotFoundError: A manifest, or the first sound file, does not exist.
+        SourceError: A line is not an entry, or no entries remain.
+        DefinitionError: No manifests, an unsupported `dtype`, or a quality or duration out of range.
+        MissingExtraError: The package soundfile is not installed.
+        SampleError: While running, a sound file cannot be decoded, or ends before its segment begins.
 
     Example:
         >>> import numpy as np, penstock, soundfile, tempfile
@@ -120,26 +119,29 @@ def nemo_asr(
         ((1000,), 8000.0, b'no')
     """
     del normalize_text
+    # Imported here, so that a missing package fails while tracing instead of in the first batch.
     optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
     manifests = as_paths(manifest_filepaths)
     element = as_dtype(dtype)
     if not manifests or element.name not in ("float32", "int16", "int32"):
         raise DefinitionError(
-            "fn.readers.nemo_asr reads manifests, and gives float32, int16 or int32",
+            "fn.readers.nemo_asr needs a manifest, and supports float32, int16 and int32",
             given=f"{len(manifests)} manifests, {element}",
         )
     if not 0 <= quality <= 100 or min(min_duration, max_duration) < 0:
         raise DefinitionError(
-            "fn.readers.nemo_asr: quality lies between 0 and 100, and durations are not negative",
+            "fn.readers.nemo_asr: quality must be from 0 to 100, and durations must not be negative",
             given=f"quality={quality}, min_duration={min_duration}, max_duration={max_duration}",
         )
     resampled = sample_rate > 0
+    # Resampling computes in float32 and rounds once at the end; otherwise integers are read without a conversion.
     read_as = np.dtype(np.float32) if resampled else element
     limits = float(min_duration), float(max_duration)
     source = open_shared(NemoSource, manifests, *limits, bool(downmix), read_as, stamp=file_stamps(*manifests))
     signals, rates, texts, numbers = apply_reader(source, loader)
     if resampled:
+        # A node after the reader, because a sample has to be decoded before its rate is known.
         signals = apply(ToRate(float(sample_rate), float(quality), element), signals, rates, common={})
-    asked = ((rates, read_sample_rate), (texts, read_text), (numbers, read_idxs))
-    others = [node for node, wanted in asked if wanted]
+    optional = ((rates, read_sample_rate), (texts, read_text), (numbers, read_idxs))
+    others = [node for node, is_selected in optional if is_selected]
     return [signals, *others] if others else signals

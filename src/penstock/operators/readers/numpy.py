@@ -1,4 +1,4 @@
-"""readers.numpy: arrays in .npy files, whole or a part of each."""
+"""readers.numpy: arrays in .npy files, or regions of them."""
 
 from __future__ import annotations
 
@@ -45,42 +45,45 @@ def numpy(
     use_o_direct: PerformanceHint[bool] = False,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode:
-    """Read arrays from .npy files, as `numpy.save` writes them, whole or a part of each.
+    """Read arrays, or a region of each, from .npy files as `numpy.save` writes them.
 
-    Give one of three: `file_root` alone, a folder, whose files come first, and then those of the folders directly below
-    it, sorted by the bytes of their names; `files`, a list of paths; or `file_list`, a text file with a path per line.
-    All files have the dtype and the number of axes of the first one. Fortran order and big-endian numbers are brought
-    to C order and the machine's own.
+    Use one of three arguments. `file_root` alone: a folder, whose files come first, then those of its direct
+    subfolders, in byte order of their names. `files`: a list of paths. `file_list`: a text file with a path per line.
+
+    All files must have the dtype and the rank of the first. Arrays in Fortran order and big-endian numbers are
+    converted to C order and native byte order.
+
+    If no bound is a node, only the range of the first axis (the last one in Fortran order) that contains the region is
+    read; otherwise whole files.
 
     Args:
-        file_root: that folder; with `files` or `file_list`, what their paths are relative to.
-        files: paths, in the order of the data set.
-        file_list: the text file; its paths are relative to its own folder if there is no `file_root`.
-        file_filter: a pattern such as "*.npy"; a file below `file_root` counts if it matches its name.
-        roi_start: where the part begins, indices; a number per axis, or one for all. Bounds may be nodes.
-        roi_end: the first index after it.
-        roi_shape: how large it is, in elements.
-        rel_roi_start: where the part begins, in parts of the extent.
-        rel_roi_end: where it ends, in parts of the extent.
-        rel_roi_shape: how large it is, in parts of the extent.
-        roi_axes: the numbers of the axes that the bounds are for, all by default.
-        out_of_bounds_policy: what to do where the part leaves the array: "error", "pad" with `fill_value`, or
+        file_root: Folder of the files; with `files` or `file_list`, the folder that their paths are relative to.
+        files: Paths, in the order of the data set.
+        file_list: Text file; its paths are relative to its own folder unless `file_root` is given.
+        file_filter: Pattern such as "*.npy"; files below `file_root` are read if it matches the name.
+        roi_start: Start of the region, as indices: one number per axis, or one for all axes. Bounds may be nodes.
+        roi_end: End of the region, exclusive.
+        roi_shape: Shape of the region.
+        rel_roi_start: Start of the region, as fractions of the shape.
+        rel_roi_end: End of the region, as fractions of the shape.
+        rel_roi_shape: Shape of the region, as fractions of the shape.
+        roi_axes: Indices of the axes that the bounds refer to; all axes by default.
+        out_of_bounds_policy: Handling of regions that leave the array: "error", "pad" with `fill_value`, or
             "trim_to_shape".
-        fill_value: what stands outside the array.
-        cache_header_information: a hint; a header that was met before is always known.
-        register_buffers: a hint of DALI's.
-        use_o_direct: a hint of DALI's.
+        fill_value: Value outside of the array.
+        cache_header_information: DALI's hint; headers are always cached.
+        register_buffers: DALI's hint; it has no effect.
+        use_o_direct: DALI's hint; it has no effect.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The arrays, of the files' dtype, without a layout. Where no bound is a node, only that of a file is read which
-        holds the part along its first axis (the last one in Fortran order); else files are read whole.
+        The arrays, with the dtype of the files and without a layout.
 
     Raises:
-        SourceNotFoundError: a path does not exist.
-        SourceError: no files are found, or the first one is no .npy file of booleans, integers or floats.
-        DefinitionError: none or two of the three ways are used, or a bound is given twice.
-        SampleError: while running, a file that is damaged, or has another dtype or number of axes than the first.
+        SourceNotFoundError: A path does not exist.
+        SourceError: There are no files, or the first is not a .npy file of booleans, integers or floats.
+        DefinitionError: Not exactly one of the three arguments is used, or a bound is given twice.
+        SampleError: While running, a file is damaged, or has another dtype or rank than the first.
 
     Example:
         >>> import penstock, tempfile
@@ -99,23 +102,25 @@ def numpy(
     del cache_header_information, register_buffers, use_o_direct
     choice = select_files("fn.readers.numpy", file_root, files, file_list, file_filter)
     whole = open_shared(NpySource, choice, stamp=choice.stamp())
-    given = {
+    roi = {
         "start": roi_start, "end": roi_end, "shape": roi_shape,
         "rel_start": rel_roi_start, "rel_end": rel_roi_end, "rel_shape": rel_roi_shape,
     }  # fmt: skip
-    if all(bound is None for bound in given.values()):
+    if all(bound is None for bound in roi.values()):
         (arrays,) = apply_reader(whole, loader)
         return arrays
     spec = whole.specs[0]
     axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(spec.shape)))
-    bounds = {name: _per_axis(bound, len(axes)) for name, bound in given.items() if bound is not None}
+    bounds = {name: _per_axis(bound, len(axes)) for name, bound in roi.items() if bound is not None}
+    # Bounds that the pipeline computes are not known to the reader: a slice after it applies them.
     if any(isinstance(bound, DataNode) for bound in bounds.values()):
         (arrays,) = apply_reader(whole, loader)
         return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
+    # The kernel of `fn.slice` computes the region, so that both round and check bounds alike.
     kernel = cut(bounds, axis_numbers(axes, None, spec, "slice"), out_of_bounds_policy, fill_value, spec.dtype)
     numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
     try:
-        source = open_shared(NpyRoiSource, whole, _Part(kernel, numbers))
+        source = open_shared(NpyRoiSource, whole, _ConstantRegion(kernel, numbers))
     except ValueError as error:  # a part that no file has: it ends before it begins
         raise DefinitionError(f"fn.readers.numpy: {error}") from error
     (arrays,) = apply_reader(source, loader)
@@ -123,30 +128,35 @@ def numpy(
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A part with the same bounds in each array."""
+class _ConstantRegion:
+    """A region with the same bounds in each array.
+
+    Args:
+        kernel: Slice that computes the region.
+        bounds: Its arguments, hashable as part of the key of the source.
+    """
 
     kernel: Slice
     bounds: tuple[tuple[str, tuple[float, ...]], ...]
 
     def spec(self, whole: Spec) -> Spec:
-        """What the kernel gives."""
+        """Return the spec of the region of an array."""
         return self.kernel.infer(whole, **dict(self.bounds))
 
     def windows(self, shape: tuple[int, ...]) -> list[tuple[int, int]]:
-        """As the kernel finds them."""
-        found = [(0, extent) for extent in shape]
-        given = {name: np.array([values]) for name, values in self.bounds}
+        """Return start and length of the region per axis; it may leave the array."""
+        windows = [(0, extent) for extent in shape]
+        bounds = {name: np.array([values]) for name, values in self.bounds}  # the kernel takes a batch, here of one row
         for number, axis in enumerate(self.kernel.axes):
-            first, length = self.kernel.window(np, number, np.array([shape[axis]]), given)
-            found[axis] = int(first[0]), int(length[0])
-        return found
+            first, length = self.kernel.window(np, number, np.array([shape[axis]]), bounds)
+            windows[axis] = int(first[0]), int(length[0])
+        return windows
 
     def fill(self, dtype: np.dtype[Any]) -> Array:
-        """The kernel's."""
+        """Return the value outside of the array, as an array without axes."""
         return cast_saturating(np, np.asarray(self.kernel.fill[0], np.float32), dtype)
 
 
 def _per_axis(bound: Bounds | None, count: int) -> Any:
-    """The bound with a number per axis, where one is given for all."""
+    """Return the bound with a number per axis."""
     return [bound] * count if isinstance(bound, int | float | np.number) else bound

@@ -1,4 +1,4 @@
-"""readers.parquet: rows of Parquet files."""
+"""readers.parquet: columns of Parquet files."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def parquet(
     columns: str | Sequence[str] | None = None,
     **loader: Unpack[ReaderArguments],
 ) -> dict[str, DataNode]:
-    """Read columns of Parquet files; a row is a sample. Needs the extra `parquet`.
+    """Read columns of Parquet files; a row is a sample. Requires the extra `parquet`.
 
-    A row group is read as a whole and kept in memory while there is room (256 MiB). A shuffle visits all groups at
-    once: write groups of a few megabytes, as ``pyarrow.parquet.write_table(..., row_group_size=)`` does.
+    Row groups are read as a whole and cached in up to 256 MiB. Shuffling visits all row groups at once: write groups of
+    a few megabytes with ``pyarrow.parquet.write_table(..., row_group_size=)``.
 
     Args:
-        paths: a file, or several, read one after the other.
-        columns: names; ``image.bytes`` is a field of a struct. All columns by default.
+        paths: A file, or several, read one after the other.
+        columns: Names of columns; ``image.bytes`` is a field of a struct. All columns by default.
         **loader: See `ReaderArguments`.
 
     Returns:
-        A dictionary with the names: bytes and text as uint8 (?,), numbers in their dtype without axes, lists of numbers
-        (?,), or (n,) where all have n.
+        A dictionary with the names: bytes and text as uint8 (n,), numbers as scalars of their dtype, lists of numbers
+        as arrays of one axis, of known length if all lists have the same.
 
     Raises:
-        MissingExtraError: the package pyarrow is not installed.
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no Parquet file or is cut short, lacks a column, or has one of another kind.
-        DefinitionError: no files, no columns.
-        SampleError: while running, a row group that is damaged, or a value that is missing.
+        MissingExtraError: The package pyarrow is not installed.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a Parquet file or is truncated, lacks a column, or has one of another type.
+        DefinitionError: `paths` or `columns` is empty.
+        SampleError: While running, a row group is damaged, or a value is missing.
 
     Example:
         >>> import penstock, pyarrow, pyarrow.parquet, tempfile

@@ -1,4 +1,4 @@
-"""What all readers share: the order in which they read, and for which shard."""
+"""Arguments of all readers: order, shard, error policy, and selection of samples."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class ReaderOrderArguments(TypedDict, total=False):
         Literal["global", "contiguous"],
         Default("global"),
         Doc(
-            '"global": a shard is a slice of every global batch. "contiguous": it is a static part of the data set, '
-            "as in DALI."
+            '"global": a shard is a slice of every global batch. "contiguous": it is a contiguous part of the data '
+            "set, as in DALI."
         ),
     ]
     stick_to_shard: Annotated[
@@ -122,8 +122,9 @@ def apply_reader(
     Raises:
         DefinitionError: Arguments exclude each other, or there are more shards than samples.
     """
-    part, weights = arguments.get("subset"), arguments.get("weights")
-    source = source if part is None else make_subset(source, part)
+    subset, weights = arguments.get("subset"), arguments.get("weights")
+    source = source if subset is None else make_subset(source, subset)
+    # Weights come second: they are one per sample of the subset.
     return apply_whole_reader(
         source if weights is None else resample_by_weight(source, weights), arguments, common=common
     )
@@ -136,6 +137,8 @@ def apply_whole_reader(
     shuffle = bool(arguments.get("random_shuffle", False))
     reshuffle = bool(arguments.get("shuffle_after_epoch", False))
     stick = bool(arguments.get("stick_to_shard", False))
+    # DALI rejects both combinations, too. Its shuffle_after_epoch permutes the whole list, which is what random_shuffle
+    # does here.
     if reshuffle and (shuffle or stick):
         raise DefinitionError(
             "shuffle_after_epoch excludes random_shuffle and stick_to_shard",
@@ -143,23 +146,26 @@ def apply_whole_reader(
         )
     shard, shards = arguments.get("shard_id", 0), arguments.get("num_shards", 1)
     if not 0 <= shard < shards:
-        raise DefinitionError("shard_id lies between 0 and num_shards - 1", given=f"shard {shard} of {shards}")
+        raise DefinitionError("shard_id must be from 0 to num_shards - 1", given=f"shard {shard} of {shards}")
     samples = source.epoch_length
     if shards > samples:
         raise DefinitionError("there are more shards than samples", given=f"{shards} shards for {samples} samples")
+    # DALI's shards are contiguous. With one shard, both modes are the same.
     mode = arguments.get("shard_mode", "contiguous" if stick and shards > 1 else "global")
     if stick and shards > 1 and mode == "global":
         raise DefinitionError(
-            "stick_to_shard keeps a static part of the data set, and a global shard is a slice of every batch",
+            'stick_to_shard needs contiguous shards: with shard_mode="global", a shard is a slice of every batch',
             given='stick_to_shard=True, shard_mode="global"',
             fix='shard_mode="contiguous", or leave stick_to_shard out',
         )
+    # A selection draws from the whole data set, so that no shard has a part that only it visits.
     if mode == "contiguous" and shards > 1 and source.selection is not None:
         raise DefinitionError(
-            "static parts are of data sets that are visited whole, and here weights or epoch_size say what is visited",
+            "contiguous shards cannot be combined with weights or epoch_size",
             given='shard_mode="contiguous"',
-            fix='shard_mode="global": a slice of every batch for each shard',
+            fix='shard_mode="global", where each shard is a slice of every batch',
         )
+    # DALI has a second seed for this shuffle; without it, that of the operator counts.
     seed = arguments.get("shuffle_after_epoch_seed") if reshuffle else None
     reader = Reader(
         source=source,

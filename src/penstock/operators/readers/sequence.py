@@ -1,4 +1,4 @@
-"""readers.sequence: sequences of images, a folder each."""
+"""readers.sequence: sequences of image files."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from penstock.sources.open_sources import open_shared
 from penstock.types import RGB, DALIImageType
 
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp"
+# Hidden files are skipped, unlike in readers.file.
 _PATTERNS = tuple(f"[!.]*.{extension}" for extension in _EXTENSIONS.split())
 
 
 @dataclass(frozen=True)
 class DecodeSequence(Operator, SampleKernel):
-    """Images of one size, from encoded files that follow each other.
+    """Decoding of the image files of a sequence.
 
     Args:
-        length: how many.
-        decoding: how.
+        length: Number of images.
+        decoding: Codec of the images.
     """
 
     reads_content: ClassVar[bool] = True
@@ -43,20 +44,22 @@ class DecodeSequence(Operator, SampleKernel):
     decoding: ImageCodec
 
     def infer(self, data: Spec, sizes: Spec) -> Spec:
-        """Images of any size."""
+        """Return the spec of a sequence of images of unknown size."""
         del data, sizes
         return Spec(np.dtype(np.uint8), (self.length, None, None, CHANNELS[self.decoding.output_type]), "FHWC")
 
     def sample(self, context: SampleContext, data: Array, sizes: Array) -> Array:
-        """The images."""
+        """Decode the images of one sequence."""
+        # The reader returns the bytes of all files of a sequence in one array, and their sizes.
         ends = np.cumsum(sizes)
         frames: list[Array] = []
+        # All frames must have one shape, because they become one array.
         for number, file in enumerate(np.split(data, ends[:-1])):
             try:
                 frame = self.decoding.decode(file, self.decoding.header(file))
                 if frame.dtype != np.uint8 or (frames and frame.shape != frames[0].shape):
                     expected = list(frames[0].shape) if frames else "8 bits"
-                    raise ValueError(f"{frame.dtype}{list(frame.shape)}, where {expected} is expected")
+                    raise ValueError(f"{frame.dtype}{list(frame.shape)}, but {expected} is expected")
             except ValueError as error:
                 raise ValueError(f"frame {number} of the sequence: {error}") from error
             frames.append(frame)
@@ -73,28 +76,27 @@ def sequence(
     image_type: DALIImageType = RGB,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode:
-    """Read sequences of images: frames of videos, for example, with a folder of image files for each video.
+    """Read sequences of images, such as video frames, from a folder of image files per video.
 
-    Folders come in the order of their names, byte by byte, and so do the images of each. Folders and files that are
-    hidden do not count, nor do files whose names do not end as those of images. A sequence lies in one folder, and is
-    always complete.
+    Folders and the images in them come in byte order of their names. Hidden folders and files are skipped, and so are
+    files without the extension of an image format. A sequence is part of one folder and always complete.
 
     Args:
-        file_root: the folder above the folders of images.
-        sequence_length: images of a sequence.
-        step: how many images lie from the first one of a sequence to that of the next.
-        stride: how many lie from one image of a sequence to the next.
-        image_type: the channels: RGB, BGR, GRAY, YCbCr, or ANY_DATA for those of the files.
+        file_root: Folder of the image folders.
+        sequence_length: Images per sequence.
+        step: Distance between the first images of consecutive sequences, in images.
+        stride: Distance between the images of a sequence, in images.
+        image_type: Color space: RGB, BGR, GRAY, YCbCr, or ANY_DATA for the channels of the files.
         **loader: See `ReaderArguments`.
 
     Returns:
-        The images, uint8 of shape (sequence_length, height, width, channels), layout FHWC.
+        Images, uint8 of shape (sequence_length, height, width, channels), layout FHWC.
 
     Raises:
-        SourceNotFoundError: `file_root` is no folder.
-        SourceError: no folder has enough images.
-        DefinitionError: a length, step or stride below 1.
-        SampleError: while running, a file that cannot be decoded, or images of several sizes in one sequence.
+        SourceNotFoundError: `file_root` is not a folder.
+        SourceError: No folder has enough images.
+        DefinitionError: `sequence_length`, `step` or `stride` is below 1.
+        SampleError: While running, a file cannot be decoded, or the images of a sequence differ in size.
 
     Example:
         >>> import numpy as np, penstock, tempfile
@@ -112,8 +114,7 @@ def sequence(
         ([(3, 8, 6, 3), (3, 8, 6, 3)], [1, 2, 3])
     """
     if min(step, stride) < 1:
-        given = f"sequence_length={sequence_length}, step={step}, stride={stride}"
-        raise DefinitionError("fn.readers.sequence: step and stride are at least 1", given=given)
+        raise DefinitionError("fn.readers.sequence: step and stride must be positive", given=f"{step=}, {stride=}")
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = apply_reader(open_shared(SequenceSource, *key, stamp=class_folder_stamp(key[0])), loader)
     return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes, common={})

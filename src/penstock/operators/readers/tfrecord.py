@@ -1,4 +1,4 @@
-"""readers.tfrecord: features of the examples in TFRecord files."""
+"""readers.tfrecord: features of Example messages in TFRecord files."""
 
 from __future__ import annotations
 
@@ -27,29 +27,30 @@ def tfrecord(
     use_o_direct: PerformanceHint[bool] = False,
     **loader: Unpack[ReaderArguments],
 ) -> dict[str, DataNode]:
-    """Read features of the examples in TFRecord files, which TensorFlow writes. Checksums are verified.
+    """Read features of the Example messages in TFRecord files, the format of TensorFlow. Checksums are verified.
 
-    A `penstock.tfrecord.FixedLenFeature` is read as an array of its shape, a string as its bytes, a `VarLenFeature` as
-    an array of shape (?,), or (?, *shape). An example that lacks a feature has the default value, or nothing where the
-    length varies. A `VarLenFeature` that no record names, of up to 512 from all over the files, is a scalar, as in
-    DALI: the default value. A record that has it nevertheless is an error; write empty lists to avoid that.
+    A `penstock.tfrecord.FixedLenFeature` becomes an array of its shape, a string its bytes, and a `VarLenFeature` an
+    array of shape (n,), or (n, *shape). If an example lacks a feature, the default value replaces it, or an empty array
+    if its length varies. As in DALI, a `VarLenFeature` that is in no record becomes a scalar with the default value; up
+    to 512 records from all parts of the files are checked. If another record has it after all, that is an error: write
+    empty lists to avoid it.
 
     Args:
-        path: a file, or several, read one after the other.
-        index_path: an index for each file, as DALI's ``tfrecord2idx`` writes them. Without them the lengths of all
-            records are read when the reader is made; give them where that takes too long.
-        features: names, and what they are read as.
-        use_o_direct: a hint of DALI's.
+        path: A file, or several, read one after the other.
+        index_path: An index per file, as DALI's ``tfrecord2idx`` writes them. Without indexes, the lengths of all
+            records are read when the reader is created; give indexes if that takes too long.
+        features: Dictionary of names and features.
+        use_o_direct: DALI's hint; it has no effect.
         **loader: See `ReaderArguments`.
 
     Returns:
         A dictionary with the names: int64, float32, or uint8 for strings.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no TFRecord file, is compressed or damaged, or an index belongs to another file.
-        DefinitionError: no features, lists of strings, another number of indexes than of files.
-        SampleError: while running, a record with a wrong checksum, or a feature of another type or shape.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a TFRecord file, is compressed or damaged, or an index belongs to another file.
+        DefinitionError: `features` is empty or has a list of strings, or the number of indexes is not that of files.
+        SampleError: While running, a record has a wrong checksum, or a feature another dtype or shape.
 
     Example:
         >>> import penstock, tempfile
@@ -74,10 +75,12 @@ def tfrecord(
         raise DefinitionError("fn.readers.tfrecord: path is empty")
     if indexes and len(indexes) != len(paths):
         raise DefinitionError(
-            "fn.readers.tfrecord: an index per file", given=f"{len(indexes)} for {len(paths)} files",
-            fix="leave index_path out, and they are made",
+            "fn.readers.tfrecord: index_path needs one entry per file", given=f"{len(indexes)} for {len(paths)} files",
+            fix="leave index_path out to build the indexes",
         )  # fmt: skip
-    wanted = as_features("fn.readers.tfrecord", features)
-    source = open_shared(TFRecordSource, paths, indexes, wanted, stamp=file_stamps(*paths, *indexes))
-    nodes = dict(zip([name for name, _ in wanted], apply_reader(source, loader), strict=True))
+    # Sorted by name, so that the order of the dictionary does not matter for the shared source.
+    selection = as_features("fn.readers.tfrecord", features)
+    source = open_shared(TFRecordSource, paths, indexes, selection, stamp=file_stamps(*paths, *indexes))
+    # Back in the order of the user's dictionary.
+    nodes = dict(zip([name for name, _ in selection], apply_reader(source, loader), strict=True))
     return {name: nodes[name] for name in features}

@@ -24,12 +24,14 @@ from penstock.sources.formats.video.video_source import ClipOptions, VideoSource
 from penstock.sources.open_sources import open_shared
 from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
 
+# Rounding of start and end: True for up.
 _ROUNDINGS = {
     "start_down_end_up": (False, True),
     "start_up_end_down": (True, False),
     "all_up": (True, True),
     "all_down": (False, False),
 }
+# Spellings of `enable_frame_num`, which may also be a boolean.
 _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scalar": "scalar", "sequence": "sequence"}
 
 
@@ -132,28 +134,29 @@ def video(
     dtype: DALIDataType | Any = UINT8,
     **arguments: Unpack[VideoArguments],
 ) -> DataNode | list[DataNode]:
-    """Read clips of videos: what FFmpeg decodes, by PyAV. Needs the extra `video`.
+    """Read clips of videos on the host, with FFmpeg through PyAV. Requires the extra `video`.
 
-    Give one of three: `filenames`; `file_root`, the folder above a folder per class; or `file_list`, a text file with a
-    line per video: its path, a label, and, if only a part is read, its start and end. All frames are listed when the
-    reader is made, for which the files are read once; a clip is decoded from the key frame before it.
+    Use one of three arguments: `filenames`; `file_root`, a folder with a folder of videos per class; or `file_list`, a
+    text file with a line per video: its path, a label and, for a part of it, start and end. The reader indexes all
+    frames when it is created, for which it reads the files once. Clips are decoded from the keyframe before them.
+
+    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
-        sequence_length: frames of a clip.
-        dtype: uint8, or float32.
+        sequence_length: Frames per clip.
+        dtype: Element type of the frames: uint8 or float32.
         **arguments: See `VideoArguments`.
 
     Returns:
-        The clips, (frames, height, width, 3), layout FHWC, RGB. Where there are labels, int32 (1,); then, if they are
-        asked for, numbers, int32 (1,) or (frames,), and times in seconds, float64 (frames,); -1 for padded frames.
-        Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
+        The clips, (frames, height, width, 3), layout FHWC, RGB. Then labels, if there are any, int32 (1,); and as
+        selected, frame numbers, int32 (1,) or (frames,), and times in seconds, float64 (frames,); -1 for padded frames.
 
     Raises:
-        SourceNotFoundError: a path does not exist.
-        SourceError: a file is no video or is damaged, a list cannot be read, or no video is long enough.
-        DefinitionError: none or two of the three ways are used, or an argument has a value that is not offered.
-        MissingExtraError: the package av is not installed.
-        SampleError: while running, a frame that cannot be decoded, or a file that has been written to.
+        SourceNotFoundError: A path does not exist.
+        SourceError: A file is not a video or is damaged, a list cannot be read, or no video is long enough.
+        DefinitionError: Not exactly one of the three arguments is used, or an argument has an unsupported value.
+        MissingExtraError: The package av is not installed.
+        SampleError: While running, a frame cannot be decoded, or a file was changed.
 
     Example:
         >>> import av, penstock, tempfile
@@ -177,26 +180,27 @@ def video(
     options = with_defaults(VideoArguments, arguments)
     optional_import.import_extra("av", "video", "fn.readers.video")
     element, normalized, image_type = as_dtype(dtype), options["normalized"], options["image_type"]
+    # FFmpeg converts every pixel format to RGB. Other color spaces are a separate operator.
     if image_type is not RGB:
         raise DefinitionError(
-            "fn.readers.video gives RGB", given=f"image_type=types.{image_type.name}",
+            "fn.readers.video returns RGB only", given=f"image_type=types.{image_type.name}",
             fix=f"fn.color_space_conversion(frames, image_type=types.RGB, output_type=types.{image_type.name})",
         )  # fmt: skip
     if element.name not in ("uint8", "float32") or (normalized and element.name == "uint8"):
         raise DefinitionError(
-            "fn.readers.video gives uint8 or float32, which alone can be normalized",
-            given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for others",
+            "fn.readers.video returns uint8 or float32, and normalizes float32 only",
+            given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for other types",
         )  # fmt: skip
     stride, step = options["stride"], options["step"]
     if stride < 1 or step == 0:
-        given = f"sequence_length={sequence_length}, stride={stride}, step={step}"
-        raise DefinitionError("fn.readers.video: stride and step are at least 1", given=given)
-    entries, labelled = _entries(*(options[name] for name in ("filenames", "file_root", "file_list", "labels")))
+        raise DefinitionError("fn.readers.video: stride must be positive, and step not 0", given=f"{stride=}, {step=}")
+    entries, has_labels = _entries(*(options[name] for name in ("filenames", "file_root", "file_list", "labels")))
     rounding, include_preceding = options["file_list_rounding"], options["file_list_include_preceding_frame"]
     if include_preceding is not None:
         rounding = "start_down_end_up" if include_preceding else "start_up_end_down"
     up = _ROUNDINGS[rounding]
     pad_mode = options["pad_mode"]
+    # An explicit pad_mode overrides the older pad_sequences.
     if options["pad_sequences"] and pad_mode == "none":
         pad_mode = "constant"
     try:
@@ -210,7 +214,7 @@ def video(
         pad_mode=pad_mode,
         fill=fill,
         uniform=bool(options["uniform_sample"]),
-        labels=labelled,
+        labels=has_labels,
         frame_num=_FRAME_NUM[options["enable_frame_num"]],
         timestamps=bool(options["enable_timestamps"]),
         rounding=Rounding(options["file_list_format"] == "frames" or bool(options["file_list_frame_num"]), *up),
@@ -218,6 +222,7 @@ def video(
     source = open_shared(VideoSource, entries, clips, stamp=stamp_of_clips(entries))
     frames, *others = apply_reader(source, select_arguments(ReaderArguments, arguments))
     if element.name == "float32":
+        # Cast after the reader, so that a clip is a quarter of the size on its way to the device.
         frames = cast(frames, dtype=FLOAT)
         frames = frames * np.float32(1 / 255) if normalized else frames
     return [frames, *others] if others else frames
@@ -226,16 +231,16 @@ def video(
 def _entries(
     filenames: Path | Sequence[Path] | None, file_root: Path | None, file_list: Path | None, labels: Any
 ) -> tuple[tuple[Entry, ...], bool]:
-    """The videos, and whether they have labels.
+    """Return the videos, and True if they have labels.
 
     Raises:
-        DefinitionError: none or two of the three ways are used, or another number of labels than of files.
+        DefinitionError: Not exactly one of the three arguments is used, or the number of labels is not that of files.
     """
-    ways = sum(map(bool, (filenames, file_root, file_list)))
-    if ways != 1:
-        raise DefinitionError("fn.readers.video: one of filenames, file_root and file_list", given=f"{ways} of them")
+    count = sum(map(bool, (filenames, file_root, file_list)))
+    if count != 1:
+        raise DefinitionError("fn.readers.video: one of filenames, file_root and file_list", given=f"{count} of them")
     if labels is not None and not filenames:
-        raise DefinitionError("fn.readers.video: labels go with filenames", fix="leave labels out")
+        raise DefinitionError("fn.readers.video: labels need filenames", fix="leave labels out")
     paths = as_paths(filenames)
     if file_root:
         return videos_in(fspath(file_root)), True
@@ -243,7 +248,10 @@ def _entries(
         return videos_of(fspath(file_list)), True
     if labels is None:
         return tuple(map(Entry, paths)), False
-    numbers = [int(each) for each in np.atleast_1d(labels)] or list(range(len(paths)))
+    # As in DALI, an empty list of labels numbers the files.
+    numbers = [int(label) for label in np.atleast_1d(labels)] or list(range(len(paths)))
     if len(numbers) != len(paths):
-        raise DefinitionError("fn.readers.video: a label per file", given=f"{len(numbers)} for {len(paths)} files")
+        raise DefinitionError(
+            "fn.readers.video: labels must have one entry per file", given=f"{len(numbers)} for {len(paths)} files"
+        )
     return tuple(map(Entry, paths, numbers)), True

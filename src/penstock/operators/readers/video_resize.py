@@ -26,18 +26,18 @@ class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total
 def video_resize(
     *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
 ) -> DataNode | list[DataNode]:
-    """Read clips of videos, and resize them: `fn.readers.video`, then `fn.resize`. Needs the extra `video`.
+    """Read clips of videos and resize them: `fn.readers.video`, then `fn.resize`. Requires the extra `video`.
 
     Args:
-        sequence_length: frames of a clip.
-        dtype: uint8, or float32.
+        sequence_length: Frames per clip.
+        dtype: Element type of the frames: uint8 or float32.
         **arguments: See `VideoResizeArguments`.
 
     Returns:
-        As `fn.readers.video`, with clips of the new size.
+        The outputs of `fn.readers.video`, with clips of the new size.
 
     Raises:
-        PenstockError: as both operators.
+        PenstockError: Any error of the two operators.
 
     Example:
         >>> import av, penstock, tempfile
@@ -55,8 +55,10 @@ def video_resize(
         (1, 1, 8, 16, 3)
     """
     sizes: Any = {**select_arguments(SizeArguments, arguments), **select_arguments(FilterArguments, arguments)}
-    given: Any = {name: value for name, value in arguments.items() if name not in sizes}
-    read = video.forward(sequence_length=sequence_length, dtype=dtype, **given)
+    # `resize` takes only its own arguments; all others belong to the reader.
+    video_arguments: Any = {name: value for name, value in arguments.items() if name not in sizes}
+    # `forward` passes name, device, preserve and the like of this call on.
+    read = video.forward(sequence_length=sequence_length, dtype=dtype, **video_arguments)
     frames, *others = read if isinstance(read, list) else (read,)
     resized: DataNode = resize(frames, **sizes)
     return [resized, *others] if others else resized

@@ -1,4 +1,4 @@
-"""readers.webdataset: samples in tar files."""
+"""readers.webdataset: samples in tar files, in the convention of WebDataset."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from penstock.types import DALIDataType, as_dtype
 
 _MISSING = ("empty", "skip", "error")
 _JPEG = ("jpg", "jpeg", "jpe", "jfif", "jp2", "j2k", "j2c", "jpc", "jpf", "jpx")
+# Extensions of the formats that `fn.decoders.image` reads.
 _IMAGES = (*_JPEG, "png", "apng", "bmp", "tif", "tiff", "webp", "pbm", "pgm", "ppm", "pnm")
-"""Extensions of images that are decoded: of formats that `fn.decoders.image` reads."""
-_HOW = {**dict.fromkeys(_IMAGES, "image"), **dict.fromkeys(NUMBERS, "number"), "npy": "array"}
+# Decoders by extension, after the conventions of WebDataset. Extensions that are not here, such as "pyd", stay bytes.
+_DECODERS = {**dict.fromkeys(_IMAGES, "image"), **dict.fromkeys(NUMBERS, "number"), "npy": "array"}
 
 
 @operator("readers.webdataset")
@@ -39,43 +40,43 @@ def webdataset(
     decode: bool = False,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode | list[DataNode]:
-    """Read samples from tar files in the manner of WebDataset.
+    """Read samples from tar files in the convention of WebDataset.
 
-    Files that follow each other and share their names up to the first dot are one sample; the rest of the name is the
-    extension. ``7.jpg`` and ``7.seg.png`` are two components of one sample, "jpg" and "seg.png". Hidden files do not
-    count.
+    Consecutive files whose names are equal up to the first dot are one sample; the rest of the name is the extension.
+    ``7.jpg`` and ``7.seg.png`` are two components of one sample, "jpg" and "seg.png". Hidden files are skipped.
 
-    With `decode`, a component is what its extension says, as in WebDataset: images (jpg, png, webp, ...) are decoded by
-    `fn.decoders.image`, npy by `fn.decoders.numpy`, and cls, cls2, class, count, index, inx and id are whole numbers, a
-    scalar int64 each. Text (txt, json) stays as its bytes, since arrays hold no text and no dictionaries:
-    ``json.loads(bytes(x))`` in a `fn.python_function` reads it. All else stays as it is; nothing is unpickled.
+    With `decode`, the extension determines the type, as in WebDataset: `fn.decoders.image` decodes images (jpg, png,
+    webp, ...), `fn.decoders.numpy` decodes npy, and cls, cls2, class, count, index, inx and id become int64 scalars.
+    Text (txt, json) stays bytes, because arrays cannot hold text or dictionaries; parse it with
+    ``json.loads(bytes(x))`` in a `fn.python_function`. All other components stay bytes; pickles are never loaded.
 
     Args:
-        paths: a tar file, a folder of them, a glob, or a brace pattern such as ``train-{000..012}.tar``; or several,
-            read one after the other. Not compressed. In an object store, a folder ends with a slash.
-        ext: an extension per output, or several between semicolons, of which the first that a sample has is read.
-        index_paths: an index for each file, as DALI's ``wds2idx`` writes them; also a folder, glob or pattern.
-            Without them all headers are read when the reader is made; give them where that takes too long.
-        missing_component_behavior: what becomes of samples that lack a component: it is "empty", they are left out
-            ("skip"), or the reader is refused ("error").
-        case_sensitive_extensions: whether upper and lower case of extensions differ.
-        dtypes: as what the bytes of each output are read, uint8 by default; one type is for all. With another integer
-            type, the text of a number is that number if its extension is one of text or numbers (cls, txt, ...). With
-            `decode`, the type of numbers, arrays and pixels; None for their own.
-        decode: whether components are decoded by their extensions.
+        paths: A tar file, a folder of them, a glob, or a brace pattern such as ``train-{000..012}.tar``; or a list of
+            these, read one after the other. Files must not be compressed. In an object store, a folder ends with a
+            slash.
+        ext: An extension per output. Alternatives are separated by semicolons; the first that a sample has is read.
+        index_paths: An index per file, as DALI's ``wds2idx`` writes them; also a folder, glob or pattern. Without
+            indexes, all headers are read when the reader is created; give indexes if that takes too long.
+        missing_component_behavior: Handling of samples that lack a component: "empty" returns an empty array, "skip"
+            leaves the sample out, "error" rejects the data set.
+        case_sensitive_extensions: If True, extensions distinguish upper and lower case.
+        dtypes: Type of each output, uint8 by default; one for all or a list. Bytes are reinterpreted as this type; but
+            components with an extension of text or numbers (cls, txt, ...) are parsed if it is an integer type other
+            than uint8. With `decode`, the type of numbers, arrays and pixels; None keeps theirs.
+        decode: If True, components are decoded by their extensions.
         **loader: See `ReaderArguments`.
 
     Returns:
-        A node per entry of `ext`, of shape (?,).
+        A node per entry of `ext`, of shape (n,) unless it is decoded.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no tar file, is compressed, cut short or damaged, a sample has two files of one name, or
-            no sample is left.
-        DefinitionError: no extensions, another number of types than of extensions, or of indexes than of files; with
-            `decode`, extensions of one output that are decoded in different ways, or a first array that is damaged.
-        SampleError: while running, a file that has been written to, or whose bytes are not of the type, or cannot be
-            decoded; a sample that lacks a component to be decoded.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a tar file, is compressed, truncated or damaged, a sample has two files of one name,
+            or no samples remain.
+        DefinitionError: `ext` is empty, the number of dtypes is not that of extensions, or that of indexes not that of
+            files; with `decode`, the extensions of one output need different decoders, or the first array is damaged.
+        SampleError: While running, a file was changed, its bytes are not of the type or cannot be decoded, or a sample
+            lacks a component to decode.
 
     Example:
         >>> import io, penstock, tarfile, tempfile
@@ -95,65 +96,67 @@ def webdataset(
         ([b'one', b'two'], [1, 2])
     """
     files, indexes = as_shards(paths, ".tar"), as_shards(index_paths, ".idx")
-    wanted = [ext] if isinstance(ext, str) else list(ext)
+    entries = [ext] if isinstance(ext, str) else list(ext)
     missing = missing_component_behavior or "empty"
-    if not files or not wanted:
+    if not files or not entries:
         raise DefinitionError(f"fn.readers.webdataset: {'ext' if files else 'paths'} is empty")
     if missing not in _MISSING:
         raise DefinitionError(
-            "fn.readers.webdataset: no such missing_component_behavior",
+            "fn.readers.webdataset: unknown missing_component_behavior",
             given=short_repr(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
         )  # fmt: skip
     if indexes and len(indexes) != len(files):
         raise DefinitionError(
-            "fn.readers.webdataset: an index per file", given=f"{len(indexes)} for {len(files)} files",
-            fix="leave index_paths out, and they are made",
+            "fn.readers.webdataset: index_paths needs one entry per file",
+            given=f"{len(indexes)} for {len(files)} files", fix="leave index_paths out to build the indexes",
         )  # fmt: skip
-    given: list[Any] = list(cast(list[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
-    if len(given) not in (1, len(wanted)):
-        raise DefinitionError("fn.readers.webdataset: a type per extension", given=len(given), expected=len(wanted))
-    types = [None if each is None else as_dtype(each) for each in given * (len(wanted) // len(given))]
+    listed: list[Any] = list(cast(list[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
+    if len(listed) not in (1, len(entries)):
+        raise DefinitionError("fn.readers.webdataset: one dtype per ext", given=len(listed), expected=len(entries))
+    types = [None if dtype is None else as_dtype(dtype) for dtype in listed * (len(entries) // len(listed))]
     cased = bool(case_sensitive_extensions)
-    extensions = tuple(frozenset((each if cased else each.lower()).split(";")) for each in wanted)
-    decoded = [_decoded(each) if decode else "" for each in extensions]
+    extensions = tuple(frozenset((entry if cased else entry.lower()).split(";")) for entry in entries)
+    decoders = [_decoder_of(names) if decode else "" for names in extensions]
     source = open_shared(
         WebdatasetSource,
         files,
         indexes,
         Components(extensions, cased, missing),
-        tuple(map(_stored, decoded, types)),
-        frozenset(output for output, how in enumerate(decoded) if how == "number"),
+        tuple(map(_stored_dtype, decoders, types)),
+        # The source parses numbers while it reads; images and arrays are decoded by operators after it.
+        frozenset(output for output, decoder in enumerate(decoders) if decoder == "number"),
         stamp=file_stamps(*files, *indexes),
     )
-    nodes = [_decode(*each) for each in zip(apply_reader(source, loader), decoded, types, strict=True)]
+    # Decoders are ordinary nodes after the reader, so that `fn.resize` and crops can fuse with them.
+    nodes = list(map(_decode, apply_reader(source, loader), decoders, types))
     return nodes if len(nodes) > 1 else nodes[0]
 
 
-def _decoded(extensions: frozenset[str]) -> str:
-    """How the components of an output are decoded: "image", "array", "number", or "" for those that are not.
+def _decoder_of(extensions: frozenset[str]) -> str:
+    """Return the decoder of the components of an output: "image", "array", "number", or "" for none.
 
     Raises:
-        DefinitionError: not all in the same way.
+        DefinitionError: The extensions need different decoders, so that the output would not have one type.
     """
-    kinds = {_HOW.get(kind_of(each), "") for each in extensions}
+    kinds = {_DECODERS.get(kind_of(extension), "") for extension in extensions}
     if len(kinds) > 1:
         raise DefinitionError(
-            "fn.readers.webdataset: extensions of one output are decoded in different ways",
+            "fn.readers.webdataset: all extensions of one output must have the same decoder",
             given=";".join(sorted(extensions)),
-            fix="an output for each, or decode=False",
+            fix="an output per extension, or decode=False",
         )
     return kinds.pop()
 
 
-def _stored(how: str, dtype: np.dtype[Any] | None) -> np.dtype[Any]:
-    """As what the bytes of an output are read, before they are decoded."""
-    if how == "number":
+def _stored_dtype(decoder: str, dtype: np.dtype[Any] | None) -> np.dtype[Any]:
+    """Return the type that the source reads an output as, before it is decoded."""
+    if decoder == "number":
         return dtype or np.dtype(np.int64)
-    return dtype if dtype and not how else np.dtype(np.uint8)
+    return dtype if dtype and not decoder else np.dtype(np.uint8)
 
 
-def _decode(data: DataNode, how: str, dtype: np.dtype[Any] | None) -> DataNode:
-    """The decoded values of an output."""
-    if how == "image":
+def _decode(data: DataNode, decoder: str, dtype: np.dtype[Any] | None) -> DataNode:
+    """Return the decoded values of an output."""
+    if decoder == "image":
         return image(data) if dtype is None else image(data, dtype=dtype)
-    return decode_numpy(data, dtype=dtype) if how == "array" else data
+    return decode_numpy(data, dtype=dtype) if decoder == "array" else data

@@ -1,1 +1,1 @@
-"""User code: operators that call a user's own functions."""
+"""Operators that call functions of the user: Python, numba, JAX."""

@@ -1,4 +1,4 @@
-"""Functions of the user's that operators call: which two are the same, and what to call them."""
+"""Identity of user functions: equality and names across repeated tracing."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ import numpy as np
 
 @dataclass(frozen=True, eq=False)
 class FunctionIdentity:
-    """A function of the user's.
+    """A user function that compares by its code and values.
 
-    Two are equal if they are made by the same lines from equal values: a definition that contains a function makes a
-    new one each time it is traced.
+    Each time a definition is traced, a function inside it is a new object. Two functions are equal if the same lines
+    made them from equal values.
 
     Args:
-        function: the function.
+        function: The function.
     """
 
     function: Callable[..., Any]
 
     def __call__(self, *args: Any) -> Any:
-        """Call it."""
+        """Call the function."""
         return self.function(*args)
 
     @property
     def name(self) -> str:
-        """What its definition calls it."""
-        inner = _inner(self.function)
+        """Name of the function without decorators and partial applications."""
+        inner = _unwrap(self.function)
         return getattr(inner, "__name__", type(inner).__name__)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, FunctionIdentity) and _same(self.function, other.function)
 
     def __hash__(self) -> int:
+        # Equal functions have equal names. Their values may not be hashable.
         return hash(self.name)
 
     def __str__(self) -> str:
@@ -46,30 +47,31 @@ class FunctionIdentity:
 
 
 class FunctionSnapshot:
-    """A function as it is now, with the values that it finds outside itself.
+    """A function with the values of its closure and globals at this moment, as key of a cache of compiled code.
 
-    What is compiled from it has these values, and serves for another one that is equal, too.
+    Compiled code has these values built in, so it also serves another function with equal values.
 
     Args:
-        function: it.
+        function: The function.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self._found = _found(function)
+        self._values = _referenced_values(function)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, FunctionSnapshot) or len(self._found) != len(other._found):
+        if not isinstance(other, FunctionSnapshot) or len(self._values) != len(other._values):
             return False
-        pairs = zip(self._found, other._found, strict=True)
+        pairs = zip(self._values, other._values, strict=True)
+        # Functions by identity: an equal one may see other globals, whose values are compiled in, too.
         return all(mine is theirs if callable(mine) else _same(mine, theirs) for mine, theirs in pairs)
 
     def __hash__(self) -> int:
         return hash(FunctionIdentity(self.function))
 
 
-def _inner(function: Any) -> Any:
-    """What decorators and partial applications have been put around."""
+def _unwrap(function: Any) -> Any:
+    """Return the function inside of decorators and partial applications."""
     while True:
         inner = inspect.unwrap(function)
         inner = inner.func if isinstance(inner, functools.partial) else inner
@@ -79,6 +81,7 @@ def _inner(function: Any) -> Any:
 
 
 def _same(mine: Any, theirs: Any) -> bool:
+    # `==` alone does not do: it is elementwise for arrays, and identity for functions and partials.
     if mine is theirs:
         return True
     if type(mine) is not type(theirs):
@@ -87,25 +90,27 @@ def _same(mine: Any, theirs: Any) -> bool:
         return bool(np.array_equal(cast(Any, mine), theirs))
     if type(mine) is functools.partial:
         return all(
-            _same(getattr(cast(Any, mine), part), getattr(theirs, part)) for part in ("func", "args", "keywords")
+            _same(getattr(cast(Any, mine), name), getattr(theirs, name)) for name in ("func", "args", "keywords")
         )
     if isinstance(mine, tuple | list):
-        pair = cast(list[Any], mine), cast(list[Any], theirs)
-        return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
+        ours, others = cast(list[Any], mine), cast(list[Any], theirs)
+        return len(ours) == len(others) and all(map(_same, ours, others))
     if isinstance(mine, dict):
         one, other = cast(dict[Any, Any], mine), cast(dict[Any, Any], theirs)
         return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
     if hasattr(mine, "__wrapped__"):
         return _same(mine.__wrapped__, theirs.__wrapped__)
     if inspect.isfunction(mine):
-        parts = ("__defaults__", "__kwdefaults__")
+        # The compiler makes a code object once per definition in the source, so `is` means "the same lines".
         return (
             mine.__code__ is theirs.__code__
-            and all(_same(getattr(mine, part), getattr(theirs, part)) for part in parts)
+            and _same(mine.__defaults__, theirs.__defaults__)
+            and _same(mine.__kwdefaults__, theirs.__kwdefaults__)
             and _same(_cells(mine), _cells(theirs))
         )
     if inspect.ismethod(mine):
         return _same(mine.__func__, theirs.__func__) and _same(mine.__self__, theirs.__self__)
+    # Array-likes of other libraries compare elementwise. Such values count as different.
     equal = mine == theirs
     return equal if isinstance(equal, bool) else False
 
@@ -114,16 +119,19 @@ def _cells(function: Any) -> list[Any]:
     return [cell.cell_contents for cell in function.__closure__ or ()]
 
 
-def _found(function: Any) -> list[Any]:
-    """What a function does, as far as its code and the names in it tell."""
+def _referenced_values(function: Any) -> list[Any]:
+    """Return the code of a function and the values that its names refer to."""
     if not inspect.isfunction(function):
         return [function]
     known = function.__globals__
+    # Names include attributes, which may match an unrelated global: that only makes the cache miss more often.
     outside = [*_cells(function), *[known[name] for name in _names(function.__code__) if name in known]]
+    # numba compiles global arrays as constants, so a later change in place must count as another value.
     copied = [cast(Any, value).copy() if isinstance(value, np.ndarray) else value for value in outside]
     return [function.__code__, function.__defaults__, function.__kwdefaults__, *copied]
 
 
 def _names(code: CodeType) -> list[str]:
-    inner = [name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each)]
+    # Nested functions and comprehensions have code objects of their own among the constants.
+    inner = [name for constant in code.co_consts if isinstance(constant, CodeType) for name in _names(constant)]
     return [*code.co_names, *inner]

@@ -1,6 +1,6 @@
-"""jax_function: a user's own function for JAX as an operator of the device program."""
+"""jax_function: JAX functions of the user in the device program."""
 # pyright: basic
-# what JAX exports is typed in part only
+# Much of what JAX exports has no or only partial types, which strict mode rejects.
 
 from __future__ import annotations
 
@@ -34,41 +34,42 @@ def jax_function(
     sharding: PerformanceHint[Any] = None,
     state: Any = None,
 ) -> Any:
-    """Make an operator of a function for JAX. To be used as a decorator, with or without arguments, or called.
+    """Make an operator of a JAX function. Use it as a decorator, with or without arguments, or call it.
 
-    The function becomes a part of the device program: XLA compiles it together with the operators around it. It takes
-    and returns arrays with a leading axis of rows. What is computed from its outputs is on the device, too: they
-    cannot be the inputs of operators that work on the host.
+    The function becomes part of the device program: XLA compiles it together with the operators around it. It takes and
+    returns arrays with a leading axis of rows. Operators that follow it run on the device, too, so its outputs cannot
+    be inputs of operators that run on the host.
 
-    Without `sharding`, the function sees the rows of one device, as if there were no others. With `sharding`, it sees
-    the global array, laid out over all devices and processes, and may use collectives under `jax.jit`,
-    `jax.shard_map` and `jax.vmap`. A function that mixes rows gives batches that depend on how they are cut: the
-    promise that batches do not depend on the number of devices cannot hold for it.
+    Without `sharding`, the function sees the rows of one device, as if there were no other devices. With `sharding`, it
+    sees the global array, laid out over all devices and processes, and may use collectives under `jax.jit`,
+    `jax.shard_map` and `jax.vmap`. If a function mixes rows, its results depend on how batches are divided: the
+    guarantee that batches do not depend on the number of devices does not hold for it.
 
-    The function runs while the program is traced, a few times, not once per batch: side effects in Python happen then;
-    those that are to happen with each batch need a callback of JAX's (`jax.debug.callback`). What JAX cannot trace
-    belongs in `fn.python_function`. For random numbers, give it `fn.random.keys()` as one more input: a key per
-    sample, that depends on the sample's place in the epoch and on nothing else.
+    The function runs a few times while the program is traced, not once per batch, and so do its Python side effects.
+    For a side effect per batch, use a callback of JAX (`jax.debug.callback`). Code that JAX cannot trace belongs in
+    `fn.python_function`. For random numbers, pass `fn.random.keys()` as an input: a key per sample that depends only on
+    the position of the sample in the epoch.
 
-    With `state`, the function carries something from batch to batch: it is called as ``function(state, *arrays)``
-    and returns ``(new state, outputs)``. It then sees the global array, and every device holds the whole state. The
-    state is part of `iterator.get_state()`; an iterator over such a definition cannot go to a step without it.
+    With `state`, the function carries values from batch to batch: it is called as ``function(state, *arrays)`` and
+    returns ``(new state, outputs)``. It then sees the global array, and every device holds the whole state. The state
+    is part of `iterator.get_state()`. An iterator over such a definition needs it to move to another step.
 
     Args:
-        function: from arrays `(rows, ...)`, one per input, to as many arrays as `num_outputs` says, with as many rows.
+        function: Function of one array per input, (rows, ...). Returns as many arrays as `num_outputs`, with as many
+            rows.
         num_outputs: 1 for an array, more for a tuple or list of arrays, 0 for None.
-        output_layouts: the layout of the outputs' samples, one for all or one per output. Without it an output has the
-            layout of the input of the same number, if it has as many axes.
-        sharding: a `NamedSharding` over the devices of the iterator's batches.
-        state: the state before the first batch, a pytree of arrays and numbers.
+        output_layouts: Layout of the samples of all outputs, or a list with one per output. By default, an output has
+            the layout of the input of the same index if it has as many axes.
+        sharding: A `NamedSharding` over the devices of the iterator's batches.
+        state: State before the first batch, a pytree of arrays and numbers.
 
     Returns:
-        A function of nodes, arrays and numbers that returns a node, or a list of nodes where `num_outputs` is not 1.
+        A function of nodes, arrays and numbers that returns a node, or a list of nodes unless `num_outputs` is 1.
         Without `function`, a decorator.
 
     Raises:
-        DefinitionError: while the definition is traced: JAX cannot trace the function, or it returns something else
-            than it should.
+        DefinitionError: While the definition is traced, JAX cannot trace the function, or it returns other values than
+            it should.
 
     Example:
         >>> import numpy as np, penstock
@@ -102,15 +103,15 @@ def jax_function(
     device = common.get("device")
     if device not in (None, "cpu", "gpu"):
         raise ArgumentTypeError(
-            f"fn.{_KIND}: no such device", given=short_repr(device), expected='"cpu", "gpu" or None'
+            f"fn.{_KIND}: unknown device", given=short_repr(device), expected='"cpu", "gpu" or None'
         )
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):
         raise DefinitionError(
             f"fn.{_KIND}: sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
             given=f"{short_repr(sharding)} of type {type(sharding).__name__}",
         )
-    leaves, structure = _initial(state)
-    made = JaxProgram(
+    leaves, structure = _initial_state(state)
+    program = JaxProgram(
         code=FunctionIdentity(function),
         num_outputs=num_outputs,
         layouts=_layouts(output_layouts, num_outputs),
@@ -121,39 +122,40 @@ def jax_function(
     )
 
     def call(*inputs: DataNode) -> Any:
-        settled = _for_rows(made).settled(list(map(as_value, inputs)))
-        nodes = apply_many(settled, *inputs)
+        resolved = _with_rows(program).resolve_shapes(list(map(as_value, inputs)))
+        nodes = apply_many(resolved, *inputs)
         return nodes[0] if num_outputs == 1 else nodes
 
-    call.__name__, call.__doc__ = made.code.name, function.__doc__
+    call.__name__, call.__doc__ = program.code.name, function.__doc__
     return OperatorFunction(_KIND, call, maker=current_call(), defaults=common)
 
 
-def _for_rows(made: JaxProgram) -> JaxProgram:
-    """The operator, to be tried with as many rows as it will see."""
+def _with_rows(program: JaxProgram) -> JaxProgram:
+    """Return the operator with the number of rows that the function will see, for abstract evaluation."""
     trace = defining_trace()
     rows = trace.rows
-    if made.whole:
+    if program.whole:
         rows = trace.batch
-        if made.sharding is not None and rows % made.sharding.mesh.size:  # the rows of one block are known, not all
-            rows *= made.sharding.mesh.size
-    return replace(made, rows=rows)
+        # A trace of one shard knows the rows of its block only. A multiple of the mesh lets shard_map divide them.
+        if program.sharding is not None and rows % program.sharding.mesh.size:
+            rows *= program.sharding.mesh.size
+    return replace(program, rows=rows)
 
 
-def _layouts(given: str | Sequence[str] | None, count: int) -> tuple[str | None, ...]:
-    if given is None or isinstance(given, str):
-        return (given,) * count
-    if len(given) != count:
+def _layouts(layouts: str | Sequence[str] | None, count: int) -> tuple[str | None, ...]:
+    if layouts is None or isinstance(layouts, str):
+        return (layouts,) * count
+    if len(layouts) != count:
         raise DefinitionError(
-            f"fn.{_KIND}: output_layouts has one layout, or one per output",
-            given=f"{len(given)} layouts",
+            f"fn.{_KIND}: output_layouts must have one layout, or one per output",
+            given=f"{len(layouts)} layouts",
             expected=f"{count}",
         )
-    return tuple(given)
+    return tuple(layouts)
 
 
-def _initial(state: Any) -> tuple[tuple[Array, ...], Any]:
-    """The leaves of a state as arrays of the host, copied, and their structure."""
+def _initial_state(state: Any) -> tuple[tuple[Array, ...], Any]:
+    """Return the leaves of a state as copied NumPy arrays, and the tree structure."""
     if state is None:
         return (), None
     leaves, structure = jax.tree.flatten(state)
@@ -161,13 +163,17 @@ def _initial(state: Any) -> tuple[tuple[Array, ...], Any]:
         raise DefinitionError(f"fn.{_KIND}: the state holds no arrays", given=state, fix="leave state= out")
     arrays: list[Array] = []
     for leaf in leaves:
+        # Typed PRNG keys have no NumPy form, which saved states need.
         if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended):
-            raise DefinitionError(f"fn.{_KIND}: a state holds arrays of numbers", given=leaf, fix="jax.random.key_data")
+            raise DefinitionError(
+                f"fn.{_KIND}: a state must hold arrays of numbers", given=leaf, fix="jax.random.key_data"
+            )
         try:
             array = np.asarray(leaf)
-        except Exception:  # noqa: BLE001  # whatever an array-like of somebody else's raises
+        except Exception:  # noqa: BLE001  # array-likes of other libraries may raise anything
             array = np.empty(0, object)
         if array.dtype.kind not in "biufcV":
-            raise DefinitionError(f"fn.{_KIND}: a state holds arrays and numbers", given=short_repr(leaf))
+            raise DefinitionError(f"fn.{_KIND}: a state must hold arrays and numbers", given=short_repr(leaf))
+        # Without x64, JAX would narrow the leaves in the first step, and the state would change its dtype.
         arrays.append(array.astype(jax.dtypes.canonicalize_dtype(array.dtype)))
     return tuple(arrays), structure

@@ -1,6 +1,6 @@
-"""What `jax_function` records: a function for JAX, tried on arrays without contents, traced in the device program."""
+"""Operator of `jax_function`: abstract evaluation for specs, and tracing in the device program."""
 # pyright: basic
-# what JAX exports is typed in part only
+# Much of what JAX exports has no or only partial types, which strict mode rejects.
 
 from __future__ import annotations
 
@@ -21,26 +21,27 @@ from penstock.graph.layouts import check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 
+# Two values for unknown extents in abstract evaluation. An output extent that differs between them is unknown, too.
+# Both are multiples of 32, so that functions that halve their inputs a few times accept them.
 _FILLERS = (96, 160)
-"""Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
 
 _KIND = "jax_function"
 
 
 @dataclass(frozen=True)
 class JaxProgram(Operator, DeviceKernel):
-    """A function from arrays to arrays.
+    """A JAX function from arrays to arrays.
 
     Args:
-        code: the function.
-        num_outputs: how many arrays it returns.
-        layouts: per output the layout of a sample, or None where the input of the same number tells it.
-        whole: whether it sees the rows of all devices as one global array, or those of one device.
-        initial: the leaves of the state that it carries, if it carries one.
-        structure: how the leaves form that state; None where there is none.
-        sharding: over which mesh a function that sees everything computes; None leaves that to the compiler.
-        rows: with how many rows it is tried while the definition is traced.
-        samples: the shapes of the first samples of its inputs, where it does not take any other extents.
+        code: The function.
+        num_outputs: Number of arrays that it returns.
+        layouts: Layout of a sample per output, or None to take that of the input of the same index.
+        whole: True if the function sees the rows of all devices as one global array; False for those of one device.
+        initial_state: Leaves of its initial state; empty without a state.
+        structure: Tree structure of the state; None without a state.
+        sharding: Sharding over the mesh of a function that sees all rows; None leaves it to the compiler.
+        rows: Number of rows in abstract evaluation.
+        samples: Shapes of the first samples of the inputs, for a function that rejects other extents.
     """
 
     code: FunctionIdentity
@@ -55,19 +56,19 @@ class JaxProgram(Operator, DeviceKernel):
 
     @property
     def needs_one_shape(self) -> bool:
-        """It takes arrays."""
+        """True: the function takes dense arrays."""
         return True
 
     @property
     def mixes_rows(self) -> bool:
-        """One that sees all rows may."""
+        """True if the function sees all rows and so may mix them."""
         return self.whole
 
-    def settled(self, inputs: Sequence[Value]) -> Self:
-        """The function, with the shapes of the first samples if it refuses the extents that stand for unknown ones.
+    def resolve_shapes(self, inputs: Sequence[Value]) -> Self:
+        """Return the operator, with the shapes of the first samples if the function rejects the filler extents.
 
         Raises:
-            DefinitionError: it cannot be traced for the first samples either, or these are not known.
+            DefinitionError: JAX cannot trace it for the first samples either, or they are not known.
         """
         specs = [value.spec for value in inputs]
         if all(spec.dense for spec in specs):
@@ -78,17 +79,17 @@ class JaxProgram(Operator, DeviceKernel):
             try:
                 samples = tuple([first_sample(value, "fn.resize, fn.crop, fn.pad").shape for value in inputs])
             except DefinitionError:
-                raise error from None
+                raise error from None  # the function's failure helps more than the unknown sample
             return replace(self, samples=samples)
         return self
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """What JAX says of the function, which is traced for it."""
+        """Return the specs of the outputs, by abstract evaluation of the function."""
         dense = all(spec.dense for spec in inputs)
         if self.samples and not dense:
             known = [Spec(s.dtype, shape, s.layout) for s, shape in zip(inputs, self.samples, strict=True)]
             return tuple([replace(spec, shape=(None,) * len(spec.shape)) for spec in self.infer(*known)])
-        results = [self._tried(inputs, filler) for filler in _FILLERS[: 1 if dense else 2]]
+        results = [self._evaluate(inputs, filler) for filler in _FILLERS[: 1 if dense else 2]]
         specs: list[Spec] = []
         for number, arrays in enumerate(zip(*results, strict=True)):
             shapes = [array.shape[1:] for array in arrays]
@@ -102,9 +103,9 @@ class JaxProgram(Operator, DeviceKernel):
         like = inputs[number] if number < len(inputs) else Spec(np.dtype(np.uint8), ())
         return check_layout(self.layouts[number], like, ndim, f"fn.{_KIND}, output {number}")
 
-    def _tried(self, inputs: Sequence[Spec], filler: int) -> Sequence[jax.ShapeDtypeStruct]:
-        """The outputs of the function on arrays that have no contents."""
-        given = [
+    def _evaluate(self, inputs: Sequence[Spec], filler: int) -> Sequence[jax.ShapeDtypeStruct]:
+        """Return shapes and dtypes of the outputs, without data and without compilation."""
+        arrays = [
             jax.ShapeDtypeStruct(
                 (self.rows, *(filler if size is None else size for size in spec.shape)),
                 jax.dtypes.canonicalize_dtype(spec.dtype),
@@ -114,40 +115,43 @@ class JaxProgram(Operator, DeviceKernel):
         state = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in self.initial_state)
         call = self._on_all if self.whole else self._call
         try:
-            _, outputs = jax.eval_shape(call, state, *given)
+            _, outputs = jax.eval_shape(call, state, *arrays)
         except PenstockError:
             raise
         except Exception as error:
-            seen = ", ".join(f"{array.dtype}{list(array.shape)}" for array in given)
+            seen = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             ragged = [spec for spec in inputs if not spec.dense]
             raise DefinitionError(
-                f"fn.{_KIND}: {self.code} cannot be traced by JAX: {type(error).__name__}: {error}",
+                f"fn.{_KIND}: JAX cannot trace {self.code}: {type(error).__name__}: {error}",
                 given=f"arrays {seen or 'none'}" + (f", where {filler} stands for an unknown extent" if ragged else ""),
-                fix="compute with jax.numpy; what needs NumPy arrays or other libraries can run on the host, sample by "
-                "sample, in fn.python_function",
+                fix="compute with jax.numpy; code that needs NumPy arrays or other libraries can run on the host, "
+                "sample by sample, in fn.python_function",
             ) from error
         self._check_rows(outputs)
         return cast(Sequence[jax.ShapeDtypeStruct], outputs)
 
     def _call(self, state: tuple[Any, ...], *arrays: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The function, with what it returns brought into one form."""
+        """Call the function, and return the leaves of its new state and a tuple of its outputs."""
         if self.structure is None:
             return (), self._outputs(self.code(*arrays))
         result = self.code(jax.tree.unflatten(self.structure, state), *arrays)
         if not isinstance(result, tuple) or len(cast(tuple[Any, ...], result)) != 2:
-            raise DefinitionError(f"fn.{_KIND}: with state=, {self.code} returns (new state, outputs)", given=result)
-        new, outputs = cast(tuple[Any, Any], result)
-        return self._state(new), self._outputs(outputs)
+            raise DefinitionError(
+                f"fn.{_KIND}: with state=, {self.code} must return (new state, outputs)", given=result
+            )
+        new_state, outputs = cast(tuple[Any, Any], result)
+        return self._state_leaves(new_state), self._outputs(outputs)
 
-    def _state(self, new: Any) -> tuple[Any, ...]:
-        leaves, structure = jax.tree.flatten(new)
+    def _state_leaves(self, new_state: Any) -> tuple[Any, ...]:
+        leaves, structure = jax.tree.flatten(new_state)
         kinds = [(np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves]
         if structure != self.structure or kinds != [(leaf.shape, leaf.dtype) for leaf in self.initial_state]:
             raise DefinitionError(
-                f"fn.{_KIND}: {self.code} returns a state of another kind than it was given",
+                f"fn.{_KIND}: {self.code} returns a state of another structure, shape or dtype than it received",
                 given=jax.tree.unflatten(structure, [f"{dtype}{list(shape)}" for shape, dtype in kinds]),
                 expected=jax.tree.unflatten(self.structure, [f"{i.dtype}{list(i.shape)}" for i in self.initial_state]),
             )
+        # Python numbers and weakly typed arrays would change the type of the next call, and so compile it again.
         return tuple(
             jax.lax.convert_element_type(leaf, old.dtype) for leaf, old in zip(leaves, self.initial_state, strict=True)
         )
@@ -159,7 +163,7 @@ class JaxProgram(Operator, DeviceKernel):
         if len(outputs) != self.num_outputs or any(output is None for output in outputs):
             count = 0 if result is None else len(outputs)
             raise DefinitionError(
-                f"fn.{_KIND}: {self.code} returns another number of outputs than num_outputs says",
+                f"fn.{_KIND}: {self.code} must return as many outputs as num_outputs says",
                 given=f"{count} outputs",
                 expected=f"{self.num_outputs}",
             )
@@ -169,11 +173,11 @@ class JaxProgram(Operator, DeviceKernel):
         for number, output in enumerate(outputs):
             if jax.numpy.issubdtype(output.dtype, jax.dtypes.extended):
                 raise DefinitionError(
-                    f"fn.{_KIND}: output {number} of {self.code} is no array of numbers", given=output.dtype
+                    f"fn.{_KIND}: output {number} of {self.code} is not an array of numbers", given=output.dtype
                 )
             if output.shape[:1] != (self.rows,):
                 raise DefinitionError(
-                    f"fn.{_KIND}: output {number} of {self.code} needs a leading axis of rows, as its inputs have",
+                    f"fn.{_KIND}: output {number} of {self.code} needs a leading axis of rows, like its inputs",
                     given=f"shape {list(output.shape)}",
                     expected=f"[{self.rows}, ...]",
                 )
@@ -181,13 +185,14 @@ class JaxProgram(Operator, DeviceKernel):
     def trace(
         self, context: DeviceContext, state: tuple[Any, ...], *inputs: Any
     ) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The function on the rows of all devices, or on those of each device by itself."""
+        """Trace the function on the global array, or on the rows of each device."""
         if self.whole:
             self._check_devices(context.devices)
             return self._on_all(state, *inputs)
         if not context.axes:
             return self._call(state, *inputs)
         rows = PartitionSpec(context.axes)
+        # The user's function does not know the mesh, so its types need not satisfy JAX's check of varying axes.
         outputs = jax.shard_map(
             lambda *arrays: self._call((), *arrays)[1],
             mesh=context.mesh,
@@ -198,11 +203,13 @@ class JaxProgram(Operator, DeviceKernel):
         return (), outputs
 
     def _on_all(self, state: tuple[Any, ...], *arrays: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """The function on global arrays, under the mesh of its own sharding, whatever the kind of its axes."""
+        """Call the function on global arrays, under the mesh of its sharding."""
         if self.sharding is None:
             return self._call(state, *arrays)
         mesh, batch = self.sharding.mesh, PartitionSpec(*self.sharding.spec[:1])
         kinds = zip(mesh.axis_names, mesh.axis_types, strict=True)
+        # The program around it is compiled with Auto axes. `explicit_axes` switches the axes of a mesh that the user
+        # made with Explicit ones for the function alone, so that it sees the shardings in its types.
         explicit = tuple(name for name, kind in kinds if kind is AxisType.Explicit)
         auto = Mesh(mesh.devices, mesh.axis_names, axis_types=(AxisType.Auto,) * len(mesh.axis_names))
         with jax.sharding.use_abstract_mesh(auto.abstract_mesh):
@@ -216,7 +223,7 @@ class JaxProgram(Operator, DeviceKernel):
         mine = () if self.sharding is None else tuple(self.sharding.mesh.devices.flat)
         if mine not in ((), tuple(devices)):
             raise UsageError(
-                f"fn.{_KIND}: its sharding lies on other devices, or in another order, than the batches",
+                f"fn.{_KIND}: its sharding must have the devices of the batches, in the same order",
                 given=", ".join(map(str, mine)),
                 expected=", ".join(map(str, devices)),
                 fix="give data_iterator and jax_function the same sharding",

@@ -1,4 +1,4 @@
-"""numba_function: a user's own loops, compiled by numba, on the host, by sample or by batch."""
+"""numba_function: loops of the user that numba compiles, on the host, per sample or per batch."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from penstock.operators.user_code.numpy_function import Kinds
 from penstock.types import as_dtype
 
 _KIND = "numba_function"
+# The compiled loop computes addresses from extents alone, and the user's function may write its inputs.
 _NEEDED = ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE")
 
 
 @dataclass(frozen=True)
 class _NumbaFunction(Operator):
-    """A function that fills its outputs.
+    """A compiled function that fills its outputs.
 
     Args:
-        run: the function.
-        setup: what writes the shapes of the outputs; None where they are the inputs'.
-        outputs: per output its dtype and rank.
-        inputs: what the user says of the inputs.
+        run: The function.
+        setup: Function that writes the shapes of the outputs; None gives them the shapes of the inputs.
+        outputs: Dtype and rank of each output.
+        inputs: Dtype and rank of each input, as the user declares them.
     """
 
     run: FunctionIdentity
@@ -44,16 +45,16 @@ class _NumbaFunction(Operator):
     inputs: Kinds
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """What the user says; where there is no setup function, in the inputs' shapes."""
-        given = tuple((spec.dtype, len(spec.shape)) for spec in inputs)
-        if given != self.inputs:
+        """Return the declared specs, with the shapes of the inputs unless there is a setup function."""
+        kinds = tuple((spec.dtype, len(spec.shape)) for spec in inputs)
+        if kinds != self.inputs:
             raise DefinitionError(
-                f"fn.{_KIND}: the inputs are of other kinds than in_types and ins_ndim say",
+                f"fn.{_KIND}: the inputs must have the dtypes and ranks of in_types and ins_ndim",
                 given=", ".join(map(str, inputs)),
                 expected=", ".join(f"{dtype} with {ndim} axes" for dtype, ndim in self.inputs),
             )
         specs = self._specs(inputs)
-        _ = self._loops  # what numba cannot compile is said now, not by the first batch
+        _ = self._loops  # compile while tracing, so that errors of numba show here and not in the first batch
         return specs
 
     def _specs(self, inputs: Sequence[Spec]) -> tuple[Spec, ...]:
@@ -70,35 +71,38 @@ class _NumbaFunction(Operator):
 
     @functools.cached_property
     def _loops(self) -> tuple[Run, Setup | None]:
-        """What computes a batch, compiled once: for the shapes of the outputs, and for the outputs."""
-        seen = tuple([(dtype, max(ndim, 1)) for dtype, ndim in self.inputs])  # a number is seen as an array of one
-        run = self._compiled(self.run, run_loop, self.outputs, seen)
+        """Compiled loops of a batch: for the outputs, and for their shapes."""
+        # As in DALI, the function receives a scalar input as an array of one element.
+        inputs = tuple([(dtype, max(ndim, 1)) for dtype, ndim in self.inputs])
+        run = self._compile(self.run, run_loop, self.outputs, inputs)
         counts = len(self.outputs), len(self.inputs)
-        return run, None if self.setup is None else self._compiled(self.setup, setup_loop, *counts)
+        return run, None if self.setup is None else self._compile(self.setup, setup_loop, *counts)
 
-    def _compiled(self, code: FunctionIdentity, make: Callable[..., Any], *kinds: Any) -> Any:
+    def _compile(self, code: FunctionIdentity, make: Callable[..., Any], *kinds: Any) -> Any:
         try:
             return make(FunctionSnapshot(code.function), *kinds, by_batch=isinstance(self, WholeBatchKernel))
         except Exception as error:
             raise DefinitionError(
                 f"fn.{_KIND}: numba cannot compile {code}: {type(error).__name__}: {error}",
-                fix="what numba knows of Python and NumPy, in nopython mode; other functions can run in "
+                fix="use the Python and NumPy that numba supports in nopython mode; other functions can run in "
                 "fn.python_function",
             ) from error
 
-    def computed(self, context: BatchContext, columns: Sequence[Column]) -> tuple[Column, ...]:
-        """The outputs for all samples: an array, where they have one shape."""
+    def compute(self, context: BatchContext, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """Compute the outputs of all samples: an array per output, or a list of arrays if shapes differ."""
         run, setup = self._loops
         ins = [_ready(column, dtype) for column, (dtype, _) in zip(columns, self.inputs, strict=True)]
-        given = [_shapes(column) for column in ins]
-        wanted = given if setup is None else [np.zeros((context.rows, ndim), np.int64) for _, ndim in self.outputs]
+        in_shapes = [_shapes(column) for column in ins]
+        out_shapes = in_shapes
         if setup is not None:
-            setup(wanted, given)
+            out_shapes = [np.zeros((context.rows, ndim), np.int64) for _, ndim in self.outputs]
+            setup(out_shapes, in_shapes)
         outs: list[Column] = []
-        for shapes, (dtype, _) in zip(wanted, self.outputs, strict=False):
+        for shapes, (dtype, _) in zip(out_shapes, self.outputs, strict=False):
+            # `context.out` is the memory of the batch for the first output. Writing there saves a copy.
             shape, out = tuple(shapes[0].tolist()), None if outs else context.out
             if not (shapes == shape).all():
-                outs.append([np.empty(each, dtype) for each in shapes.tolist()])
+                outs.append([np.empty(sizes, dtype) for sizes in shapes.tolist()])
             elif out is not None and out.flags.carray and (out.shape[1:], out.dtype) == (shape, dtype):
                 outs.append(out)
             else:
@@ -111,36 +115,37 @@ class _NumbaFunction(Operator):
 
 @dataclass(frozen=True)
 class NumbaFunction(_NumbaFunction, HostBatchKernel):
-    """A function of one sample."""
+    """A compiled function of one sample."""
 
     accepts_ragged: ClassVar[bool] = True
 
     def batch(self, context: BatchContext, *inputs: Column) -> Any:
-        """The samples' outputs."""
-        return self.computed(context, inputs)
+        """Compute the outputs of a chunk of samples."""
+        return self.compute(context, inputs)
 
 
 @dataclass(frozen=True)
 class NumbaBatchFunction(_NumbaFunction, WholeBatchKernel):
-    """A function of all samples."""
+    """A compiled function of all samples of a batch."""
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
-        """The outputs of all samples."""
-        return self.computed(context, inputs)
+        """Compute the outputs of a whole batch."""
+        return self.compute(context, inputs)
 
 
 def _ready(column: Column, dtype: np.dtype[Any]) -> Column:
-    """A column as machine code takes it, whose samples are contiguous and may be written."""
+    """Return a column whose samples are contiguous, aligned and writable."""
     if isinstance(column, np.ndarray):
         return np.require(column, dtype, _NEEDED)
-    return [each if each.flags.carray and each.dtype == dtype else np.require(each, dtype, _NEEDED) for each in column]
+    # The test is far cheaper than np.require, and almost always true.
+    return [x if x.flags.carray and x.dtype == dtype else np.require(x, dtype, _NEEDED) for x in column]
 
 
 def _shapes(column: Column) -> Shapes:
-    """The shape of each sample."""
+    """Return the shapes of the samples, (rows, axes)."""
     if isinstance(column, np.ndarray):
         return np.full((len(column), column.ndim - 1), column.shape[1:], np.int64)
-    return np.array([each.shape for each in column], np.int64)
+    return np.array([sample.shape for sample in column], np.int64)
 
 
 @operator(_KIND)
@@ -156,30 +161,31 @@ def numba_function(
     blocks: PerformanceHint[Any] = None,
     threads_per_block: PerformanceHint[Any] = None,
 ) -> Any:
-    """Compile a function by numba, and call it with each sample, or with all samples of a batch, on the host.
+    """Compile a function with numba, and call it with each sample, or with all samples of a batch, on the host.
 
-    It runs without Python's lock, on several threads.
+    The function runs without the GIL, on several threads.
 
     Args:
-        inputs: one node per input, up to 6.
-        run_fn: takes an array per output, which it fills, then one per input. It can be compiled in nopython mode.
-        out_types: the element type of each output, one or a list.
-        in_types: of each input.
-        outs_ndim: the number of axes of each output, one or a list.
-        ins_ndim: of each input.
-        setup_fn: takes the shapes of the outputs, which it writes, and of the inputs: for each output, or input, a
-            matrix with a row per sample, of as many samples as it is given. None: an output has the shape of the input
-            of the same number.
-        batch_processing: whether `run_fn` takes a list of arrays per output and input, with an array for each sample
-            of the batch. What it gives for a sample may then depend on the batch that the sample is in.
-        blocks: a hint of DALI's for GPUs.
-        threads_per_block: likewise.
+        inputs: One node per input, up to 6.
+        run_fn: Function of an array per output, which it fills, then one per input. It must compile in nopython mode.
+        out_types: Element type of each output, one or a list.
+        in_types: Element type of each input, one or a list.
+        outs_ndim: Number of axes of each output, one or a list.
+        ins_ndim: Number of axes of each input, one or a list.
+        setup_fn: Function of the output shapes, which it writes, and of the input shapes: two tuples with an int64
+            matrix per output or input, which has a row per sample. None: an output has the shape of the input of the
+            same index.
+        batch_processing: If True, `run_fn` takes a list of arrays per output and input, with an array for each sample
+            of the batch. Results may then depend on the other samples of the batch.
+        blocks: DALI's hint for GPUs; it has no effect.
+        threads_per_block: DALI's hint for GPUs; it has no effect.
 
     Returns:
-        A node, or a list of several.
+        A node, or a list of nodes if there are several outputs.
 
     Raises:
-        DefinitionError: the inputs are of other kinds, a shape is not known, or numba cannot compile a function.
+        DefinitionError: The inputs have other dtypes or ranks, a shape is not known, or numba cannot compile a
+            function.
 
     Example:
         >>> import numpy as np, penstock
@@ -201,21 +207,21 @@ def numba_function(
             f"fn.{_KIND} runs on the host", given='device="gpu"', fix="fn.jax_function, which runs on devices"
         )
     kind = NumbaBatchFunction if batch_processing else NumbaFunction
-    made = kind(
+    function = kind(
         FunctionIdentity(run_fn),
         None if setup_fn is None else FunctionIdentity(setup_fn),
         _kinds("out_types", out_types, "outs_ndim", outs_ndim),
         _kinds("in_types", in_types, "ins_ndim", ins_ndim),
     )
-    nodes = apply_many(made, *inputs)
+    nodes = apply_many(function, *inputs)
     return nodes[0] if len(nodes) == 1 else nodes
 
 
 def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> Kinds:
-    listed = list(cast(Sequence[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
-    each = [ranks] if isinstance(ranks, int) else list(ranks)
-    if len(listed) != len(each):
+    dtypes = list(cast(Sequence[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
+    ranks = [ranks] if isinstance(ranks, int) else list(ranks)
+    if len(dtypes) != len(ranks):
         raise DefinitionError(
-            f"fn.{_KIND}: {types} and {ndim} have as many entries", given=f"{len(listed)} and {len(each)}"
+            f"fn.{_KIND}: {types} and {ndim} must have as many entries", given=f"{len(dtypes)} and {len(ranks)}"
         )
-    return tuple([(as_dtype(dtype), rank) for dtype, rank in zip(listed, each, strict=True)])
+    return tuple(zip(map(as_dtype, dtypes), ranks, strict=True))

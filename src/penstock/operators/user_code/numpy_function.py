@@ -1,4 +1,4 @@
-"""What the operators share that call a user's function for NumPy: what it gives, found out before there are data."""
+"""Base of operators that call a NumPy function of the user: inference of its outputs before there are data."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.types import as_dtype
 
+# Two values for unknown extents in a trial with zeros. An output extent that differs between them is unknown, too.
 _FILLERS = (96, 160)
-"""Extents that stand for an unknown one while a function is tried: what differs between the two is unknown after it."""
 
+# The same for samples with more than three unknown extents: 160**4 elements would take gigabytes.
 _SMALL_FILLERS = (24, 40)
-"""The same for samples with more than three unknown extents, which would be of gigabytes."""
 
-_SAY = "say what it gives: dtype=, ndim="
+_FIX = "declare its outputs with dtype= and ndim="
 
+# Dtype and rank of each output.
 Kinds = tuple[tuple[np.dtype[Any], int], ...]
-"""Per output its dtype and rank."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class NumpyFunction(Operator):
     """A function from arrays to arrays.
 
     Args:
-        kind: the operator's name.
-        code: the function.
-        num_outputs: how many arrays it returns.
-        layouts: per output its layout, "" where it has none.
-        kinds: what the user tells of the outputs; empty where the function is tried.
+        kind: Name of the operator.
+        code: The function.
+        num_outputs: Number of arrays that it returns.
+        layouts: Layout of each output, or "".
+        kinds: Dtype and rank of each output, as declared by the user; empty to infer them.
     """
 
     reads_content: ClassVar[bool] = True
@@ -52,19 +52,19 @@ class NumpyFunction(Operator):
 
     @abstractmethod
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
-        """The outputs of the function for one sample of each input."""
+        """Call the function with one sample of each input."""
 
-    def settled(self, inputs: Sequence[Value]) -> Self:
-        """The function, with the dtypes and ranks that it returns for the first sample, where zeros do not tell them.
+    def resolve_kinds(self, inputs: Sequence[Value]) -> Self:
+        """Return the function with the dtypes and ranks of its outputs for the first sample, unless zeros suffice.
 
-        Zeros stand for inputs of known extents. An input of unknown extents is its first sample: zeros of any other
-        size could be refused, and of any large size could take all memory.
+        Inputs of known extents are replaced by zeros. Inputs of unknown extents need their first sample: the function
+        could reject zeros of an arbitrary size, and large zeros could exhaust the memory.
 
         Args:
-            inputs: what it will be called with.
+            inputs: Inputs of the call.
 
         Raises:
-            DefinitionError: it fails on the first sample, too, or that cannot be computed.
+            DefinitionError: The function also fails on the first sample, or that cannot be computed.
         """
         if self.kinds or not self.num_outputs:
             return self
@@ -79,24 +79,24 @@ class NumpyFunction(Operator):
             try:
                 samples = _first_samples(inputs)
             except DefinitionError:
-                return self  # what is fed later, and a first sample that is bad, leave nothing but zeros
+                return self  # nothing was fed yet, or the first sample is bad: zeros remain
         try:
             outputs = self.attempt(samples)
-        except Exception as failure:  # whatever a function of the user's raises
-            raise self._failed("the first sample", failure, samples) from failure
+        except Exception as error:  # user functions may raise anything
+            raise self._failure("the first sample", error, samples) from error
         return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in outputs]))
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
-        """What the function makes of zeros, unless the user or its first sample says what it gives."""
-        found = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._tried(inputs)
-        return tuple([self._spec(number, *what) for number, what in enumerate(found)])
+        """Return the specs of the outputs: declared, of the first sample, or of a trial with zeros."""
+        outputs = [(dtype, (None,) * ndim) for dtype, ndim in self.kinds] or self._infer_by_trial(inputs)
+        return tuple([self._spec(number, *output) for number, output in enumerate(outputs)])
 
     def _spec(self, number: int, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Spec:
         bare = Spec(dtype, shape)
         layout = check_layout(self.layouts[number], bare, len(shape), f"fn.{self.kind}, output {number}")
         return replace(bare, layout=layout)
 
-    def _tried(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
+    def _infer_by_trial(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
         if not self.num_outputs:
             return []
         unknown = max([spec.shape.count(None) for spec in inputs], default=0)
@@ -107,111 +107,120 @@ class NumpyFunction(Operator):
             try:
                 results.append(self.attempt(zeros))
             except Exception as error:
-                raise self._failed("zeros", error, zeros) from error
-        found: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
+                raise self._failure("zeros", error, zeros) from error
+        outputs: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
         for arrays in zip(*results, strict=True):
-            sizes = zip(*(array.shape for array in arrays), strict=True)
-            # nothing is what a part of zeros may have, whose bounds are zeros, too
-            found.append((arrays[0].dtype, tuple(max(size) or None if len(set(size)) == 1 else None for size in sizes)))
-        return found
+            extents = zip(*(array.shape for array in arrays), strict=True)
+            # An extent of 0 may come from the zeros, as with a crop whose bounds are inputs, too: it counts as unknown.
+            shape = tuple(max(sizes) or None if len(set(sizes)) == 1 else None for sizes in extents)
+            outputs.append((arrays[0].dtype, shape))
+        return outputs
 
-    def _failed(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
-        said = f"{type(error).__name__}: {error}"
+    def _failure(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
         return DefinitionError(
-            f"fn.{self.kind}: {self.code} fails on {on}, so what it gives is not known: {said}",
+            f"fn.{self.kind}: {self.code} fails on {on}, so its outputs are not known: {type(error).__name__}: {error}",
             given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in samples),
-            fix=_SAY,
+            fix=_FIX,
         )
 
     def outputs(self, result: Any, sequences: tuple[type, ...] = (tuple,)) -> list[Any]:
-        """What the function returned, as a list with an entry per output.
+        """Return the result of the function as a list with an entry per output.
 
         Args:
-            result: what it returned.
-            sequences: the types that hold several outputs.
+            result: The result.
+            sequences: Types that hold several outputs.
 
         Raises:
-            SampleError: there are fewer or more.
+            SampleError: There are fewer or more outputs than declared.
         """
         if self.num_outputs == 0:
             return []
         outputs = list(cast(Sequence[Any], result)) if isinstance(result, sequences) else [result]
         if len(outputs) != self.num_outputs or any(output is None for output in outputs):
             raise SampleError(
-                f"{self.code} returns another number of outputs than num_outputs says",
+                f"{self.code} must return as many outputs as num_outputs says",
                 given=f"{0 if result is None else len(outputs)} outputs",
                 expected=f"{self.num_outputs}",
             )
         return outputs
 
     def check(self, sample: Sequence[Array]) -> None:
-        """Check the outputs of a sample against what the user tells of them.
+        """Check the outputs for a sample against their declared dtypes and ranks.
 
         Raises:
-            SampleError: they are of another kind.
+            SampleError: They differ.
         """
         for output, (dtype, ndim) in zip(sample, self.kinds, strict=False):
             if (output.dtype, output.ndim) != (dtype, ndim):
                 raise SampleError(
-                    f"{self.code} gives another dtype or rank than the definition says",
+                    f"{self.code} returns another dtype or rank than the definition declares",
                     given=f"{output.dtype}{list(output.shape)}",
                     expected=f"{dtype} with {ndim} axes",
                 )
 
 
 def _first_samples(inputs: Sequence[Value]) -> list[Array]:
-    """The first sample of each input, which a function may change."""
-    return [np.array(first_sample(value, _SAY)) for value in inputs]
+    """Return a copy of the first sample of each input. The function may change it."""
+    return [np.array(first_sample(value, _FIX)) for value in inputs]
 
 
 def as_array(output: Any) -> Array:
-    """What a function returned for a sample, as an array: also a tensor of another library, or its DLPack capsule."""
+    """Convert a result of a function to an array, also a tensor of another library or its DLPack capsule."""
+    # Python has no public name for the type of capsules before 3.13.
     if type(output).__name__ == "PyCapsule":
         return np.from_dlpack(cast(Any, _Capsule(output)))
     return np.asarray(output)
 
 
 class _Capsule:
-    """An array in host memory that is given as a DLPack capsule."""
+    """Adapter that gives a DLPack capsule the methods that `numpy.from_dlpack` calls."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
 
-    def __dlpack__(self, **how: Any) -> Any:
+    def __dlpack__(self, **options: Any) -> Any:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)
+        return (1, 0)  # kDLCPU, device 0
 
 
 def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] | None) -> Kinds:
-    """What a user tells of the outputs of a function: one dtype and rank for all, or one for each.
+    """Return the declared dtype and rank of each output.
+
+    Args:
+        kind: Name of the operator, for messages.
+        num_outputs: Number of outputs.
+        dtype: Dtype of all outputs, or a list with one per output.
+        ndim: Rank of all outputs, or a list with one per output.
 
     Raises:
-        DefinitionError: one is missing, or there are fewer or more.
+        DefinitionError: One of the two is missing, or has another number of entries.
     """
     if (dtype is None) != (ndim is None):
-        raise DefinitionError(f"fn.{kind}: dtype and ndim go together", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
+        raise DefinitionError(
+            f"fn.{kind}: give both dtype and ndim, or neither", given=f"dtype={short_repr(dtype)}, ndim={ndim}"
+        )
     if dtype is None:
         return ()
     dtypes = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs
     ranks = list(cast(Sequence[int], ndim)) if isinstance(ndim, list | tuple) else [cast(int, ndim)] * num_outputs
     if len(dtypes) != num_outputs or len(ranks) != num_outputs:
-        raise DefinitionError(f"fn.{kind}: dtype and ndim have one entry, or one per output")
+        raise DefinitionError(f"fn.{kind}: dtype and ndim must have one entry, or one per output")
     return tuple(zip(map(as_dtype, dtypes), ranks, strict=True))
 
 
 def layouts_of(kind: str, num_outputs: int, layouts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """A layout per output, given one for all or those of the first outputs.
+    """Return a layout per output, from one for all or those of the first outputs.
 
     Raises:
-        DefinitionError: there are more.
+        DefinitionError: There are more layouts than outputs.
     """
-    given = [layouts] * num_outputs if isinstance(layouts, str) else list(layouts or ())
-    if len(given) > num_outputs:
+    first = [layouts] * num_outputs if isinstance(layouts, str) else list(layouts or ())
+    if len(first) > num_outputs:
         raise DefinitionError(
-            f"fn.{kind}: output_layouts has one layout, or at most one per output",
-            given=f"{len(given)} layouts",
+            f"fn.{kind}: output_layouts must have one layout, or at most one per output",
+            given=f"{len(first)} layouts",
             expected=f"up to {num_outputs}",
         )
-    return (*given, *[""] * (num_outputs - len(given)))
+    return (*first, *[""] * (num_outputs - len(first)))

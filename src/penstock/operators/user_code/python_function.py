@@ -1,4 +1,4 @@
-"""python_function, dl_tensor_python_function: a user's own function for arrays, on the host, by sample or by batch."""
+"""python_function and dl_tensor_python_function: Python functions of the user on the host, per sample or per batch."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PythonFunction(NumpyFunction, SampleKernel):
     """A function of one sample."""
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
-        """Its outputs."""
+        """Call the function with one sample of each input."""
         return [as_array(output) for output in self.outputs(self.code(*samples))]
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
-        """One sample. The function gets copies: it may change them."""
+        """Call the function with copies of a sample: it may change its arguments."""
         outputs = self.attempt([np.array(sample) for sample in inputs])
         self.check(outputs)
         return tuple(outputs)
@@ -42,17 +42,17 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
     """A function of lists of samples.
 
     Args:
-        rows: how many samples a batch has.
+        rows: Number of samples per batch.
     """
 
     rows: int
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
-        """Its outputs for the first sample of a batch of equal ones."""
+        """Call the function with a batch of equal samples, and return the outputs of the first."""
         return [column[0] for column in self._call([[sample.copy() for _ in range(self.rows)] for sample in samples])]
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
-        """The samples of the outputs. The function gets copies: it may change them."""
+        """Call the function with copies of all samples: it may change its arguments."""
         columns = self._call(list(map(self._copies, inputs)))
         for sample in zip(*columns, strict=True) if self.kinds else ():
             self.check(sample)
@@ -63,25 +63,27 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         return BatchBuffers(keep=4)
 
     def _copies(self, column: Column) -> list[Array]:
-        """A copy of each sample. Samples of one shape share memory, used again when the function has let go of it."""
+        """Return a copy of each sample. Samples of one shape share a buffer."""
         if not isinstance(column, np.ndarray):
             return [np.array(sample) for sample in column]
+        # One copy of a whole batch is much faster than one per sample, and so is memory that was used before. A buffer
+        # is reused only after the function has dropped all arrays in it.
         copied = self._memory.empty(column.shape, column.dtype)
         copied[...] = column
         return [copied[row, ...] for row in range(len(copied))]
 
     def _call(self, inputs: Sequence[list[Array]]) -> list[list[Array]]:
         result = self.code(*inputs)
-        alone = self.num_outputs == 1 and not (
-            isinstance(result, tuple) and [type(each) for each in cast(tuple[Any, ...], result)] in ([list], [tuple])
-        )
-        outputs = self.outputs((result,) if alone else result, (tuple, list))
+        # A single output may come as its list of samples, or as a tuple that holds this list.
+        is_wrapped = isinstance(result, tuple) and list(map(type, cast(tuple[Any, ...], result))) in ([list], [tuple])
+        is_bare = self.num_outputs == 1 and not is_wrapped
+        outputs = self.outputs((result,) if is_bare else result, (tuple, list))
         columns = [list(map(as_array, column)) for column in outputs]
         rows = len(inputs[0]) if inputs else self.rows
         for column in columns:
             if len(column) != rows:
                 raise SampleError(
-                    f"{self.code} returns another number of samples than it was given",
+                    f"{self.code} must return as many samples as it receives",
                     given=len(column),
                     expected=f"{rows}, an array for each sample",
                 )
@@ -101,27 +103,29 @@ def python_function(
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
-    It runs on the pipeline's threads, several samples at a time. The dtype and rank of its outputs must be known before
-    there are data. Unless `dtype` and `ndim` give them, the function is called while the definition is traced: with the
-    first sample if an input has unknown extents, otherwise with zeros, and with the first sample if it fails on zeros.
+    The function runs on the threads of the pipeline, for several samples at a time. The dtype and rank of its outputs
+    must be known before there are data. Unless you give `dtype` and `ndim`, the function is called while the definition
+    is
+    traced: with the first sample if an input has unknown extents, otherwise with zeros, and with the first sample if it
+    fails on zeros.
 
     Args:
-        inputs: one node per argument of the function.
-        function: takes a NumPy array per input, and returns an array or a tuple of arrays.
-        num_outputs: how many arrays it returns; 0 for None.
-        output_layouts: the layout of the outputs: one for all, or a list with those of the first outputs. An output
-            without one has no layout: the function may have moved the axes.
-        batch_processing: whether the function takes a list of arrays per input, with an array for each sample of the
-            batch, and returns a list of as many arrays, or a tuple of such lists. What it gives for a sample may
-            then depend on the batch that the sample is in, so a batch cannot be shared by several processes.
-        dtype: the element type of the outputs, one for all or a list with one per output.
-        ndim: their number of axes, likewise.
+        inputs: One node per argument of the function.
+        function: Function of a NumPy array per input that returns an array or a tuple of arrays.
+        num_outputs: Number of arrays that it returns; 0 for None.
+        output_layouts: Layout of all outputs, or a list with those of the first outputs. An output without one has no
+            layout, because the function may have moved the axes.
+        batch_processing: If True, the function takes a list of arrays per input, with an array for each sample of the
+            batch, and returns a list of as many arrays, or a tuple of such lists. Results may then depend on the other
+            samples, so a batch cannot be divided between processes.
+        dtype: Element type of the outputs, one for all or a list with one per output.
+        ndim: Number of axes of the outputs, one for all or a list with one per output.
 
     Returns:
-        A node; a list of nodes, where `num_outputs` is not 1.
+        A node, or a list of nodes unless `num_outputs` is 1.
 
     Raises:
-        DefinitionError: the function fails on the first sample.
+        DefinitionError: The function fails on the first sample.
 
     Example:
         >>> import numpy as np, penstock
@@ -135,8 +139,8 @@ def python_function(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[4.0, 5.0, 6.0], [1.0, 2.0, 3.0]]]
     """
-    made = _made("python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _applied(made, inputs)
+    code = _make("python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
+    return _apply(code, inputs)
 
 
 @operator("dl_tensor_python_function", defaults={"preserve": True})
@@ -150,28 +154,29 @@ def dl_tensor_python_function(
     dtype: Any = None,
     ndim: Rank | Sequence[Rank] | None = None,
 ) -> Any:
-    """Call a function of another library with all samples of a batch, or with each, on the host.
+    """Call a function of another library with all samples of a batch, or with each sample, on the host.
 
-    Like `fn.python_function`, but for what is handed over: the function gets objects that every library takes which
-    knows DLPack, such as `torch.from_dlpack` and `numpy.from_dlpack`, and returns tensors in host memory, or their
+    Like `fn.python_function`, but with DLPack tensors: the function receives objects that every library with DLPack
+    support takes, such as `torch.from_dlpack` and `numpy.from_dlpack`, and returns tensors in host memory or their
     DLPack capsules.
 
     Args:
-        inputs: one node per argument of the function.
-        function: takes a list of tensors per input, with a tensor for each sample, and returns such a list or a tuple
-            of them; without `batch_processing` a tensor instead of each list.
-        num_outputs: how many tensors it returns; 0 for None.
-        output_layouts: as for `fn.python_function`.
-        batch_processing: whether it is called with the batch. True is what DALI does, whose manual says False.
-        synchronize_stream: a hint of DALI's.
-        dtype: the element type of the outputs, one for all or a list with one per output.
-        ndim: their number of axes, likewise.
+        inputs: One node per argument of the function.
+        function: Function of a list of tensors per input, with a tensor for each sample, that returns such a list or a
+            tuple of them; without `batch_processing`, a tensor in place of each list.
+        num_outputs: Number of tensors that it returns; 0 for None.
+        output_layouts: As for `fn.python_function`.
+        batch_processing: If True, the function receives whole batches. The default is DALI's actual one; its
+            documentation says False.
+        synchronize_stream: DALI's hint; it has no effect.
+        dtype: Element type of the outputs, one for all or a list with one per output.
+        ndim: Number of axes of the outputs, one for all or a list with one per output.
 
     Returns:
-        A node; a list of nodes, where `num_outputs` is not 1.
+        A node, or a list of nodes unless `num_outputs` is 1.
 
     Raises:
-        DefinitionError: the function fails on the first sample.
+        DefinitionError: The function fails on the first sample.
 
     Example:
         >>> import numpy as np, penstock
@@ -186,11 +191,11 @@ def dl_tensor_python_function(
         [[6.0, 2.0, 4.0], [12.0, 10.0, 8.0]]
     """
     del synchronize_stream
-    made = _made("dl_tensor_python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _applied(made, inputs)
+    code = _make("dl_tensor_python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
+    return _apply(code, inputs)
 
 
-def _made(
+def _make(
     kind: str,
     function: Callable[..., Any],
     num_outputs: int,
@@ -202,10 +207,10 @@ def _made(
     if not callable(function):
         raise ArgumentTypeError(f"fn.{kind} takes a function", given=short_repr(function))
     kinds = kinds_of(kind, num_outputs, dtype, ndim)
-    what = (kind, FunctionIdentity(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
-    return BatchFunction(*what, rows=defining_trace().batch) if by_batch else PythonFunction(*what)
+    arguments = (kind, FunctionIdentity(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
+    return BatchFunction(*arguments, rows=defining_trace().batch) if by_batch else PythonFunction(*arguments)
 
 
-def _applied(made: NumpyFunction, inputs: Sequence[DataNode]) -> Any:
-    nodes = apply_many(made.settled(list(map(as_value, inputs))), *inputs)
-    return nodes[0] if made.num_outputs == 1 else nodes
+def _apply(code: NumpyFunction, inputs: Sequence[DataNode]) -> Any:
+    nodes = apply_many(code.resolve_kinds(list(map(as_value, inputs))), *inputs)
+    return nodes[0] if code.num_outputs == 1 else nodes
