@@ -152,7 +152,7 @@ def test_every_departure_from_rocal_is_pinned_by_a_test():
     for row in rows:
         name = re.search(r"`(test_\w+)` [|]$", row)[1]
         assert f"def {name}(" in tests, row
-    section = text.partition("## What differs")[2].partition("\n## ")[0]
+    section = text.partition("## Differences and reasons")[2].partition("\n## ")[0]
     assert len(rows) == sum(line.startswith("| ") for line in section.splitlines()) - 1
 
 
