@@ -1,7 +1,7 @@
-"""What `on_error` costs where no sample is bad: the same pipelines with "raise", "replace" and "skip".
+"""Cost of `on_error` if no sample is bad: the same pipelines with "raise", "replace" and "skip".
 
-The contenders differ in `on_error` alone and take turns in one process; the ratios of their CPU times count. "raise
-again" shows by how much two that are alike differ. "skip" delivers a mask, too.
+The contenders differ only in `on_error` and take turns in one process; compare the ratios of their CPU times. "raise
+again" shows the noise between two identical contenders. "skip" also delivers a mask.
 
     python benchmarks/bad_samples.py [--images 2048] [--rounds 9] [--photographs FOLDER]
 """
@@ -17,7 +17,7 @@ from penstock import data_iterator, fn, types
 
 
 def photographs(folder):
-    """An ImageNet training."""
+    """Return photographs prepared for ImageNet training."""
     files = sorted(map(str, folder.rglob("*.JPEG")))
     jpegs, labels = fn.readers.file(files=files, random_shuffle=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
@@ -26,7 +26,7 @@ def photographs(folder):
 
 
 def small_images(folder):
-    """Images of 32 x 32, in memory."""
+    """Return augmented images of 32 x 32 pixels from memory."""
     del folder
     images = np.random.default_rng(0).integers(0, 256, (8192, 32, 32, 3), np.uint8)
     data = fn.readers.arrays(images, layout="HWC", random_shuffle=True, name="reader")
@@ -38,9 +38,11 @@ WORKLOADS = {"photographs": photographs, "small images": small_images}
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = arguments(__doc__, 2048)
-    parser.add_argument("--photographs", type=Path, help="a folder with JPEG files; without it, small images alone")
+    parser.add_argument(
+        "--photographs", type=Path, help="folder of JPEG files; without it, only small images are measured"
+    )
     options = parser.parse_args()
     possible = [name for name in WORKLOADS if name != "photographs" or options.photographs]
     for name in selected(possible, options.workloads):

@@ -1,14 +1,14 @@
-"""What boxes and places in maps cost: CPU time per sample against DALI on the CPU.
+"""Cost of operators on boxes and segmentation maps: CPU time per sample compared with DALI on the CPU.
 
     python benchmarks/boxes.py [--workloads NAME ...] [--rounds 5] [--images 16384]
 
-A workload is one operator on boxes, or on maps of labels of 64 x 64, in batches of 256 at the iterator, on two threads.
-"dense" samples have 8 boxes each, "ragged" ones from 1 to 15. Data come from an `external_source` that gives one batch
-again and again. DALI has no `fn.follow`: its share is what its users write by hand, a window that is drawn apart from
+A workload is one operator on boxes, or on label maps of 64 x 64, in batches of 256 at the iterator, on two threads.
+"dense" samples have 8 boxes each, "ragged" samples have 1 to 15. An `external_source` returns the same batch each time.
+DALI does not have `fn.follow`; its contender does what its users write by hand: a random window that is independent of
 the image, arithmetic on the boxes, and `fn.bb_flip`.
 """
 
-# ruff: noqa: ARG005  # every workload is given the same, and takes what it needs
+# ruff: noqa: ARG005  # all workloads have the same signature, and ignore what they do not need
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ WINDOWS = {"thresholds": [0.1, 0.3, 0.5], "scaling": [0.3, 1.0], "aspect_ratio":
 
 
 class Samples(NamedTuple):
-    """The data of one batch: boxes as left, top, right and bottom, their labels, maps of labels."""
+    """Data of one batch: boxes (left, top, right, bottom), their labels, and label maps."""
 
     boxes: Any
     labels: Any
@@ -32,35 +32,37 @@ class Samples(NamedTuple):
 
 
 def samples(*, ragged: bool) -> Samples:
-    """Samples, drawn."""
+    """Draw random samples."""
     draw = np.random.default_rng(0)
     counts = draw.integers(1, 16, BATCH) if ragged else np.full(BATCH, 8)
     low = [draw.uniform(0, 0.6, (count, 2)) for count in counts]
-    boxes = [np.concatenate([each, each + draw.uniform(0.1, 0.4, each.shape)], 1).astype(np.float32) for each in low]
+    boxes = [
+        np.concatenate([start, start + draw.uniform(0.1, 0.4, start.shape)], 1).astype(np.float32) for start in low
+    ]
     labels = [draw.integers(1, 80, count).astype(np.int32) for count in counts]
     maps = np.kron(draw.integers(0, 4, (BATCH, 8, 8)), np.ones((8, 8)))[..., None].astype(np.uint8)
     return Samples(boxes, labels, maps) if ragged else Samples(np.stack(boxes), np.stack(labels), maps)
 
 
 def padded(fn, values):
-    """To 16 entries."""
+    """Pad to 16 entries."""
     return fn.pad(values, axes=(0,), shape=(16,))
 
 
 def cropped(fn, boxes, labels, _maps):
-    """A window, its boxes and their labels."""
-    anchor, shape, kept, of_kept = fn.random_bbox_crop(boxes, labels, bbox_layout="xyXY", **WINDOWS)
-    return anchor, shape, padded(fn, kept), padded(fn, of_kept)
+    """Return a random window, its boxes and their labels."""
+    anchor, shape, new_boxes, new_labels = fn.random_bbox_crop(boxes, labels, bbox_layout="xyXY", **WINDOWS)
+    return anchor, shape, padded(fn, new_boxes), padded(fn, new_labels)
 
 
 def ssd(fn, boxes, labels, maps):
-    """Images cut as SSD's are, resized, with their boxes."""
-    images, kept, of_kept = fn.ssd_random_crop(maps, boxes, labels)
-    return fn.resize(images, size=(32, 32)), padded(fn, kept), padded(fn, of_kept)
+    """Return images cropped as in SSD and resized, with their boxes and labels."""
+    images, new_boxes, new_labels = fn.ssd_random_crop(maps, boxes, labels)
+    return fn.resize(images, size=(32, 32)), padded(fn, new_boxes), padded(fn, new_labels)
 
 
 def followed(fn, boxes, labels, maps):
-    """Boxes after a crop, a resize and a flip."""
+    """Return the boxes after a crop, a resize and a flip."""
     flag = fn.random.coin_flip()
     if "nvidia" in fn.__name__:
         from nvidia.dali import math
@@ -73,6 +75,7 @@ def followed(fn, boxes, labels, maps):
     return fn.follow.boxes(boxes, images, labels, max_boxes=16, ltrb=True, ratio=True)
 
 
+# Definition and number of outputs of each workload.
 WORKLOADS: dict[str, tuple[Callable[..., Any], int]] = {
     "random_bbox_crop": (cropped, 4),
     "ssd_random_crop": (ssd, 3),
@@ -84,18 +87,17 @@ WORKLOADS: dict[str, tuple[Callable[..., Any], int]] = {
     ),
     "segmentation.random_object_bbox": (lambda fn, boxes, labels, maps: fn.segmentation.random_object_bbox(maps), 2),
 }
-"""What each computes, and of how many outputs."""
 
 
 def penstock(data: Samples, workload: str, threads: int) -> Batches:
-    """This library."""
+    """Return batches of Penstock."""
     from penstock import data_iterator, fn
 
     return _batches(data_iterator, fn, data, workload, num_threads=threads)
 
 
 def dali(data: Samples, workload: str, threads: int) -> Batches:
-    """NVIDIA DALI's CPU backend and its iterator for JAX."""
+    """Return batches of NVIDIA DALI's CPU backend and its JAX iterator."""
     from nvidia.dali import fn
     from nvidia.dali.plugin.jax import data_iterator
 
@@ -103,22 +105,22 @@ def dali(data: Samples, workload: str, threads: int) -> Batches:
 
 
 def _batches(data_iterator, fn, data: Samples, workload: str, **more: Any) -> Batches:
-    """Batches of a workload; both libraries have it in the same words."""
+    """Return batches of a workload. Both libraries run the same definition."""
     define, count = WORKLOADS[workload]
 
     def outputs():
         layouts = ("", "", "HWC")
-        given = [
-            fn.external_source(_again(column), batch=True, layout=layout, no_copy=True)
+        inputs = [
+            fn.external_source(_constant(column), batch=True, layout=layout, no_copy=True)
             for column, layout in zip(data, layouts, strict=True)
         ]
-        made = define(fn, *given)
-        return made if count == 1 else tuple(made)
+        results = define(fn, *inputs)
+        return results if count == 1 else tuple(results)
 
     return iter(data_iterator(outputs, output_map=[f"{n}" for n in range(count)])(batch_size=BATCH, seed=1, **more))
 
 
-def _again(column: Any) -> Callable[[], Any]:
+def _constant(column: Any) -> Callable[[], Any]:
     return lambda: column
 
 
@@ -129,8 +131,8 @@ def main() -> None:
         data = samples(ragged=form == "ragged")
         for name in selected(WORKLOADS, options.workloads):
             contenders = {"DALI": dali, "penstock": penstock}
-            made = {title: partial(make, data, name, options.threads[0]) for title, make in contenders.items()}
-            compare(f"{name}, {form}", made, options)
+            bound = {title: partial(make, data, name, options.threads[0]) for title, make in contenders.items()}
+            compare(f"{name}, {form}", bound, options)
 
 
 if __name__ == "__main__":

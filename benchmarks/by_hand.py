@@ -1,4 +1,4 @@
-"""What the hand-written contenders share: batches that threads prepare ahead, in memory that JAX can take."""
+"""Shared parts of the hand-written contenders: prefetching on threads, and batch memory that JAX can use directly."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ AHEAD = 2
 
 
 def empty(shape, dtype, *, aligned: bool) -> np.ndarray:
-    """Memory for a batch.
+    """Allocate memory for a batch.
 
-    JAX on the CPU takes memory as it is where it begins at a multiple of 64 bytes, and copies it otherwise. NumPy's
-    does not, as a rule. Few loops that people write know this, so both kinds compete.
+    JAX on the CPU uses memory without a copy if its address is a multiple of 64 bytes. NumPy's memory usually is not
+    aligned like this. Few hand-written loops take care of it, so both variants compete.
     """
     if not aligned:
         return np.empty(shape, dtype)
@@ -28,7 +28,7 @@ def empty(shape, dtype, *, aligned: bool) -> np.ndarray:
 
 
 def indices(length: int, batch: int, draw: np.random.Generator | None) -> Iterator[np.ndarray]:
-    """The samples of batch after batch: one permutation of all after the other, or their order without a generator."""
+    """Yield the sample indices of each batch: a new permutation per epoch, or the stored order without a generator."""
     left = np.empty(0, np.int64)
     while True:
         while len(left) < batch:
@@ -38,9 +38,9 @@ def indices(length: int, batch: int, draw: np.random.Generator | None) -> Iterat
 
 
 def batches(tasks: Iterator[Callable[[], Any]], threads: int, sharding: Any = None) -> Iterator[Any]:
-    """The arrays that tasks make, one task per batch, a few of them ahead."""
+    """Yield the results of tasks as JAX arrays. Each task computes a batch, `AHEAD` of them in advance."""
     with ThreadPoolExecutor(threads) as pool:
-        begun = deque(pool.submit(next(tasks)) for _ in range(AHEAD))
+        pending = deque(pool.submit(next(tasks)) for _ in range(AHEAD))
         while True:
-            begun.append(pool.submit(next(tasks)))
-            yield jax.device_put(begun.popleft().result(), sharding)
+            pending.append(pool.submit(next(tasks)))
+            yield jax.device_put(pending.popleft().result(), sharding)

@@ -1,4 +1,4 @@
-"""What the benchmarks read."""
+"""Data sets of the benchmarks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Files(NamedTuple):
 
 
 def cifar10(folder: Path | None, count: int = 50_000) -> Arrays:
-    """The training images of CIFAR-10 from their binary files; without a folder, as many random ones."""
+    """Read the training images of CIFAR-10 from their binary files; without a folder, return `count` random images."""
     if folder is None:
         draw = np.random.default_rng(0)
         return Arrays(draw.integers(0, 256, (count, 32, 32, 3), np.uint8), draw.integers(0, 10, count, np.int32))
@@ -38,12 +38,12 @@ def cifar10(folder: Path | None, count: int = 50_000) -> Arrays:
 
 
 def mnist(folder: Path) -> Arrays:
-    """The training images of MNIST from its IDX files, packed or not."""
+    """Read the training images of MNIST from its IDX files, compressed or not."""
 
     def read(name: str, header: int) -> np.ndarray:
         path = folder / name
-        packed = path.with_name(f"{name}.gz")
-        contents = path.read_bytes() if path.exists() else gzip.decompress(packed.read_bytes())
+        compressed = path.with_name(f"{name}.gz")
+        contents = path.read_bytes() if path.exists() else gzip.decompress(compressed.read_bytes())
         return np.frombuffer(contents, np.uint8, offset=header)
 
     images = read("train-images-idx3-ubyte", 16).reshape(-1, 28, 28, 1)
@@ -51,7 +51,7 @@ def mnist(folder: Path) -> Arrays:
 
 
 def write_jpeg_records(data: Arrays, path: Path) -> None:
-    """Write grey images as JPEGs into an LMDB of Caffe2's records."""
+    """Write gray images as JPEGs to an LMDB of Caffe2 records."""
     from PIL import Image
 
     from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -65,9 +65,9 @@ def write_jpeg_records(data: Arrays, path: Path) -> None:
 
 
 def jpegs(folder: Path) -> Files:
-    """The JPEGs of a folder, flat or with a folder per class."""
+    """Return the JPEGs of a folder, flat or with one folder per class."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
     if not paths:
-        raise SystemExit(f"{folder} holds no files that end in {' or '.join(IMAGE_SUFFIXES)}")
+        raise SystemExit(f"{folder} does not contain {' or '.join(IMAGE_SUFFIXES)} files")
     classes = sorted({path.parent for path in paths})
     return Files([str(path) for path in paths], [classes.index(path.parent) for path in paths])

@@ -1,12 +1,12 @@
-"""How long the program of an ImageNet training takes to its first batch, in a fresh process, with DALI beside it.
+"""Time to the first batch of an ImageNet training in a new process, compared with DALI.
 
     python benchmarks/first_batch.py FOLDER [--rounds N] [--only NAME ...]
 
-FOLDER holds JPEGs, flat or in a folder per class. `cold` begins with empty caches of compiled code (NUMBA_CACHE_DIR and
-XDG_CACHE_HOME point to a new folder), so that the batch compiles what it needs, unless a release is installed, which
-contains it; `warm` with those that an earlier process left. Files and libraries are in the memory of the machine in
-either case. The parts: Python's own start, the import of JAX, that of the library, the trace and the plan, and the
-first batch. The processors' time contains what threads prepare ahead meanwhile.
+FOLDER contains JPEGs, flat or in one folder per class. `cold` starts with empty caches of compiled code
+(NUMBA_CACHE_DIR and XDG_CACHE_HOME point to a new folder), so the first batch compiles its kernels, unless an installed
+release contains them; `warm` uses the caches of an earlier process. In both cases, files and libraries are in the page
+cache. The parts are the start of Python, the import of JAX, the import of the library, tracing and planning, and the
+first batch. The CPU time includes batches that threads prefetch in the meantime.
 
 Targets: at most 1 s warm for all parts; at most 4 s cold for the batch.
 """
@@ -33,33 +33,33 @@ CONTENDERS = {"penstock, cold": "penstock", "penstock, warm": "penstock", "DALI"
 
 
 def first_batch(library: str, task: Path, caches: Path) -> dict[str, tuple[float, float]]:
-    """Wall-clock and CPU seconds of each part of a fresh process."""
+    """Return wall-clock and CPU seconds of each part of a new process."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(caches / "numba"), "XDG_CACHE_HOME": str(caches)}
-    # an installation by pip holds the bytecode of its modules; so does this folder, from the first round on
+    # pip compiles modules to bytecode when it installs them; this folder has the same effect from the second round on
     environment |= {"PYTHONPYCACHEPREFIX": str(caches.parent / "bytecode"), "PYTHONDONTWRITEBYTECODE": ""}
     before = time.time(), 0.0
     command = [sys.executable, str(PROGRAM), library, str(task)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr}")
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr}")
     seconds = {}
-    for part, moment in json.loads(done.stdout.splitlines()[-1]).items():
+    for part, moment in json.loads(result.stdout.splitlines()[-1]).items():
         seconds[part] = moment[0] - before[0], moment[1] - before[1]
         before = moment
     return seconds
 
 
 def main() -> None:
-    """Run the contenders in turns."""
+    """Run the contenders in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these contenders alone")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only these contenders")
     options = parser.parse_args()
     contenders = {name: CONTENDERS[name] for name in selected(CONTENDERS, options.only)}
     if find_spec("nvidia") is None and contenders.pop("DALI", None):
-        print("DALI: skipped, it is not installed")
+        print("DALI: skipped, not installed")
     with tempfile.TemporaryDirectory() as scratch:
         task = Path(scratch) / "task.json"
         files = jpegs(options.folder)._asdict()
@@ -69,14 +69,14 @@ def main() -> None:
             for name, library in contenders.items():
                 caches = Path(scratch) / (f"{name} {number}" if name.endswith("cold") else name)
                 seconds = first_batch(library, task, caches)
-                if number:  # the first round fills the caches
+                if number:  # The first round fills the caches.
                     runs[name].append(seconds)
     report(runs)
 
 
 def report(runs: dict[str, list[dict[str, tuple[float, float]]]]) -> None:
-    """Print medians."""
-    print(f"{'seconds':<18}" + "".join(f"{part:>9}" for part in PARTS) + f"{'all':>9}{'CPU':>9}")
+    """Print the median of each part."""
+    print(f"{'seconds':<18}" + "".join(f"{part:>9}" for part in PARTS) + f"{'total':>9}{'CPU':>9}")
     for name, rounds in runs.items():
         parts = [statistics.median(seconds[part][0] for seconds in rounds) for part in PARTS]
         totals = [statistics.median(sum(pair[i] for pair in seconds.values()) for seconds in rounds) for i in (0, 1)]

@@ -1,8 +1,8 @@
-"""A program that ends with its first batch, and prints as JSON when each of its parts was done.
+"""Program that computes one batch and prints the times of its parts as JSON.
 
     python benchmarks/first_batch_program.py LIBRARY FILE     LIBRARY: penstock or dali; FILE: {"paths", "labels", ...}
 
-It imports what it needs where it needs it, as the point is to see what each part costs.
+Imports are local, because the benchmark measures each of them separately.
 """
 
 import json
@@ -13,12 +13,12 @@ moments = {"python": (time.time(), time.process_time())}
 
 
 def done(part: str) -> None:
-    """Note the time, and how much of the processors' time this process has had."""
+    """Record the current time and the CPU time of this process."""
     moments[part] = time.time(), time.process_time()
 
 
 def main(library: str, file: str) -> None:
-    """Import, plan, compute."""
+    """Import, plan and compute the first batch."""
     with open(file) as text:  # noqa: PTH123  # pathlib takes a while to import
         task = json.load(text)
 

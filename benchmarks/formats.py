@@ -1,9 +1,9 @@
-"""Photographs from TFRecord, tar and Parquet files, in terms of the same photographs as files in a folder.
+"""Photographs from TFRecord, tar and Parquet files, compared with the same photographs as files in a folder.
 
-All files are written by penstock or PyArrow and lie in the page cache. Their bytes, order and batches are the same.
-A Parquet file is read by row groups, so a shuffle reads whole groups for single photographs: `--group` says how many a
-group has, `--shuffle` visits them in random order. `--records` measures instead how long it takes to open that many
-TFRecords with an index.
+Penstock or PyArrow writes all files, and they are in the page cache. Their bytes, order and batches are the same.
+Parquet files are read by row groups, so a shuffled reader reads a whole group for a single photograph: `--group` sets
+the size of a group, `--shuffle` visits the photographs in random order. `--records` instead measures the time to open
+that many TFRecords with an index.
 
     python benchmarks/formats.py FOLDER [--images 1024] [--rounds 5] [--copies 16] [--shuffle] [--group 32]
     python benchmarks/formats.py FOLDER --records 10000000
@@ -46,7 +46,7 @@ READERS = {
 
 @data_iterator(output_map=["images", "labels"], reader_name="reader")
 def training(path, kind, shuffle=False):
-    """An ImageNet training."""
+    """Return photographs prepared for ImageNet training."""
     jpegs, labels = READERS[kind](path, random_shuffle=shuffle, name="reader")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[224, 224])
@@ -62,7 +62,7 @@ def write(photographs, folder, group) -> None:
     (folder / "files" / "0").mkdir(parents=True)
     for number, content in enumerate(photographs):
         (folder / "files" / "0" / f"{number:06}.jpg").write_bytes(content)
-    write_tfrecord(folder / "tfrecord", [encode_example({"image": each, "label": [0]}) for each in photographs])
+    write_tfrecord(folder / "tfrecord", [encode_example({"image": content, "label": [0]}) for content in photographs])
     with tarfile.open(folder / "tar", "w") as archive:
         for number, content in enumerate(photographs):
             for name, data in ((f"{number:06}.jpg", content), (f"{number:06}.cls", bytes(8))):
@@ -74,8 +74,8 @@ def write(photographs, folder, group) -> None:
     pyarrow.parquet.write_table(table, folder / "parquet", **options)
 
 
-def opened(folder, count) -> None:
-    """Print what it takes to open that many TFRecords, of which an index says where they are. The file is sparse."""
+def measure_opening(folder, count) -> None:
+    """Print time and memory to open `count` TFRecords with an index. The file is sparse."""
     write_tfrecord(folder / "first", [encode_example({"image": b"", "label": [0]})])
     record = (folder / "first").read_bytes()
     size = len(record)
@@ -89,26 +89,29 @@ def opened(folder, count) -> None:
     assert len(source) == count
     tracemalloc.start()
     again = TFRecordSource((str(folder / "records"),), (str(folder / "index"),), tuple(sorted(FEATURES.items())))
-    held = tracemalloc.get_traced_memory()[0]
+    allocated = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     print(
-        f"{len(again):,} TFRecords with an index: {wall:.2f} s ({cpu:.2f} s of CPU time), {held / count:.1f} bytes each"
+        f"{len(again):,} TFRecords with an index: {wall:.2f} s ({cpu:.2f} s of CPU time), "
+        f"{allocated / count:.1f} bytes per record"
     )
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = arguments(__doc__, 1024)
-    parser.add_argument("folder", type=Path, help="of JPEG files")
-    parser.add_argument("--copies", type=int, default=16, help="how often the data set has each photograph")
-    parser.add_argument("--group", type=int, default=32, help="photographs in a row group of Parquet")
-    parser.add_argument("--shuffle", action="store_true")
-    parser.add_argument("--records", type=int, help="how many to open; nothing else is measured")
+    parser.add_argument("folder", type=Path, help="folder of JPEG files")
+    parser.add_argument(
+        "--copies", type=int, default=16, help="number of times that each photograph is in the data set"
+    )
+    parser.add_argument("--group", type=int, default=32, help="photographs per row group of the Parquet file")
+    parser.add_argument("--shuffle", action="store_true", help="visit the photographs in random order")
+    parser.add_argument("--records", type=int, help="measure only the time to open this many TFRecords")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.records:
-            opened(folder, options.records)
+            measure_opening(folder, options.records)
             return
         photographs = [path.read_bytes() for path in sorted(options.folder.iterdir())] * options.copies
         write(photographs, folder, options.group)

@@ -1,15 +1,17 @@
-"""What feeding ImageNet costs, against DALI on the CPU, a loop by hand, and other ways to do it.
+"""Cost of an ImageNet input pipeline, compared with DALI on the CPU, a hand-written loop, and other libraries.
 
     python benchmarks/imagenet.py FOLDER [--workloads NAME ...] [--only NAME ...]
 
-FOLDER holds JPEGs, flat or in a folder per class. Workloads: `train` (random crop, 224 x 224, mirror, normalise,
-shuffled) to float32 NCHW, `bytes` (the same without normalising, to uint8 NHWC), `evaluate` (shorter side 256, centre
-crop 224, normalise) to float32 NCHW; `views`, training with a colour twist, a blur and an erased region besides, as
-self-supervised training has them, for DALI and penstock; and `devices`, training on one device and on eight emulated
-ones.
+FOLDER contains JPEGs, flat or in one folder per class. Workloads:
 
-Targets on two threads: CPU time at most that of the loop by hand, which decodes all of each image, and 0.85 of it where
-only regions are decoded; at most 0.7 of DALI's for `views`; on eight devices at most 1.05 of that on one.
+    train      random crop, 224 x 224, mirror, normalize, shuffled; float32 NCHW
+    bytes      the same without normalization; uint8 NHWC
+    evaluate   shorter side 256, center crop 224, normalize; float32 NCHW
+    views      train with color twist, blur and an erased region, as in self-supervised training; DALI and Penstock only
+    devices    train on one device and on eight emulated devices
+
+Targets on two threads: CPU time at most that of the hand-written loop, which decodes complete images, and at most 0.85
+of it if only regions are decoded; at most 0.7 of DALI's for `views`; on eight devices at most 1.05 of that on one.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def penstock(
     depth: int = 2,
     **decoder: Any,
 ) -> Batches:
-    """This library, with options of its decoder."""
+    """Return batches of Penstock. `decoder` are options of its image decoder."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader", sharding=sharding)
@@ -59,7 +61,7 @@ def dali(
     rows: int = BATCH,
     depth: int = 2,
 ) -> Batches:
-    """NVIDIA DALI's CPU backend and its iterator for JAX, whose arrays are then put on the devices of a sharding."""
+    """Return batches of NVIDIA DALI's CPU backend and its JAX iterator, moved to the devices of a sharding."""
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.jax import data_iterator
 
@@ -85,7 +87,7 @@ CONTENDERS: dict[str, Any] = {
 
 
 def on_devices(count: int) -> dict[str, Any]:
-    """The contenders whose batches go to many devices, and penstock on one."""
+    """Return the contenders with batches sharded over `count` devices, and Penstock on one device."""
     sharding = NamedSharding(jax.make_mesh((count,), ("batch",)), PartitionSpec("batch"))
     sharded = {name: partial(CONTENDERS[name], sharding=sharding) for name in ("penstock", "DALI", "by hand")}
     return {"penstock, 1 device": penstock, **sharded}
@@ -103,12 +105,12 @@ def main() -> None:
     files = jpegs(options.folder)
     for workload in selected(WORKLOADS, options.workloads):
         many = workload == "devices"
-        made = sharded if many else CONTENDERS
+        makers = sharded if many else CONTENDERS
         if workload == "views":
-            made = {name: CONTENDERS[name] for name in ("DALI", "penstock")}
+            makers = {name: CONTENDERS[name] for name in ("DALI", "penstock")}
         for threads in options.threads:
             task = "train" if many else workload
-            contenders = {name: partial(make, files, task, threads) for name, make in made.items()}
+            contenders = {name: partial(make, files, task, threads) for name, make in makers.items()}
             title = f"ImageNet, {f'train on {count} devices' if many else workload}, {threads} threads"
             compare(title, contenders, options, ("penstock, 1 device",) if many else REFERENCES)
 

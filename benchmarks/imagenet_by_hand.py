@@ -1,4 +1,4 @@
-"""ImageNet by hand: simplejpeg and a loop in numba, as a good engineer writes them."""
+"""Hand-written ImageNet pipeline: simplejpeg and a Numba loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTEMPTS = 10
 
 @numba.njit(nogil=True, cache=True)
 def random_window(height, width, draws):
-    """A window whose area is 0.08 to 1 of the image's and whose aspect is 3/4 to 4/3: top, left, height and width."""
+    """Return a random window (top, left, height, width): area 0.08 to 1 of the image, aspect ratio 3/4 to 4/3."""
     for attempt in range(ATTEMPTS):
         area = (0.08 + 0.92 * draws[2 * attempt]) * height * width
         ratio = math.exp((2 * draws[2 * attempt + 1] - 1) * math.log(4 / 3))
@@ -35,8 +35,8 @@ def random_window(height, width, draws):
     return float(top), float(left), float(rows), float(columns)
 
 
-def centre_window(height: int, width: int, shorter: int, side: int) -> tuple[float, float, float, float]:
-    """The pixels that the centre of an image shows when its shorter side has been resized: top, left, height, width."""
+def center_window(height: int, width: int, shorter: int, side: int) -> tuple[float, float, float, float]:
+    """Return the window (top, left, height, width) of a center crop after the shorter side was resized."""
     scale = min(height, width) / shorter
     top, left = (
         extent / 2 + (math.floor((resized - side) / 2 + 0.5) - resized / 2) * scale
@@ -46,7 +46,7 @@ def centre_window(height: int, width: int, shorter: int, side: int) -> tuple[flo
 
 
 class _Decoder(threading.local):
-    """Decodes into memory that a thread uses again and again."""
+    """Decoder with one reusable buffer per thread."""
 
     def __init__(self) -> None:
         self._memory = np.empty(0, np.uint8)
@@ -59,9 +59,9 @@ class _Decoder(threading.local):
 
 
 def read(paths: Iterable[str]) -> Iterator[bytes]:
-    """The content of files, one after the other."""
+    """Yield the contents of files."""
     for path in paths:
-        with open(path, "rb") as file:  # noqa: PTH123  # what is fastest
+        with open(path, "rb") as file:  # noqa: PTH123  # faster than pathlib
             yield file.read()
 
 
@@ -74,15 +74,15 @@ def by_hand(
     sharding: Any = None,
     read: Callable[[list[str]], Iterable[bytes]] = read,
 ) -> Batches:
-    """Whole images are decoded; one call of a compiled function resamples, mirrors and normalises each.
+    """Return batches: complete images are decoded, and one compiled call resamples, mirrors and normalizes each.
 
     Args:
-        files: the images.
-        workload: one of `IMAGENET_WORKLOADS`.
-        threads: how many batches are made at the same time.
-        aligned: whether batches lie where JAX takes them without a copy.
-        sharding: where they go.
-        read: gives the content of files.
+        files: Image files and labels.
+        workload: One of `IMAGENET_WORKLOADS`.
+        threads: Number of batches that are computed in parallel.
+        aligned: True to allocate batches that JAX uses without a copy.
+        sharding: Sharding of the batches; None for the default device.
+        read: Function that returns the contents of files.
     """
     draw = np.random.default_rng(1)
     decode = _Decoder()
@@ -98,7 +98,7 @@ def by_hand(
         for row, data in enumerate(read([files.paths[number] for number in index])):
             pixels = decode(data)
             if draws is None:
-                window, mirrored = centre_window(*pixels.shape[:2], 256, 224), False
+                window, mirrored = center_window(*pixels.shape[:2], 256, 224), False
             else:
                 window, mirrored = random_window(*pixels.shape[:2], draws[row]), mirror[row]
             resample(pixels, window, mirrored, offset, scale, images[row])

@@ -1,4 +1,4 @@
-"""ImageNet as the users of Pillow, of Grain and of tf.data write it."""
+"""ImageNet pipelines with Pillow, Grain and tf.data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from by_hand import batches, indices
 from data import Files
-from imagenet_by_hand import centre_window
+from imagenet_by_hand import center_window
 from measure import BATCH, Batches
 from pipelines import IMAGENET_MEAN, IMAGENET_STD
 from small_images_by_hand import random_windows
@@ -18,13 +18,13 @@ MEAN, STD = np.array(IMAGENET_MEAN, np.float32), np.array(IMAGENET_STD, np.float
 
 
 def _with_pillow(path: str, workload: str, draw: np.random.Generator) -> np.ndarray:
-    """An image decoded and resized by Pillow, and finished by NumPy."""
+    """Decode, crop and resize an image with Pillow, then mirror and normalize it with NumPy."""
     from PIL import Image
 
     image = Image.open(path).convert("RGB")
     width, height = image.size
     if workload == "evaluate":
-        top, left, rows, columns = centre_window(height, width, 256, 224)
+        top, left, rows, columns = center_window(height, width, 256, 224)
     else:
         top, left, rows, columns = random_windows(height, width, 1, draw)[0]
     box = left, top, left + columns, top + rows
@@ -35,15 +35,15 @@ def _with_pillow(path: str, workload: str, draw: np.random.Generator) -> np.ndar
 
 
 def pillow(files: Files, workload: str, threads: int) -> Batches:
-    """Pillow in a pool of threads, image by image."""
-    import PIL  # noqa: F401  # says that it is not there
+    """Return batches of Pillow, one image at a time in a thread pool."""
+    import PIL  # noqa: F401  # raises an ImportError here, where it is reported, and not in a thread
 
     draw, labels = np.random.default_rng(1), np.array(files.labels, np.int32)
     pool = ThreadPoolExecutor(threads)
 
     def make(index):
         paths = [files.paths[number] for number in index]
-        images = pool.map(lambda path, own: _with_pillow(path, workload, own), paths, draw.spawn(BATCH))
+        images = pool.map(lambda path, generator: _with_pillow(path, workload, generator), paths, draw.spawn(BATCH))
         return np.stack(list(images)), labels[index]
 
     order = indices(len(files.paths), BATCH, None if workload == "evaluate" else draw)
@@ -51,7 +51,7 @@ def pillow(files: Files, workload: str, threads: int) -> Batches:
 
 
 def grain(files: Files, workload: str, threads: int) -> Batches:
-    """Google's Grain: a transformation per sample, in Pillow and NumPy."""
+    """Return batches of Grain: a transformation per sample with Pillow and NumPy."""
     import grain.python as pygrain
 
     def load(number, draw):
@@ -65,7 +65,7 @@ def grain(files: Files, workload: str, threads: int) -> Batches:
 
 
 def tf_data(files: Files, workload: str, threads: int) -> Batches:
-    """TensorFlow's tf.data, which decodes only the rows and columns that a random window needs."""
+    """Return batches of tf.data, which decodes only the region of a random window."""
     import tensorflow as tf
 
     accurate = {"channels": 3, "dct_method": "INTEGER_ACCURATE"}

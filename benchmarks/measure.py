@@ -1,11 +1,11 @@
-"""How the benchmarks measure: contenders take turns in one process, and the ratios of their CPU times count.
+"""Measurement: contenders take turns in one process, and the ratios of their CPU times are compared.
 
-A contender is a function that returns an iterator over batches of `jax.Array`s, as its users would take them. In a turn
-it delivers some batches. The turn ends when its threads are idle again: what they have prepared ahead by then replaces
-what was ready when the turn began, so that a turn is charged with exactly the batches that it delivered.
+A contender is a function that returns an iterator over batches of `jax.Array`s. In each turn it delivers a number of
+batches. A turn ends when all threads are idle: the batches that they have prefetched by then replace those that were
+ready when the turn began, so a turn is charged for exactly the batches that it delivered.
 
-Absolute times on a shared machine mean little. The ratio of two contenders in the same round means more, and the median
-of these ratios over all rounds is what is printed.
+Absolute times on a shared machine mean little. The ratio of two contenders in the same round is more reliable; the
+benchmarks print the median of these ratios over all rounds.
 """
 
 from __future__ import annotations
@@ -26,15 +26,14 @@ import jax
 
 BATCH = 256
 
+# Contenders whose CPU times are the denominators by default.
 REFERENCES = ("DALI", "by hand", "by hand, aligned")
-"""To whose CPU times the others' are compared, as a rule."""
-
 Batches = Iterator[Any]
 Contender = Callable[[], Batches]
 
 
 class SkippedError(Exception):
-    """A contender cannot do a workload, for a reason that is printed."""
+    """A contender cannot run a workload. The message is printed."""
 
 
 @dataclass
@@ -45,50 +44,50 @@ class Times:
     wall: list[float] = field(default_factory=list)
 
     def ratio(self, other: Times) -> float:
-        """The median, over the rounds, of this CPU time in terms of another."""
-        return statistics.median(mine / theirs for mine, theirs in zip(self.cpu, other.cpu, strict=True))
+        """Return the median ratio of this CPU time to another, over all rounds."""
+        return statistics.median(own / reference for own, reference in zip(self.cpu, other.cpu, strict=True))
 
 
 def arguments(description: str, images: int) -> argparse.ArgumentParser:
-    """The arguments that all benchmarks take.
+    """Return a parser of the arguments that all benchmarks accept.
 
     Args:
-        description: the docstring of the program.
-        images: how many images a turn has, unless the user says otherwise.
+        description: Docstring of the program.
+        images: Default number of images per turn.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--images", type=int, default=images, help=f"per turn, rounded up to batches of {BATCH}")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, nargs="+", default=[2])
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these contenders alone")
-    parser.add_argument("--workloads", nargs="+", default=[], metavar="NAME", help="these workloads alone")
+    parser.add_argument("--images", type=int, default=images, help=f"images per turn, rounded up to batches of {BATCH}")
+    parser.add_argument("--rounds", type=int, default=5, help="turns per contender")
+    parser.add_argument("--threads", type=int, nargs="+", default=[2], help="numbers of threads to measure")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="run only these contenders")
+    parser.add_argument("--workloads", nargs="+", default=[], metavar="NAME", help="run only these workloads")
     return parser
 
 
 def selected(names: Iterable[str], wanted: Sequence[str]) -> list[str]:
-    """The names that are wanted, in their own order; all of them if nothing is."""
+    """Return the names that are in `wanted`, in their original order; all names if `wanted` is empty."""
     names = list(names)
     unknown = sorted(set(wanted) - set(names))
     if unknown:
-        raise SystemExit(f"no such name: {', '.join(unknown)}; there are {', '.join(names)}")
+        raise SystemExit(f"unknown names: {', '.join(unknown)}; choose from {', '.join(names)}")
     return [name for name in names if not wanted or name in wanted]
 
 
 def epochs(iterator: Iterable[Any]) -> Batches:
-    """Epoch after epoch of an iterator that ends with each."""
+    """Chain the epochs of an iterator."""
     return itertools.chain.from_iterable(itertools.repeat(iterator))
 
 
 def compare(
     title: str, contenders: Mapping[str, Contender], options: argparse.Namespace, references: Sequence[str] = ()
 ) -> dict[str, Times]:
-    """Let contenders take turns, and print what a batch costs each of them.
+    """Run contenders in turn and print their CPU time per image.
 
     Args:
-        title: what they compute.
-        contenders: by name.
-        options: what `arguments` parsed.
-        references: contenders to whose CPU times the others' are compared; the first of all, if none of them runs.
+        title: Title of the table.
+        contenders: Contenders by name.
+        options: Parsed arguments.
+        references: Contenders whose CPU times are the denominators; the first contender if none of them runs.
     """
     print(f"\n{title}", flush=True)
     running: dict[str, Batches] = {}
@@ -105,10 +104,10 @@ def compare(
     count = -(-options.images // BATCH)
     times = {name: Times() for name in running}
     for number in range(options.rounds + 1):
-        # in another order each time: a turn pays for what the one before has left in the processor's caches
+        # In random order, because a turn depends on what the previous one has left in the caches of the CPU.
         for name in random.Random(number).sample(list(running), len(running)):
             cpu, wall = turn(running[name], count)
-            if number:  # the first round warms up
+            if number:  # The first round is the warm-up.
                 times[name].cpu.append(cpu / count / BATCH)
                 times[name].wall.append(wall / count / BATCH)
     running.clear()
@@ -120,7 +119,7 @@ def compare(
 
 
 def turn(batches: Batches, count: int) -> tuple[float, float]:
-    """CPU and wall-clock seconds for some batches; both until no thread works any more."""
+    """Return CPU and wall-clock seconds for `count` batches, until all threads are idle."""
     cpu, wall = now()
     for _ in range(count):
         batch = next(batches)
@@ -131,17 +130,17 @@ def turn(batches: Batches, count: int) -> tuple[float, float]:
 
 
 def now() -> tuple[float, float]:
-    """CPU seconds of all threads of this process, and wall-clock seconds."""
+    """Return CPU seconds of all threads of this process, and wall-clock seconds."""
     return time.process_time(), time.perf_counter()
 
 
 def settle(limit: float = 30.0) -> tuple[float, float]:
-    """Wait until no other thread of this process works any more, or for so many seconds.
+    """Wait until all other threads of this process are idle, for at most `limit` seconds.
 
-    Threads that wait for a store that answers after 20 ms will go on: a pause counts as the end after 50 ms.
+    Threads count as idle after a pause of 50 ms: those that wait for a store with a latency of 20 ms continue earlier.
 
     Returns:
-        What `now` was when one of them was last seen to work.
+        Value of `now` when a thread was last active.
     """
     ended = now()
     latest, quiet = ended[1] + limit, 0
@@ -157,12 +156,12 @@ def settle(limit: float = 30.0) -> tuple[float, float]:
 
 
 def _runnable() -> bool:
-    """Whether another thread runs, or waits for a processor that other programs keep busy; known on Linux alone."""
-    for task in glob.glob("/proc/self/task/*/stat"):  # noqa: PTH207  # paths would cost as much as what is measured
+    """Return True if another thread runs or waits for a CPU. Always False on systems other than Linux."""
+    for task in glob.glob("/proc/self/task/*/stat"):  # noqa: PTH207  # pathlib would cost as much as the measured work
         try:
-            with open(task) as file:  # noqa: PTH123  # likewise
+            with open(task) as file:  # noqa: PTH123  # same reason
                 state = file.read().rpartition(")")[2].split()[0]
-        except OSError:  # it has ended
+        except OSError:  # the thread has ended
             continue
         if state in "RD" and f"/{threading.get_native_id()}/" not in task:
             return True
@@ -170,13 +169,13 @@ def _runnable() -> bool:
 
 
 def report(times: Mapping[str, Times], references: Sequence[str]) -> None:
-    """Print CPU time per image, its ratios to the references, and the rate."""
+    """Print CPU time per image, its ratios to the references, and the throughput."""
     widths = [max(13, len(name) + 4) for name in references]
     columns = "".join(f"{f'x {name}':>{width}}" for name, width in zip(references, widths, strict=True))
     print(f"  {'':<22}{'CPU us/image':>13}{columns}{'images/s':>11}")
-    for name, mine in times.items():
+    for name, own in times.items():
         ratios = "".join(
-            f"{mine.ratio(times[other]):>{width}.2f}" for other, width in zip(references, widths, strict=True)
+            f"{own.ratio(times[other]):>{width}.2f}" for other, width in zip(references, widths, strict=True)
         )
-        cpu, wall = statistics.median(mine.cpu), statistics.median(mine.wall)
+        cpu, wall = statistics.median(own.cpu), statistics.median(own.wall)
         print(f"  {name:<22}{cpu * 1e6:>13.1f}{ratios}{1 / wall:>11,.0f}", flush=True)

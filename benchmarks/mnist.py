@@ -1,11 +1,11 @@
-"""What MNIST costs: from its IDX files, and from JPEG records in an LMDB as in DALI's multi-GPU tutorial.
+"""Cost of an MNIST input pipeline: from IDX files, and from JPEG records in an LMDB as in DALI's multi-GPU tutorial.
 
     python benchmarks/mnist.py FOLDER [--workloads idx lmdb] [--only NAME ...]
 
-FOLDER has the IDX files, packed or not. Images become float32 vectors of 784 numbers from 0 to 1, labels one-hot. The
-records are written to a temporary folder first.
+FOLDER contains the IDX files, compressed or not. Images become float32 vectors of 784 values from 0 to 1, labels
+one-hot vectors. The benchmark first writes the records to a temporary folder.
 
-Targets: from records at most DALI's CPU time, from IDX at most that of NumPy.
+Targets: at most DALI's CPU time from records, at most that of NumPy from IDX files.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORDS = 20_000
 
 
 def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batches:
-    """This library."""
+    """Return batches of Penstock."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
@@ -41,7 +41,7 @@ def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batche
 
 
 def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
-    """NVIDIA DALI's CPU backend and its iterator for JAX; it reads no IDX files, so NumPy gathers their batches."""
+    """Return batches of NVIDIA DALI's CPU backend. It cannot read IDX files, so NumPy gathers their batches."""
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.jax import data_iterator
 
@@ -66,7 +66,7 @@ def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
 
 
 def numpy(folder: Path, records: Path, workload: str, threads: int, *, aligned: bool = False) -> Batches:
-    """One expression of NumPy; records are parsed and decoded one by one, a batch per thread."""
+    """Return batches of one NumPy expression. Records are parsed and decoded one at a time, one batch per thread."""
     draw = np.random.default_rng(1)
     classes = np.eye(10, dtype=np.float32)
     data = mnist(folder) if workload == "idx" else None
@@ -88,13 +88,13 @@ def numpy(folder: Path, records: Path, workload: str, threads: int, *, aligned: 
 
 
 def _record_reader(path: Path):
-    """A function that reads records of an LMDB, and how many there are."""
+    """Return a function that reads records of an LMDB, and their number."""
     import lmdb
     import simplejpeg
 
-    own = tempfile.mkdtemp(dir=path.parent)  # a process may not open an LMDB twice
-    shutil.copytree(path, own, dirs_exist_ok=True)
-    environment = lmdb.open(own, readonly=True, lock=False)
+    copy = tempfile.mkdtemp(dir=path.parent)  # a process must not open the same LMDB twice
+    shutil.copytree(path, copy, dirs_exist_ok=True)
+    environment = lmdb.open(copy, readonly=True, lock=False)
     length = environment.stat()["entries"]
     with environment.begin() as transaction:
         keys = list(transaction.cursor().iternext(values=False))
@@ -105,7 +105,7 @@ def _record_reader(path: Path):
             for row, number in enumerate(index):
                 record = transaction.get(keys[number])
                 jpeg = bytes(record)
-                # the JPEG is the only thing in a record that begins like one; the label, less than 128, ends it
+                # The first bytes of a JPEG occur only once. The label ends the record, in one byte because it is below 128.
                 images[row] = simplejpeg.decode_jpeg(jpeg[jpeg.index(b"\xff\xd8\xff") :], "GRAY").ravel()
                 labels[row] = jpeg[-1]
         return images, labels
@@ -114,7 +114,7 @@ def _record_reader(path: Path):
 
 
 def one_jax_function(folder: Path, records: Path, workload: str, threads: int) -> Batches:
-    """All that comes after reading and decoding as one function of JAX."""
+    """Return batches of Penstock with one JAX function for everything after decoding."""
     import jax
     from jax import numpy as jnp
 
@@ -136,12 +136,12 @@ def one_jax_function(folder: Path, records: Path, workload: str, threads: int) -
 
 
 def grain(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
-    """Google's Grain: a transformation per sample."""
+    """Return batches of Grain: a transformation per sample."""
     import grain.python as pygrain
     import jax
 
     if workload != "idx":
-        raise SkippedError("it does not read LMDBs")
+        raise SkippedError("cannot read LMDBs")
     data = mnist(folder)
     classes = np.eye(10, dtype=np.float32)
 
@@ -154,11 +154,11 @@ def grain(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
 
 
 def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batches:
-    """TensorFlow's tf.data: a function of TensorFlow per sample."""
+    """Return batches of tf.data: a TensorFlow function per sample."""
     import tensorflow as tf
 
     if workload != "idx":
-        raise SkippedError("it does not read LMDBs")
+        raise SkippedError("cannot read LMDBs")
     data: Arrays = mnist(folder)
 
     def prepare(image, label):

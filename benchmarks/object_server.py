@@ -1,7 +1,7 @@
-"""A server that speaks as much of S3 as reading needs, each answer after a delay, for little CPU time.
+"""Server for the read-only part of S3 that responds after a delay and needs little CPU time.
 
-It holds the files of a folder in the bucket "bucket", each several times: "0/a.jpg", "1/a.jpg". It prints its port. A
-complete server, such as moto, takes more CPU time for a request than decoding its photograph does.
+The bucket "bucket" contains several copies of the files of a folder: "0/a.jpg", "1/a.jpg". The server prints its port.
+A complete server, such as moto, needs more CPU time per request than decoding the photograph.
 
     python benchmarks/object_server.py FOLDER COPIES MILLISECONDS
 """
@@ -22,19 +22,19 @@ from typing import BinaryIO
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+# A file in memory and its size in bytes.
 Answer = tuple[BinaryIO, int]
-"""A file in memory, and its bytes."""
 
 
-class Later:
-    """Runs functions after a delay, the same for all: a queue, where the loop would sort them by time."""
+class DelayQueue:
+    """Queue that calls functions after a constant delay. Cheaper than the event loop, which sorts its calls by time."""
 
     def __init__(self, delay: float) -> None:
         self._delay, self._loop = delay, asyncio.get_running_loop()
         self._queue: deque[tuple[float, Callable[[bytes], None], bytes]] = deque()
 
     def call(self, function: Callable[[bytes], None], argument: bytes) -> None:
-        """Call a function, later."""
+        """Call a function after the delay."""
         self._queue.append((self._loop.time() + self._delay, function, argument))
         if len(self._queue) == 1:
             self._loop.call_at(self._queue[0][0], self._run)
@@ -49,30 +49,32 @@ class Later:
 
 
 class Connection(asyncio.Protocol):
-    """A client."""
+    """Connection of a client."""
 
-    def __init__(self, files: dict[str, tuple[bytes, str]], answers: dict[bytes, Answer], copies: int, later: Later):
-        self._files, self._answers, self._copies, self._later = files, answers, copies, later
+    def __init__(
+        self, files: dict[str, tuple[bytes, str]], answers: dict[bytes, Answer], copies: int, queue: DelayQueue
+    ):
+        self._files, self._answers, self._copies, self._queue = files, answers, copies, queue
         self._received = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Enlarge the send buffer."""
         self._transport = transport
         self._socket = transport.get_extra_info("socket")
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)  # a whole answer
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)  # large enough for a complete answer
 
     def data_received(self, data: bytes) -> None:
-        """Answer each request, later."""
+        """Answer each complete request after the delay."""
         self._received += data
         while b"\r\n\r\n" in self._received:
             head, _, self._received = self._received.partition(b"\r\n\r\n")
-            self._later.call(self._answer, head)
+            self._queue.call(self._answer, head)
 
     def _answer(self, request: bytes) -> None:
         line = request[: request.index(b"\r\n")]
-        known = self._answers.get(line[line.index(b"/", len(b"GET /bucket/")) :]) if line.count(b"/") > 3 else None
-        if known is not None and b"\r\nrange:" not in request.lower():
-            return self._send_known(*known)
+        ready = self._answers.get(line[line.index(b"/", len(b"GET /bucket/")) :]) if line.count(b"/") > 3 else None
+        if ready is not None and b"\r\nrange:" not in request.lower():
+            return self._send_ready(*ready)
         head = request.decode()
         method, target, _ = line.decode().split()
         url = urlsplit(target)
@@ -83,12 +85,12 @@ class Connection(asyncio.Protocol):
         if name not in self._files or not copy.isdigit() or int(copy) >= self._copies:
             return self._send("404 Not Found", b"", "")
         data, tag = self._files[name]
-        status, more = "200 OK", _about(tag)
-        if found := re.search(r"\r\nrange: bytes=(\d+)-(\d+)", head, re.IGNORECASE):
-            first, last = int(found[1]), min(int(found[2]), len(data) - 1)
-            more += f"\r\ncontent-range: bytes {first}-{last}/{len(data)}"
+        status, headers = "200 OK", _validators(tag)
+        if match := re.search(r"\r\nrange: bytes=(\d+)-(\d+)", head, re.IGNORECASE):
+            first, last = int(match[1]), min(int(match[2]), len(data) - 1)
+            headers += f"\r\ncontent-range: bytes {first}-{last}/{len(data)}"
             status, data = "206 Partial Content", data[first : last + 1]
-        return self._send(status, data, more, body=method != "HEAD")
+        return self._send(status, data, headers, body=method != "HEAD")
 
     def _listing(self, prefix: str) -> bytes:
         copy = prefix.rstrip("/")
@@ -99,12 +101,12 @@ class Connection(asyncio.Protocol):
             for name, (data, tag) in self._files.items()
             if copy
         ]
-        parts = [f"<CommonPrefixes>{each}</CommonPrefixes>" for each in folders]
-        parts += [f"<Contents>{each}</Contents>" for each in objects]
+        parts = [f"<CommonPrefixes>{folder}</CommonPrefixes>" for folder in folders]
+        parts += [f"<Contents>{item}</Contents>" for item in objects]
         return f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(parts)}</ListBucketResult>".encode()
 
-    def _send_known(self, answer: BinaryIO, size: int) -> None:
-        """Send a whole answer without a copy of it, as far as the socket takes it at once."""
+    def _send_ready(self, answer: BinaryIO, size: int) -> None:
+        """Send an answer with sendfile, without a copy; write the rest that does not fit into the send buffer."""
         sent = 0
         if not self._transport.get_write_buffer_size():
             with contextlib.suppress(BlockingIOError):
@@ -112,16 +114,17 @@ class Connection(asyncio.Protocol):
         if sent < size:
             self._transport.write(os.pread(answer.fileno(), size - sent, sent))
 
-    def _send(self, status: str, data: bytes, more: str, *, body: bool = True) -> None:
-        self._transport.write(_whole(status, data, more) if body else _whole(status, data, more)[: -len(data) or None])
+    def _send(self, status: str, data: bytes, headers: str, *, body: bool = True) -> None:
+        response = _response(status, data, headers)
+        self._transport.write(response if body else response[: -len(data) or None])
 
 
-def _about(tag: str) -> str:
+def _validators(tag: str) -> str:
     return f'etag: "{tag}"\r\nlast-modified: Sun, 01 Nov 2026 00:00:00 GMT'
 
 
-def _whole(status: str, data: bytes, more: str) -> bytes:
-    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n{more}\r\n\r\n".replace("\r\n\r\n\r\n", "\r\n\r\n")
+def _response(status: str, data: bytes, headers: str) -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-length: {len(data)}\r\n{headers}\r\n\r\n".replace("\r\n\r\n\r\n", "\r\n\r\n")
     return head.encode() + data
 
 
@@ -132,18 +135,18 @@ def _in_memory(data: bytes) -> Answer:
 
 
 async def main(contents: dict[str, bytes], copies: int, delay: float) -> None:
-    """Serve until it is killed."""
+    """Serve until the process is killed."""
     files = {name: (data, hashlib.md5(data, usedforsecurity=False).hexdigest()) for name, data in contents.items()}
     answers = {
-        f"/{quote(name)} HTTP/1.1".encode(): _in_memory(_whole("200 OK", data, _about(tag)))
+        f"/{quote(name)} HTTP/1.1".encode(): _in_memory(_response("200 OK", data, _validators(tag)))
         for name, (data, tag) in files.items()
     }
-    loop, later = asyncio.get_running_loop(), Later(delay)
-    server = await loop.create_server(lambda: Connection(files, answers, copies, later), "127.0.0.1", 0)
+    loop, queue = asyncio.get_running_loop(), DelayQueue(delay)
+    server = await loop.create_server(lambda: Connection(files, answers, copies, queue), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    found = {path.name: path.read_bytes() for path in sorted(Path(sys.argv[1]).iterdir())}
-    asyncio.run(main(found, int(sys.argv[2]), float(sys.argv[3]) / 1000))
+    contents = {path.name: path.read_bytes() for path in sorted(Path(sys.argv[1]).iterdir())}
+    asyncio.run(main(contents, int(sys.argv[2]), float(sys.argv[3]) / 1000))

@@ -1,10 +1,10 @@
-"""Photographs from an object store that answers after 20 ms, in terms of the same photographs on the local disk.
+"""Photographs from an object store that responds after 20 ms, compared with the same photographs on the local disk.
 
-The server (`object_server.py`) runs on the same machine and takes its share of the processors, which a store elsewhere
-would not; its CPU time is printed. `--apart` gives it the last processor, and everything else the others. "not ahead"
-fetches a chunk's photographs when it begins. "s3fs by hand" is a loop in numba and simplejpeg that has s3fs, where it
-is installed, fetch the photographs of a batch; neither tf.data nor Grain reads from such a server. With `--cache`, what
-was fetched is kept on the disk, and the data set is visited once before anything is measured.
+The server (`object_server.py`) runs on the same machine and uses its CPUs, unlike a remote store; its CPU time is
+printed. `--apart` pins it to the last CPU, and everything else to the other CPUs. "not ahead" fetches photographs only
+when their chunk starts. "s3fs by hand" is a loop with Numba and simplejpeg that fetches the photographs of a batch with
+s3fs, if it is installed; tf.data and Grain cannot read from such a server. With `--cache`, fetched photographs are
+cached on disk, and one epoch fills the cache before the measurement.
 
     python benchmarks/object_store.py FOLDER [--images 2048] [--rounds 5] [--latency 20]
 """
@@ -27,7 +27,7 @@ from penstock import data_iterator, fn, types
 
 @data_iterator(output_map=["images", "labels"], reader_name="reader")
 def training(root):
-    """An ImageNet training."""
+    """Return photographs prepared for ImageNet training."""
     jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[224, 224])
@@ -35,28 +35,32 @@ def training(root):
 
 
 def s3fs_by_hand(folder, copies, port, threads):
-    """The same training without penstock."""
+    """Return batches of the same training without Penstock."""
     files = importlib.import_module("s3fs").S3FileSystem(anon=True, endpoint_url=f"http://127.0.0.1:{port}")
     by_hand = importlib.import_module("imagenet_by_hand").by_hand
     names = sorted(path.name for path in folder.iterdir())
     paths = [f"bucket/{copy}/{name}" for copy in range(copies) for name in names]
     labels = [copy for copy in range(copies) for _ in names]
 
-    def read(wanted):
-        found = files.cat(wanted)
-        return [found[path] for path in wanted]
+    def read(paths):
+        contents = files.cat(paths)
+        return [contents[path] for path in paths]
 
     return by_hand(Files(paths, labels), "train", threads, read=read)
 
 
 def main() -> None:
-    """Run it."""
+    """Run the benchmark."""
     parser = arguments(__doc__, 2048)
-    parser.add_argument("folder", type=Path, help="of JPEG files")
-    parser.add_argument("--latency", type=float, default=20, help="milliseconds before each answer")
-    parser.add_argument("--copies", type=int, default=16, help="how often the data set has each photograph")
-    parser.add_argument("--cache", action="store_true", help="keep what was fetched on the disk")
-    parser.add_argument("--apart", action="store_true", help="give the server the last processor, and take the others")
+    parser.add_argument("folder", type=Path, help="folder of JPEG files")
+    parser.add_argument("--latency", type=float, default=20, help="delay of each response in milliseconds")
+    parser.add_argument(
+        "--copies", type=int, default=16, help="number of times that each photograph is in the data set"
+    )
+    parser.add_argument("--cache", action="store_true", help="cache fetched photographs on disk")
+    parser.add_argument(
+        "--apart", action="store_true", help="pin the server to the last CPU, and everything else to the others"
+    )
     options = parser.parse_args()
     program = [sys.executable, str(Path(__file__).with_name("object_server.py"))]
     program += [str(options.folder), str(options.copies), str(options.latency)]
@@ -75,7 +79,7 @@ def main() -> None:
 
 
 def run(options, folder, port, server) -> None:
-    """Compare, with a server at a port."""
+    """Compare the contenders, with a server on `port`."""
     os.environ.update(AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}", AWS_SKIP_SIGNATURE="true", AWS_REGION="us-east-1")
     for number in range(options.copies):
         (folder / "disk" / str(number)).mkdir(parents=True)
@@ -98,10 +102,11 @@ def run(options, folder, port, server) -> None:
     for name in times.keys() - {"disk"}:
         rates = [disk / mine for disk, mine in zip(times["disk"].wall, times[name].wall, strict=True)]
         print(
-            f"  {name}: {statistics.median(rates):.2f} of the rate from the disk ({min(rates):.2f} to {max(rates):.2f})"
+            f"  {name}: {statistics.median(rates):.2f} of the throughput from disk "
+            f"({min(rates):.2f} to {max(rates):.2f})"
         )
     used = Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()
-    print(f"  the server used {(int(used[11]) + int(used[12])) / os.sysconf('SC_CLK_TCK'):.1f} s of CPU time")
+    print(f"  server: {(int(used[11]) + int(used[12])) / os.sysconf('SC_CLK_TCK'):.1f} s of CPU time")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The workloads of `operators.py`: what each operator does here, and what the library that one would take does."""
+"""Workloads of `operators.py`: each operator, and the equivalent with OpenCV, Pillow or NumPy."""
 
-# ruff: noqa: ARG005  # every workload is given the same, and takes what it needs
+# ruff: noqa: ARG005  # all workloads have the same signature, and ignore what they do not need
 from __future__ import annotations
 
 import io
@@ -11,11 +11,11 @@ import numpy as np
 
 
 class Workload(NamedTuple):
-    """One operator.
+    """Workload with one operator.
 
     Args:
-        define: takes images, `fn`, `types` and their size, and returns images.
-        library: takes OpenCV, an image and its size, and returns an image; None where no library has it.
+        define: Receives images, `fn`, `types` and the size of an image, and returns images.
+        library: Receives OpenCV, an image and its size, and returns an image; None if no library has the operator.
     """
 
     define: Callable[..., Any]
@@ -23,28 +23,28 @@ class Workload(NamedTuple):
 
 
 def uniform(fn, low, high):
-    """A number for each sample."""
+    """Draw one number per sample."""
     return fn.random.uniform(range=[low, high])
 
 
 def linear(cv2, image, factor, shift):
-    """Values times a factor, plus a number, saturated."""
+    """Multiply, add and saturate."""
     return cv2.convertScaleAbs(image, alpha=factor, beta=shift)
 
 
 def mixed(cv2, image, _size):
-    """Channels mixed by a matrix, as a colour twist does."""
+    """Mix the channels with a matrix, as a color twist does."""
     return cv2.transform(image, np.float32([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0, 0.1, 0.9]]))
 
 
-def turned(cv2, image, size, angle=17.0):
-    """Turned about its centre."""
+def rotated(cv2, image, size, angle=17.0):
+    """Rotate about the center."""
     matrix = cv2.getRotationMatrix2D((size / 2, size / 2), angle, 1.0)
     return cv2.warpAffine(image, matrix, (size, size), flags=cv2.INTER_LINEAR)
 
 
 def compressed(_cv2, image, _size):
-    """Through a JPEG."""
+    """Encode and decode as JPEG."""
     from PIL import Image
 
     file = io.BytesIO()
@@ -53,60 +53,60 @@ def compressed(_cv2, image, _size):
 
 
 def equalized(_cv2, image, _size):
-    """Histograms equalised by Pillow."""
+    """Equalize the histogram with Pillow."""
     from PIL import Image, ImageOps
 
     return np.asarray(ImageOps.equalize(Image.fromarray(image)))
 
 
 def noisy(_cv2, image, _size):
-    """Gaussian noise, saturated."""
+    """Add Gaussian noise and saturate."""
     noise = np.random.default_rng().normal(0, 10, image.shape)
     return np.clip(image + noise, 0, 255).astype(np.uint8)
 
 
 def erased(_cv2, image, size):
-    """A square of zeros."""
+    """Erase a square."""
     out = image.copy()
     out[size // 4 : size // 2, size // 4 : size // 2] = 0
     return out
 
 
-def normalised(_cv2, image, size):
-    """Mirrored and normalised, planar."""
+def normalized(_cv2, image, size):
+    """Mirror and normalize to CHW."""
     return np.ascontiguousarray(((image[:, ::-1].astype(np.float32) - 128) / 64).transpose(2, 0, 1)[:, :size])
 
 
 def tiled(_cv2, image, size):
-    """Four corners, side by side."""
+    """Tile the top left quarter."""
     return np.tile(image[: size // 2, : size // 2], (2, 2, 1))
 
 
-def standardised(_cv2, image, _size):
-    """Each channel with mean 0 and deviation 1."""
+def standardized(_cv2, image, _size):
+    """Scale each channel to mean 0 and standard deviation 1."""
     return ((image - image.mean(axis=(0, 1))) / image.std(axis=(0, 1))).astype(np.float32)
 
 
-def adapted(cv2, image, _size):
-    """The lightness equalised tile by tile."""
+def clahe(cv2, image, _size):
+    """Equalize the lightness per tile."""
     lab = cv2.cvtColor(image, cv2.COLOR_RGB2LAB)
     lab[..., 0] = cv2.createCLAHE(2.0, (4, 4)).apply(lab[..., 0])
     return cv2.cvtColor(lab, cv2.COLOR_LAB2RGB)
 
 
-def seen(cv2, image, size, flags):
-    """Seen from elsewhere."""
+def perspective(cv2, image, size, flags):
+    """Warp with a perspective matrix."""
     return cv2.warpPerspective(image, np.float32(TILTED).reshape(3, 3), (size, size), flags=flags | 16)
 
 
 def maps(size):
-    """A map of x and one of y, for a slow wave."""
+    """Return coordinate maps of x and y for a smooth wave."""
     y, x = np.mgrid[:size, :size].astype(np.float32)
     return x + 2 * np.sin(y / 5), y + 2 * np.cos(x / 5)
 
 
 def inverted(out, image):
-    """For numba: the negative of an image."""
+    """Invert an image; compiled by Numba."""
     for y in range(image.shape[0]):
         for x in range(image.shape[1]):
             for channel in range(image.shape[2]):
@@ -114,23 +114,23 @@ def inverted(out, image):
 
 
 def inverted_all(outs, images):
-    """Of each image of a batch."""
-    for out, image in zip(outs, images):  # noqa: B905  # numba knows no `strict`
+    """Invert all images of a batch; compiled by Numba."""
+    for out, image in zip(outs, images):  # noqa: B905  # Numba does not support `strict`
         for y in range(image.shape[0]):
             for x in range(image.shape[1]):
                 for channel in range(image.shape[2]):
                     out[y, x, channel] = 255 - image[y, x, channel]
 
 
-def as_large(outs, images):
-    """For numba: the sizes of the negatives."""
+def same_shapes(outs, images):
+    """Set the shapes of the outputs to those of the inputs; compiled by Numba."""
     for row in range(len(outs[0])):
         for axis in range(3):
             outs[0][row][axis] = images[0][row][axis]
 
 
 def by_numba(images, fn, types, run_fn, **options):
-    """A user's function for images, compiled."""
+    """Apply a user's function with `numba_function`."""
     if "nvidia" in fn.__name__:
         from nvidia.dali.plugin.numba.fn.experimental import numba_function
     else:
@@ -174,12 +174,12 @@ WORKLOADS: dict[str, Workload] = {
         lambda c, x, n: c.LUT(x, np.arange(255, -1, -1).astype(np.uint8)),
     ),
     "equalize": Workload(lambda x, fn, types, n: fn.equalize(x), equalized),
-    "clahe": Workload(lambda x, fn, types, n: fn.clahe(x, tiles_x=4, tiles_y=4, clip_limit=2.0), adapted),
+    "clahe": Workload(lambda x, fn, types, n: fn.clahe(x, tiles_x=4, tiles_y=4, clip_limit=2.0), clahe),
     "debayer": Workload(
         lambda x, fn, types, n: fn.debayer(x[:, :, 0], blue_position=[0, 0], algorithm="bilinear_ocv"),
         lambda c, x, n: c.cvtColor(np.ascontiguousarray(x[..., 0]), c.COLOR_BayerRG2RGB),
     ),
-    "normalize": Workload(lambda x, fn, types, n: fn.normalize(x, axes=[0, 1]), standardised),
+    "normalize": Workload(lambda x, fn, types, n: fn.normalize(x, axes=[0, 1]), standardized),
     "slice": Workload(
         lambda x, fn, types, n: fn.slice(x, uniform(fn, 0, 0.1), 0.875, axes=[1]),
         lambda c, x, n: x[:, n // 16 : n // 16 + n * 7 // 8].copy(),
@@ -232,7 +232,7 @@ WORKLOADS: dict[str, Workload] = {
         lambda c, x, n: c.resize(x[n // 8 : n * 3 // 4, n // 8 : n * 3 // 4], (n, n)),
     ),
     "rotate": Workload(
-        lambda x, fn, types, n: fn.rotate(x, angle=uniform(fn, -30, 30), keep_size=True, fill_value=0), turned
+        lambda x, fn, types, n: fn.rotate(x, angle=uniform(fn, -30, 30), keep_size=True, fill_value=0), rotated
     ),
     "warp_affine": Workload(
         lambda x, fn, types, n: fn.warp_affine(x, matrix=SHIFTED, fill_value=0),
@@ -240,11 +240,11 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "warp_perspective": Workload(
         lambda x, fn, types, n: fn.experimental.warp_perspective(x, matrix=TILTED),
-        lambda c, x, n: seen(c, x, n, c.INTER_LINEAR),
+        lambda c, x, n: perspective(c, x, n, c.INTER_LINEAR),
     ),
     "warp_perspective, cubic": Workload(
         lambda x, fn, types, n: fn.experimental.warp_perspective(x, matrix=TILTED, interp_type=types.INTERP_CUBIC),
-        lambda c, x, n: seen(c, x, n, c.INTER_CUBIC),
+        lambda c, x, n: perspective(c, x, n, c.INTER_CUBIC),
     ),
     "remap": Workload(
         lambda x, fn, types, n: fn.experimental.remap(x, *maps(n)),
@@ -287,10 +287,12 @@ WORKLOADS: dict[str, Workload] = {
     ),
     "crop_mirror_normalize": Workload(
         lambda x, fn, types, n: fn.crop_mirror_normalize(x, mirror=fn.random.coin_flip(), mean=[128.0], std=[64.0]),
-        normalised,
+        normalized,
     ),
     "numba_function": Workload(lambda x, fn, types, n: by_numba(x, fn, types, inverted)),
-    "numba_function, setup_fn": Workload(lambda x, fn, types, n: by_numba(x, fn, types, inverted, setup_fn=as_large)),
+    "numba_function, setup_fn": Workload(
+        lambda x, fn, types, n: by_numba(x, fn, types, inverted, setup_fn=same_shapes)
+    ),
     "numba_function, by batch": Workload(
         lambda x, fn, types, n: by_numba(x, fn, types, inverted_all, batch_processing=True)
     ),

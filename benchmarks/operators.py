@@ -1,12 +1,13 @@
-"""What each image operator costs: CPU time per image against DALI on the CPU, and against what one would take by hand.
+"""Cost of each image operator: CPU time per image, compared with DALI on the CPU and with OpenCV or Pillow.
 
     python benchmarks/operators.py [--workloads NAME ...] [--sizes 224 32] [--rounds 5] [--images 1024]
 
 A workload is one operator on images in memory, uint8 HWC, in batches of 256 at the iterator, on two threads. "library"
-is OpenCV, or Pillow where OpenCV has no such thing, image by image in a pool of two threads, then `jax.device_put`. At
-the end stands a table of the ratios of CPU times. Operators that DALI has for GPUs alone have none to it.
+is OpenCV, or Pillow for operators that OpenCV does not have, one image at a time in a pool of two threads, then
+`jax.device_put`. The last output is a table of ratios of CPU times. Operators that DALI only has for GPUs do not have a
+ratio to DALI.
 
-Targets for nine operators in ten: at most 1.0 of DALI's CPU time at 224 pixels, and 0.5 at 32.
+Targets for nine of ten operators: at most 1.0 of DALI's CPU time at 224 pixels, and 0.5 at 32.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from operator_workloads import WORKLOADS, Workload
 
 
 def pixels(size: int) -> Arrays:
-    """Images that are smooth and noisy as photographs are, with labels: some 38 MB, one batch of 224 pixels."""
+    """Draw images, as smooth and noisy as photographs, with labels: about 38 MB, one batch at 224 pixels."""
     rng = np.random.default_rng(0)
     count = BATCH * max(1, 224 // size) ** 2
     coarse = rng.integers(0, 226, (count, -(-size // 8), -(-size // 8), 3)).astype(np.uint8)
@@ -33,7 +34,7 @@ def pixels(size: int) -> Arrays:
 
 
 def penstock(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
-    """This library."""
+    """Return batches of Penstock."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images"], reader_name="reader")
@@ -44,7 +45,7 @@ def penstock(data: Arrays, workload: Workload, size: int, threads: int) -> Batch
 
 
 def dali(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
-    """NVIDIA DALI's CPU backend and its iterator for JAX."""
+    """Return batches of NVIDIA DALI's CPU backend and its JAX iterator."""
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.jax import data_iterator
 
@@ -52,8 +53,8 @@ def dali(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
 
     @data_iterator(output_map=["images"])
     def images():
-        given = fn.external_source(lambda: data.images[next(order)], batch=True, layout="HWC", no_copy=True)
-        return workload.define(given, fn, types, size)
+        inputs = fn.external_source(lambda: data.images[next(order)], batch=True, layout="HWC", no_copy=True)
+        return workload.define(inputs, fn, types, size)
 
     try:
         return iter(images(batch_size=BATCH, num_threads=threads, device_id=None, seed=1))
@@ -62,11 +63,11 @@ def dali(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
 
 
 def library(data: Arrays, workload: Workload, size: int, threads: int) -> Batches:
-    """OpenCV, or Pillow, image by image in a pool."""
+    """Return batches of OpenCV or Pillow, one image at a time in a thread pool."""
     import cv2
 
     if workload.library is None:
-        raise SkippedError("no library has it")
+        raise SkippedError("not in OpenCV or Pillow")
     cv2.setNumThreads(1)
     compute = workload.library
 
@@ -90,8 +91,8 @@ CONTENDERS = {"DALI": dali, "penstock": penstock, "library": library}
 
 
 def table(results: dict[tuple[str, int], dict[str, Times]], sizes: list[int]) -> None:
-    """Print the ratios of penstock's CPU time to the others'."""
-    print("\n| operator | " + " | ".join(f"{n}: us, x DALI, x library" for n in sizes) + " |")
+    """Print the ratios of Penstock's CPU time to that of the others."""
+    print("\n| Operator | " + " | ".join(f"{n} pixels: us, x DALI, x library" for n in sizes) + " |")
     print("|---" * (len(sizes) + 1) + "|")
     for name in dict.fromkeys(name for name, _ in results):
         cells: list[str] = []
@@ -106,27 +107,28 @@ def table(results: dict[tuple[str, int], dict[str, Times]], sizes: list[int]) ->
             cells.append(f"{1e6 * float(np.median(mine.cpu)):.1f}, {', '.join(ratios)}")
         print(f"| `{name}` | " + " | ".join(cells) + " |")
     for size, limit in ((224, 1.0), (32, 0.5)):
-        found = [
+        to_dali = [
             t["penstock"].ratio(t["DALI"])
             for (_, n), t in results.items()
             if n == size and {"DALI", "penstock"} <= {*t}
         ]
-        if found:
-            print(
-                f"{size} pixels: {sum(r <= limit for r in found)} of {len(found)} operators at most {limit} of DALI's"
-            )
+        if to_dali:
+            count = sum(ratio <= limit for ratio in to_dali)
+            print(f"{size} pixels: {count} of {len(to_dali)} operators need at most {limit} of DALI's time")
 
 
 def main() -> None:
     """Run the workloads."""
     parser = arguments(__doc__, images=4 * BATCH)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[224, 32])
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[224, 32], help="heights and widths of the images in pixels"
+    )
     options = parser.parse_args()
     results: dict[tuple[str, int], dict[str, Times]] = {}
     images = options.images
     for size in options.sizes:
         data = pixels(size)
-        options.images = max(images, images * 224**2 // size**2)  # or what it costs to end a turn would show
+        options.images = max(images, images * 224**2 // size**2)  # otherwise the cost of ending a turn would dominate
         for name in selected(WORKLOADS, options.workloads):
             contenders = {
                 title: partial(make, data, WORKLOADS[name], size, options.threads[0])

@@ -1,8 +1,8 @@
-"""How `external_source(parallel=True)` scales: a function that keeps Python busy for 2 ms of CPU time a sample.
+"""Scaling of `external_source(parallel=True)` with a function that needs 2 ms of CPU time per sample.
 
-Pipelines with one worker process and with several take turns. Two figures per number of workers, medians of the rounds:
-how many times the samples of one worker they deliver in the same time, and how many times the work of one process as
-many processes get done that do such work and nothing else, which is what the machine has to give at the time.
+Pipelines with one and with several worker processes take turns. The benchmark prints two figures per number of workers,
+as medians of the rounds: the throughput relative to one worker ("delivered"), and the relative throughput of as many
+processes that only do this work ("attainable"), which is the limit of the machine at that time.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def busy() -> float:
 
 
 def sample(info: SampleInfo) -> np.ndarray:
-    """An image that takes as long to make."""
+    """Return an image after keeping Python busy."""
     return np.full((32, 32, 3), busy() + info.idx_in_epoch % 2, np.float32)
 
 
 def delivered(workers: int, samples: int, batch: int = 64) -> float:
-    """Seconds per sample that a pipeline delivers."""
+    """Return the seconds per sample of a pipeline."""
     from penstock import Pipeline, fn
 
     pipeline = Pipeline(batch, 2, py_num_workers=workers)
@@ -64,12 +64,12 @@ def delivered(workers: int, samples: int, batch: int = 64) -> float:
 
 
 def attainable(workers: int, samples: int) -> float:
-    """Seconds per sample of as many processes that do the work and nothing else."""
+    """Return the seconds per sample of `workers` processes that only do the work."""
     program = _ALONE.format(path=sys.path, samples=samples // workers)
     processes = [
         subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, text=True) for _ in range(workers)
     ]
-    time.sleep(1)  # until all of them wait
+    time.sleep(1)  # until all of them have started and wait for input
     start = time.perf_counter()
     for process in processes:
         process.stdin.write("x")
@@ -80,13 +80,13 @@ def attainable(workers: int, samples: int) -> float:
 
 
 def main() -> None:
-    """Measure, and print a table."""
+    """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", type=int, default=2000, help="per turn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, nargs="+", default=[2])
     options = parser.parse_args()
-    print(f"{'workers':>8}{'delivered':>12}{'attainable':>12}{'ms a sample':>14}")
+    print(f"{'workers':>8}{'delivered':>12}{'attainable':>12}{'ms per sample':>15}")
     for workers in options.workers:
         rounds = [
             [measure(count, options.samples) for measure in (delivered, attainable) for count in (1, workers)]
@@ -94,7 +94,7 @@ def main() -> None:
         ]
         scales = [statistics.median(times[n] / times[n + 1] for times in rounds) for n in (0, 2)]
         milliseconds = 1e3 * statistics.median(times[1] for times in rounds)
-        print(f"{workers:>8}{scales[0]:>11.2f}x{scales[1]:>11.2f}x{milliseconds:>14.2f}")
+        print(f"{workers:>8}{scales[0]:>11.2f}x{scales[1]:>11.2f}x{milliseconds:>15.2f}")
 
 
 if __name__ == "__main__":

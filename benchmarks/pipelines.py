@@ -1,7 +1,7 @@
-"""The pipelines that DALI and penstock both run, line by line: as the users of either write them.
+"""Pipelines that DALI and Penstock both run unchanged.
 
-`fn` and `types` are the modules of the one or of the other. This module imports nothing, so that `first_batch` can tell
-what a program waits for before its first batch.
+`fn` and `types` are the modules of either library. This module does not import anything, so that `first_batch` measures
+the imports of a program separately.
 """
 
 CIFAR_WORKLOADS = ("slice", "crop", "pad", "random_resized_crop", "resize")
@@ -12,7 +12,7 @@ IMAGENET_MEAN, IMAGENET_STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 
 def cifar(images, workload, fn, types):
-    """Images of 32 x 32, augmented; float32 NCHW, or uint8 NHWC where they are only resized."""
+    """Augment images of 32 x 32 pixels to float32 NCHW, or only resize them to uint8 NHWC."""
     if workload == "random_resized_crop":
         return fn.random_resized_crop(images, size=(32, 32))
     if workload == "resize":
@@ -32,13 +32,13 @@ def cifar(images, workload, fn, types):
 
 
 def mnist(images, labels, fn, types):
-    """Vectors of numbers from 0 to 1, and one-hot labels."""
+    """Return vectors with values from 0 to 1, and one-hot labels."""
     images = fn.crop_mirror_normalize(images, dtype=types.FLOAT, std=[255.0], output_layout="CHW")
     return fn.reshape(images, shape=[784]), fn.one_hot(labels, num_classes=10)
 
 
 def view(images, fn):
-    """What self-supervised training does to colours and details of an image."""
+    """Change colors and details of images, as in self-supervised training."""
 
     def uniform(low, high, **shape):
         return fn.random.uniform(range=[low, high], **shape)
@@ -51,7 +51,7 @@ def view(images, fn):
 
 
 def imagenet(paths, labels, workload, fn, types, **decoder):
-    """Photographs from files: float32 NCHW, or uint8 NHWC. The decoder may have options that only penstock knows."""
+    """Prepare photographs to float32 NCHW or uint8 NHWC. `decoder` may have options that only Penstock has."""
     train = workload != "evaluate"
     jpegs, labels = fn.readers.file(files=paths, labels=labels, random_shuffle=train, name="reader")
     if train:

@@ -1,7 +1,7 @@
-"""Resampling by hand, as a good engineer writes it with numba: the arithmetic of DALI's antialiased linear filter.
+"""Hand-written resampling with Numba: the arithmetic of DALI's antialiased linear filter.
 
-The rows that make a row of the result are blended first, over contiguous memory, and its columns then while they lie in
-the cache; what comes out is finished (normalised, or rounded to bytes) and written to its place in the batch.
+For each row of the result, the input rows are blended first, over contiguous memory, and then the columns, while the
+blended row is in the cache. The values are then normalized, or rounded to bytes, and written to the batch.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ import numpy as np
 
 @numba.njit(nogil=True, cache=True)
 def taps(low, scale, count, extent, mirrored):
-    """The first pixel and the weights that make each of `count` pixels, which lie `scale` apart, from `low` on."""
+    """Return the first input pixel and the weights of `count` output pixels, and the number of taps."""
     radius = max(scale, 1.0)
     width = math.ceil(2 * radius) + 1
     first = np.empty(count, np.int64)
     weights = np.zeros((count, max(width, 4)), np.float32)
     for number in range(count):
         at = count - 1 - number if mirrored else number
-        centre = low + (number + 0.5) * scale
-        left = math.ceil(centre - radius - 0.5)
+        center = low + (number + 0.5) * scale
+        left = math.ceil(center - radius - 0.5)
         first[at] = min(max(left, 0), extent - 1)
         total = 0.0
         for pixel in range(left, left + width):
-            total += max(0.0, 1 - abs(pixel + 0.5 - centre) / radius)
+            total += max(0.0, 1 - abs(pixel + 0.5 - center) / radius)
         for pixel in range(left, left + width):
-            there = min(max(pixel, 0), extent - 1) - first[at]  # the edge stands for what lies outside
-            weights[at, there] += max(0.0, 1 - abs(pixel + 0.5 - centre) / radius) / total
+            there = min(max(pixel, 0), extent - 1) - first[at]  # pixels outside of the image repeat its edge
+            weights[at, there] += max(0.0, 1 - abs(pixel + 0.5 - center) / radius) / total
     while width > 2 and not weights[:, width - 1].any():
         width -= 1
     return first, weights, width
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def normalised(value, mean, factor):
-    """A float, normalised."""
+def normalized(value, mean, factor):
+    """Normalize a value."""
     return (value - mean) * factor
 
 
 @numba.njit(nogil=True, cache=True, inline="always")
-def rounded(value, mean, factor):  # noqa: ARG001  # the other way to finish a value needs them
-    """A byte."""
+def rounded(value, mean, factor):  # noqa: ARG001  # same signature as `normalized`
+    """Round a value to a byte."""
     return np.uint8(min(max(value + np.float32(0.5), np.float32(0)), np.float32(255)))
 
 
 def resampler(finish):
-    """A function that resamples an image of three channels and finishes the values."""
+    """Return a function that resamples an image with three channels and applies `finish` to the values."""
 
     @numba.njit(nogil=True, cache=True, fastmath=True)
     def resample(pixels, window, mirror, mean, factor, out):
-        """pixels: uint8 HWC; window: its top, left, height and width; out: HWC, in any order in memory."""
+        """Resample a window (top, left, height, width) of `pixels`, uint8 HWC, to `out`, HWC with any strides."""
         height, width = pixels.shape[:2]
         top, left, rows, columns = window
         first_y, weights_y, taps_y = taps(top, rows / out.shape[0], out.shape[0], height, False)
@@ -101,4 +101,4 @@ def resampler(finish):
     return resample
 
 
-to_floats, to_bytes = resampler(normalised), resampler(rounded)
+to_floats, to_bytes = resampler(normalized), resampler(rounded)

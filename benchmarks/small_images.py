@@ -1,14 +1,19 @@
-"""What small images in memory cost: CIFAR-10, augmented, against DALI on the CPU and other ways to do it.
+"""Cost of augmenting small images in memory (CIFAR-10), compared with DALI on the CPU and other libraries.
 
     python benchmarks/small_images.py [--cifar FOLDER] [--workloads NAME ...] [--only NAME ...]
 
-Workloads: training by `slice` (a random window of 32 x 32, up to 4 pixels outside), by `crop` (a margin of 4 on each
-side, then a random crop) and by `pad` (a margin of 8 below and on the right, then a random crop), all three mirrored at
-random and normalised to float32 NCHW; `random_resized_crop` to 32 and `resize` to 64, both to uint8 NHWC. FOLDER has
-the binary files of CIFAR-10 (`data_batch_1.bin` ...); without it the pixels are random.
+Workloads:
 
-Targets for CPU time on two threads: training at most 0.5 of DALI's and 1.2 of the loop by hand, the other two at most
-0.5 of DALI's.
+    slice                random window of 32 x 32, up to 4 pixels outside of the image; mirrored, float32 NCHW
+    crop                 margin of 4 on each side, then a random crop; mirrored, float32 NCHW
+    pad                  margin of 8 at the bottom and on the right, then a random crop; mirrored, float32 NCHW
+    random_resized_crop  to 32 x 32, uint8 NHWC
+    resize               to 64 x 64, uint8 NHWC
+
+FOLDER contains the binary files of CIFAR-10 (`data_batch_1.bin` ...); without it, the pixels are random.
+
+Targets for CPU time on two threads: the first three at most 0.5 of DALI's and 1.2 of the hand-written loop, the other
+two at most 0.5 of DALI's.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from small_images_frameworks import grain, one_jax_function, tf_data
 
 
 def penstock(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, depth: int = 2) -> Batches:
-    """This library."""
+    """Return batches of Penstock."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
@@ -38,10 +43,10 @@ def penstock(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, de
 
 
 def dali(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, depth: int = 2) -> Batches:
-    """NVIDIA DALI's CPU backend and its iterator for JAX.
+    """Return batches of NVIDIA DALI's CPU backend and its JAX iterator.
 
-    It has no reader for arrays. An external source that gathers a batch in one expression of NumPy, and whose memory is
-    taken without a copy, is the fastest way to get them in: the source takes less than 1 us per image of it.
+    DALI does not have a reader for arrays. The fastest replacement is an external source that gathers a batch with one
+    NumPy expression and passes it without a copy: it takes less than 1 us per image.
     """
     from nvidia.dali import fn, types
     from nvidia.dali.plugin.jax import data_iterator
@@ -75,7 +80,9 @@ CONTENDERS = {
 def main() -> None:
     """Run the workloads."""
     parser = arguments(__doc__, images=50 * BATCH)
-    parser.add_argument("--cifar", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "--cifar", type=Path, metavar="FOLDER", help="binary files of CIFAR-10; random pixels by default"
+    )
     options = parser.parse_args()
     selected(CONTENDERS, options.only)
     data = cifar10(options.cifar)

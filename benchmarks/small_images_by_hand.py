@@ -1,7 +1,7 @@
-"""Augmentation of small images by hand: loops over whole batches in numba, as a good engineer writes them.
+"""Hand-written augmentation of small images: Numba loops over complete batches.
 
-Random numbers are drawn with NumPy, a few per image and batch; everything else, from the gathering of the images on, is
-one call that holds no lock.
+NumPy draws the random numbers of a batch. Everything else, from gathering the images, is one call that releases the
+GIL.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ATTEMPTS = 10
 
 
 @numba.njit(nogil=True, cache=True)
-def cut_and_normalise(images, index, top, left, mirror, mean, factor, out):
-    """Windows at any place, black outside of the image, mirrored and normalised to NCHW.
+def crop_and_normalize(images, index, top, left, mirror, mean, factor, out):
+    """Crop windows, black outside of the image, mirror them and normalize them to NCHW.
 
-    A row is normalised where it lies in one piece, and then parted into its channels: that is faster than the obvious
-    loop over channels, rows and columns.
+    Each row is normalized over contiguous memory and then split into channels, which is faster than the obvious loop
+    over channels, rows and columns.
     """
     height, width = images.shape[1:3]
     columns = out.shape[3]
@@ -58,14 +58,14 @@ def cut_and_normalise(images, index, top, left, mirror, mean, factor, out):
 
 @numba.njit(nogil=True, cache=True)
 def resize_windows(images, index, windows, mean, factor, out):
-    """A window of each image, resampled."""
+    """Resample a window of each image."""
     for n in range(index.shape[0]):
         top, left, height, width = windows[n]
         to_bytes(images[index[n]], (top, left, height, width), False, mean, factor, out[n])
 
 
 def random_windows(height: int, width: int, count: int, draw: np.random.Generator) -> np.ndarray:
-    """(top, left, height, width) of windows whose area is 0.08 to 1 of the image's and whose aspect is 3/4 to 4/3."""
+    """Draw windows (top, left, height, width): area 0.08 to 1 of the image, aspect ratio 3/4 to 4/3."""
     area = draw.uniform(0.08, 1, (ATTEMPTS, count)) * height * width
     ratio = np.exp(draw.uniform(np.log(3 / 4), np.log(4 / 3), (ATTEMPTS, count)))
     rows, columns = np.rint(np.sqrt(area / ratio)), np.rint(np.sqrt(area * ratio))
@@ -78,13 +78,13 @@ def random_windows(height: int, width: int, count: int, draw: np.random.Generato
 
 
 def by_hand(data: Arrays, workload: str, threads: int, *, aligned: bool = False) -> Batches:
-    """Batches made by the loops above.
+    """Return batches of the loops above.
 
     Args:
-        data: the images.
-        workload: one of `CIFAR_WORKLOADS`.
-        threads: how many batches are made at the same time.
-        aligned: whether batches lie where JAX takes them without a copy.
+        data: Images and labels.
+        workload: One of `CIFAR_WORKLOADS`.
+        threads: Number of batches that are computed in parallel.
+        aligned: True to allocate batches that JAX uses without a copy.
     """
     draw = np.random.default_rng(1)
     order = indices(len(data.images), BATCH, draw)
@@ -93,7 +93,7 @@ def by_hand(data: Arrays, workload: str, threads: int, *, aligned: bool = False)
 
     def train(index, top, left, mirror):
         out = empty((BATCH, 3, 32, 32), np.float32, aligned=aligned)
-        cut_and_normalise(data.images, index, top, left, mirror, offset, scale, out)
+        crop_and_normalize(data.images, index, top, left, mirror, offset, scale, out)
         return out, data.labels[index]
 
     def resize(index, windows, side):

@@ -1,4 +1,4 @@
-"""Augmentation of small images as the users of Grain, of tf.data, and of JAX alone write it."""
+"""Augmentation of small images with Grain, tf.data, and a single JAX function."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from small_images_by_hand import random_windows
 
 
 def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
-    """The whole augmentation as one function of JAX, in a pipeline of penstock that only reads and shuffles."""
+    """Return batches of one JAX function, in a Penstock pipeline that only reads and shuffles."""
     from penstock import data_iterator, fn
 
     offset, scale = jnp.reshape(jnp.float32(CIFAR_MEAN), (1, 1, 3)), jnp.reshape(jnp.float32(CIFAR_STD), (1, 1, 3))
@@ -58,7 +58,7 @@ def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
 
 
 def grain(data: Arrays, workload: str, threads: int) -> Batches:
-    """Google's Grain: a transformation per sample, in NumPy, or in Pillow where images are resized."""
+    """Return batches of Grain: a transformation per sample with NumPy, or with Pillow if images are resized."""
     import grain.python as pygrain
     from PIL import Image
 
@@ -86,7 +86,7 @@ def grain(data: Arrays, workload: str, threads: int) -> Batches:
 
 
 def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
-    """TensorFlow's tf.data: a function of TensorFlow per sample."""
+    """Return batches of tf.data: a TensorFlow function per sample."""
     import tensorflow as tf
 
     low = 0 if workload == "pad" else 4
@@ -113,7 +113,7 @@ def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
 
 
 def tf_batches(data: Arrays, prepare: Callable[..., Any], threads: int) -> Batches:
-    """Shuffled batches of tf.data, with a function of TensorFlow for each sample."""
+    """Return shuffled batches of tf.data, with a TensorFlow function per sample."""
     import tensorflow as tf
 
     options = tf.data.Options()

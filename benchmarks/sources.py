@@ -1,12 +1,12 @@
-"""What a source of the program's own costs, against `readers.arrays` and against DALI's `external_source` on the CPU.
+"""Cost of user-defined sources, compared with `readers.arrays` and DALI's `external_source` on the CPU.
 
     python benchmarks/sources.py [--workloads batches samples] [--only NAME ...]
 
-Workloads, over images of CIFAR-10's size and their labels, delivered as they are: `batches`, a function that gives
-slices of two arrays; `samples`, one that is called for each sample with a SampleInfo.
+The workloads deliver images of CIFAR-10's size and their labels unchanged: `batches` is a function that returns slices
+of two arrays, `samples` a function that receives a SampleInfo and returns one sample.
 
-Targets for CPU time: `batches` at most 1.1 of `readers.arrays` in order; `samples` at most 1.0 of DALI's. How worker
-processes scale is measured by parallel_source.py.
+Targets for CPU time: `batches` at most 1.1 of `readers.arrays` in order; `samples` at most 1.0 of DALI's. See
+parallel_source.py for the scaling of worker processes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from measure import BATCH, Batches, arguments, compare, epochs, selected
 
 
 def batches_of(data: Arrays) -> Callable[[int], Any]:
-    """A function that gives batches, and begins again at the end of the data."""
+    """Return a function that returns batches, and starts again at the end of the data."""
     count = len(data.images) // BATCH
 
     def batch(number: int) -> Any:
@@ -31,7 +31,7 @@ def batches_of(data: Arrays) -> Callable[[int], Any]:
 
 
 def samples_of(data: Arrays) -> Callable[[Any], Any]:
-    """A function that gives samples, likewise."""
+    """Return a function that returns samples, and starts again at the end of the data."""
 
     def sample(info: Any) -> Any:
         index = info.idx_in_epoch % len(data.images)
@@ -44,7 +44,7 @@ SOURCES: Mapping[str, Any] = {"batches": (batches_of, {"batch": True}), "samples
 
 
 def penstock(data: Arrays, workload: str, threads: int, **options: Any) -> Batches:
-    """This library's `external_source`."""
+    """Return batches of Penstock's `external_source`."""
     from penstock import data_iterator, fn
 
     make, how = SOURCES[workload]
@@ -57,7 +57,7 @@ def penstock(data: Arrays, workload: str, threads: int, **options: Any) -> Batch
 
 
 def arrays(data: Arrays, _: str, threads: int) -> Batches:
-    """`readers.arrays`, in order."""
+    """Return batches of `readers.arrays` in order."""
     from penstock import data_iterator, fn
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
@@ -68,7 +68,7 @@ def arrays(data: Arrays, _: str, threads: int) -> Batches:
 
 
 def dali(data: Arrays, workload: str, threads: int, **options: Any) -> Batches:
-    """DALI's `external_source`."""
+    """Return batches of DALI's `external_source`."""
     from nvidia.dali import fn
     from nvidia.dali.plugin.jax import data_iterator
 

@@ -1,4 +1,4 @@
-"""The benchmarks run: what they measure of penstock, and the loops by hand, which must compute the same."""
+"""Tests that the benchmarks run, and that the hand-written loops compute the same as Penstock."""
 
 import argparse
 import gzip
@@ -30,7 +30,7 @@ def module(name):
 
 @pytest.fixture
 def photographs(jpeg, tmp_path):
-    """Three photographs in two folders."""
+    """Write three photographs to two folders."""
     draw = np.random.default_rng(3)
     for number, shape in enumerate([(60, 90), (300, 240), (500, 331)]):
         coarse = draw.integers(0, 256, (*(-(-extent // 10) for extent in shape), 3), np.uint8)
@@ -61,19 +61,19 @@ def test_small_images_resized_by_hand():
     expected = np.asarray(next(iterator(batch_size=256))["images"])
     out = np.empty_like(expected)
     windows = np.tile(np.float64([0, 0, 32, 32]), (256, 1))
-    nothing = np.zeros(3, np.float32)
-    module("small_images_by_hand").resize_windows(data.images, np.arange(256), windows, nothing, nothing, out)
+    unused = np.zeros(3, np.float32)
+    module("small_images_by_hand").resize_windows(data.images, np.arange(256), windows, unused, unused, out)
     assert np.abs(out.astype(int) - expected).max() <= 1
 
 
-def test_small_images_cut_by_hand():
+def test_small_images_cropped_by_hand():
     data = module("data").cifar10(None, count=20)
     draw = np.random.default_rng(0)
     index, mirror = draw.integers(0, 20, 30), draw.random(30) < 0.5
     top, left = draw.integers(-4, 5, (2, 30))
     mean, factor = np.float32([1, 2, 3]), np.float32([0.5, 0.25, 2])
     out = np.empty((30, 3, 32, 32), np.float32)
-    module("small_images_by_hand").cut_and_normalise(data.images, index, top, left, mirror, mean, factor, out)
+    module("small_images_by_hand").crop_and_normalize(data.images, index, top, left, mirror, mean, factor, out)
     padded = np.pad(data.images, ((0, 0), (4, 4), (4, 4), (0, 0)))
     for row in range(30):
         cut = padded[index[row], 4 + top[row] : 36 + top[row], 4 + left[row] : 36 + left[row]]
@@ -115,7 +115,9 @@ def test_imagenet(workload, photographs):
     assert images.dtype == (np.uint8 if workload == "bytes" else np.float32)
     if workload == "evaluate":
         assert np.array_equal(np.ravel(labels), batches["by_hand"][1])
-        assert float(np.abs(images - batches["by_hand"][0]).max()) <= 0.51 / 57  # penstock's pixels are rounded
+        assert (
+            float(np.abs(images - batches["by_hand"][0]).max()) <= 0.51 / 57
+        )  # Penstock rounds pixels before it normalizes them
 
 
 @pytest.mark.slow
@@ -140,10 +142,12 @@ def test_first_batch(photographs, tmp_path):
 
 @pytest.mark.slow
 def test_memory(photographs):
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:  # this process may have memory that is free already
-        held = pool.submit(module("memory").held, "penstock", "imagenet", photographs, 1, 3).result()
-    assert held.most > 0
-    assert held.process > 0
+    with ProcessPoolExecutor(
+        1, get_context("spawn")
+    ) as pool:  # a new process: this one may already have free memory, which would hide allocations
+        usage = pool.submit(module("memory").measure_memory, "penstock", "imagenet", photographs, 1, 3).result()
+    assert usage.peak > 0
+    assert usage.process > 0
 
 
 def test_bad_samples(photographs):
@@ -164,7 +168,7 @@ def test_measure(capsys):
         raise ImportError("No module named 'peer'")
 
     def impossible():
-        raise measure.SkippedError("it cannot")
+        raise measure.SkippedError("not supported")
 
     def batches():
         while True:
@@ -175,10 +179,13 @@ def test_measure(capsys):
     times = measure.compare("nothing", contenders, options, ["missing", "fast"])
     out = capsys.readouterr().out
     assert "missing: skipped, No module named 'peer'" in out
-    assert "impossible: skipped, it cannot" in out
+    assert "impossible: skipped, not supported" in out
     assert "x fast" in out
-    assert [(name, len(each.cpu), len(each.wall)) for name, each in times.items()] == [("slow", 2, 2), ("fast", 2, 2)]
-    with pytest.raises(SystemExit, match="no such name: quick; there are missing, impossible, slow, fast"):
+    assert [(name, len(result.cpu), len(result.wall)) for name, result in times.items()] == [
+        ("slow", 2, 2),
+        ("fast", 2, 2),
+    ]
+    with pytest.raises(SystemExit, match="unknown names: quick; choose from missing, impossible, slow, fast"):
         measure.selected(contenders, ["quick"])
 
 
@@ -196,7 +203,7 @@ def test_operators(workload):
 def test_boxes(workload):
     benchmark = module("boxes")
     batch = next(benchmark.penstock(benchmark.samples(ragged=True), workload, 2))
-    assert {len(each) for each in batch.values()} == {256}
+    assert {len(values) for values in batch.values()} == {256}
 
 
 def test_every_benchmark_has_a_test():
@@ -226,10 +233,10 @@ def test_formats(photographs, tmp_path, capsys):
     benchmark.write([path.read_bytes() for path in sorted(photographs.glob("class*/*"))], folder, 2)
     settings = {"batch_size": 3, "num_threads": 1, "seed": 1}
     files, *others = (next(benchmark.training(folder, kind, **settings)) for kind in benchmark.READERS)
-    for each in others:
-        assert np.array_equal(each["images"], files["images"])
-        assert np.array_equal(each["labels"], files["labels"])
-    benchmark.opened(folder, 300)
+    for batch in others:
+        assert np.array_equal(batch["images"], files["images"])
+        assert np.array_equal(batch["labels"], files["labels"])
+    benchmark.measure_opening(folder, 300)
     assert "300 TFRecords with an index" in capsys.readouterr().out
 
 
@@ -248,7 +255,7 @@ def test_object_store(photographs, monkeypatch):
         training = module("object_store").training
         roots = "s3://bucket", flat.parent
         remote, local = (next(training(root, batch_size=3, num_threads=1, seed=1))["images"] for root in roots)
-        times = module("object_clients").measured(port, [f"0/{path.name}" for path in flat.iterdir()], 1)
+        times = module("object_clients").measure_clients(port, [f"0/{path.name}" for path in flat.iterdir()], 1)
         server.kill()
     assert np.array_equal(remote, local)
     assert times.keys() >= {"obstore", "http.client"}
