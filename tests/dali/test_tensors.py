@@ -463,7 +463,7 @@ def test_a_constant_array_can_what_a_node_can(agree, array):
 
 def test_what_is_no_number_is_refused_as_a_constant():
     for value in (None, "3", 1j, object()):
-        with pytest.raises(TypeError, match="must contain numbers"):
+        with pytest.raises(TypeError, match="holds numbers"):
             penstock.types.Constant(value)
     with pytest.raises(TypeError, match=r"no argument 'nmae'(.|\n)*name"):
         penstock.types.Constant(3, nmae="x")

@@ -159,8 +159,7 @@ def color_space_conversion(
     if "C" not in layout:
         raise DefinitionError("fn.color_space_conversion takes images with channels", given=f"layout {layout!r}")
     for name, kind in (("image_type", image_type), ("output_type", output_type)):
-        if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  #
-        users are not type-checked
+        if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
             raise DefinitionError(
                 f"fn.color_space_conversion: {name} is not a color space",
                 given=short_repr(kind),
