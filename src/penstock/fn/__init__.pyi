@@ -345,7 +345,7 @@ def clahe(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation."""
+    """Apply contrast-limited adaptive histogram equalization (CLAHE) to images."""
 
 @overload
 def clahe(
@@ -362,7 +362,7 @@ def clahe(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation."""
+    """Apply contrast-limited adaptive histogram equalization (CLAHE) to images."""
 
 @overload
 def color_space_conversion(
@@ -376,7 +376,7 @@ def color_space_conversion(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Convert images from one way to write colours to another."""
+    """Convert images between RGB, BGR, grayscale and YCbCr."""
 
 @overload
 def color_space_conversion(
@@ -390,7 +390,7 @@ def color_space_conversion(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Convert images from one way to write colours to another."""
+    """Convert images between RGB, BGR, grayscale and YCbCr."""
 
 @overload
 def color_twist(
@@ -694,7 +694,7 @@ def debayer(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone."""
+    """Demosaic raw images of a sensor with a Bayer filter."""
 
 @overload
 def debayer(
@@ -708,7 +708,7 @@ def debayer(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone."""
+    """Demosaic raw images of a sensor with a Bayer filter."""
 
 @overload
 def dilate(
@@ -809,7 +809,7 @@ def equalize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Spread the values of images evenly: histogram equalisation, each channel for itself."""
+    """Equalize the histogram of each channel of images."""
 
 @overload
 def equalize(
@@ -821,7 +821,7 @@ def equalize(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Spread the values of images evenly: histogram equalisation, each channel for itself."""
+    """Equalize the histogram of each channel of images."""
 
 @overload
 def erase(
@@ -1424,7 +1424,7 @@ def lookup_table(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Replace whole numbers by what a table says."""
+    """Replace integers by the values of a lookup table."""
 
 @overload
 def lookup_table(
@@ -1441,7 +1441,7 @@ def lookup_table(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Replace whole numbers by what a table says."""
+    """Replace integers by the values of a lookup table."""
 
 @overload
 def median_blur(

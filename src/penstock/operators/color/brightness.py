@@ -1,4 +1,4 @@
-"""brightness: change the brightness."""
+"""`fn.brightness`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def brightness(
 ) -> DataNode:
     """Change the brightness of images.
 
-    A value becomes ``brightness_shift * range + brightness * value``; the range of integers is their greatest value,
-    that of floats is 1.
+    The result is ``brightness_shift * range + brightness * value``, where range is the largest value of an integer
+    dtype and 1 for floats.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout of any kind (HWC where none is named).
-        brightness: the factor of all values; a number, or a node with one per sample.
-        brightness_shift: what is added, as a part of the result's range; a number, or a node with one per sample.
-        dtype: of the result; the input's by default.
+        data: Images, volumes or sequences, any dtype and layout (HWC if the input has none).
+        brightness: Factor for all values; a number, or a node with one per sample.
+        brightness_shift: Offset, as a fraction of the result's range; a number, or a node with one per sample.
+        dtype: Dtype of the result; the input's dtype by default.
 
     Returns:
-        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+        Images with the shape and layout of the input. Integer results are rounded and clipped.
 
     Raises:
-        ArgumentTypeError: arguments that are no numbers.
+        ArgumentTypeError: If an argument is not a number.
 
     Example:
         >>> import numpy as np, penstock

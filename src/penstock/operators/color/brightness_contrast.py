@@ -1,4 +1,4 @@
-"""brightness_contrast: change brightness and contrast."""
+"""`fn.brightness_contrast`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def brightness_contrast(
 ) -> DataNode:
     """Change the brightness and contrast of images.
 
-    A value becomes ``brightness_shift * range + brightness * (centre + contrast * (value - centre))``; the range of
-    integers is their greatest value, that of floats is 1.
+    The result is ``brightness_shift * range + brightness * (center + contrast * (value - center))``, where range is
+    the largest value of an integer dtype and 1 for floats.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout of any kind (HWC where none is named).
-        brightness: the factor of all values; a number, or a node with one per sample.
-        brightness_shift: what is added, as a part of the result's range; a number, or a node with one per sample.
-        contrast: the factor of the distance from the centre; a number, or a node with one per sample.
-        contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
-            uint8, 0.5 for floats); a number, or a node with one per sample.
-        dtype: of the result; the input's by default.
+        data: Images, volumes or sequences, any dtype and layout (HWC if the input has none).
+        brightness: Factor for all values; a number, or a node with one per sample.
+        brightness_shift: Offset, as a fraction of the result's range; a number, or a node with one per sample.
+        contrast: Factor for the distance from the center; a number, or a node with one per sample.
+        contrast_center: Value that contrast does not change, in units of the input; by default the middle of the
+            input's range (128 for uint8, 0.5 for floats); a number, or a node with one per sample.
+        dtype: Dtype of the result; the input's dtype by default.
 
     Returns:
-        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+        Images with the shape and layout of the input. Integer results are rounded and clipped.
 
     Raises:
-        ArgumentTypeError: arguments that are no numbers.
+        ArgumentTypeError: If an argument is not a number.
 
     Example:
         >>> import numpy as np, penstock

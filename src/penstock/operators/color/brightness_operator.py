@@ -1,4 +1,4 @@
-"""Brightness and contrast, and the ranges of values that they refer to."""
+"""Kernel of `fn.brightness`, `fn.contrast` and `fn.brightness_contrast`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.types import DALIDataType
 
 
 def full_scale(dtype: np.dtype[Any]) -> float:
-    """The greatest value: 1 for floats, the greatest that the type has for integers.
+    """Return the value of full brightness: 1 for floats, the largest value of an integer dtype.
 
     >>> full_scale(np.dtype(np.uint8)), full_scale(np.dtype(np.float32))
     (255.0, 1.0)
@@ -29,25 +29,26 @@ def full_scale(dtype: np.dtype[Any]) -> float:
 
 
 def mid_scale(dtype: np.dtype[Any]) -> float:
-    """The value that contrast leaves as it is: half of the range.
+    """Return the default center of contrast: 0.5 for floats, half of the range of an integer dtype.
 
     >>> mid_scale(np.dtype(np.uint8)), mid_scale(np.dtype(np.float32))
     (128.0, 0.5)
     """
+    # DALI rounds the center of integers up: 128 for uint8, not 127.5.
     return (full_scale(dtype) + 1) / 2 if dtype.kind in "iu" else 0.5
 
 
 @dataclass(frozen=True)
 class BrightnessContrast(ImageOperator):
-    """``brightness_shift * range + brightness * (centre + contrast * (value - centre))``, in float32.
+    """Linear change of brightness and contrast, computed in float32.
 
     Args:
-        dtype: of the results; None for that of the images.
-        centred: whether the centre is given; else it is the middle of the images' range.
+        dtype: Dtype of the result; None for the dtype of the images.
+        centered: If True, `contrast_center` is used; otherwise the middle of the images' range.
     """
 
     dtype: np.dtype[Any] | None
-    centred: bool
+    centered: bool
     pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
         "brightness": Argument(np.float32),
@@ -57,7 +58,7 @@ class BrightnessContrast(ImageOperator):
     }
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
-        """The input's, in the dtype that is wanted."""
+        """Return the spec of the images with the dtype of the result."""
         return replace(images, dtype=self.dtype or images.dtype, layout=assumed_layout(images))
 
     def describe(
@@ -70,12 +71,14 @@ class BrightnessContrast(ImageOperator):
         contrast: Any,
         contrast_center: Any,
     ) -> Sequence[Step]:
-        """A factor and an offset."""
-        made = self.dtype or images.dtype
-        centre = contrast_center if self.centred else np.float32(mid_scale(images.dtype))
-        offset = brightness_shift * np.float32(full_scale(made)) + brightness * (centre - contrast * centre)
+        """Return the steps of one factor and one offset."""
+        dtype = self.dtype or images.dtype
+        center = contrast_center if self.centered else np.float32(mid_scale(images.dtype))
+        # The range of the shift belongs to the result's dtype, the center of the contrast to the input's, as in DALI.
+        offset = brightness_shift * np.float32(full_scale(dtype)) + brightness * (center - contrast * center)
+        # A scale step subtracts before it multiplies. Two steps apply the offset after the factor.
         none, one = np.zeros((1, 1), np.float32), np.ones((1, 1), np.float32)
-        return [ScaleStep(none, (brightness * contrast)[:, None]), ScaleStep(-offset[:, None], one), CastStep(made)]
+        return [ScaleStep(none, (brightness * contrast)[:, None]), ScaleStep(-offset[:, None], one), CastStep(dtype)]
 
 
 def change_levels(
@@ -89,7 +92,7 @@ def change_levels(
 ) -> DataNode:
     """Scale brightness and contrast, by default around the center of the range."""
     return apply(
-        BrightnessContrast(wanted_dtype(dtype), centred=contrast_center is not None),
+        BrightnessContrast(wanted_dtype(dtype), centered=contrast_center is not None),
         images,
         brightness=brightness,
         brightness_shift=brightness_shift,

@@ -1,6 +1,6 @@
-"""clahe: spread the values of images evenly, tile by tile, within limits."""
+"""`fn.clahe`."""
 # pyright: basic
-# JAX is typed in part only
+# JAX is only partly typed
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from penstock.image.kernels.clahe_tiles import equalize_tiles
 from penstock.image.kernels.lab_color import from_lab, to_lab
 from penstock.numerics.ordered_sums import no_fma
 
-_MOST_BINS = _MOST_TILES = 1 << 16
+_MAX_BINS = _MAX_TILES = 1 << 16
 
+# Number of tiles along an axis.
 Tiles = Annotated[int, Range(1, 1 << 12)]
-"""A number of tiles along an axis."""
 
 
 @dataclass(frozen=True)
 class Clahe(Operator, BatchKernel):
-    """Adaptive histogram equalisation with limited contrast (Zuiderveld, 1994), as OpenCV computes it.
+    """Contrast-limited adaptive histogram equalization (Zuiderveld, 1994), with OpenCV's results.
 
     Args:
-        tiles: how many there are along the height and the width.
-        clip_limit: how many pixels of one bin count, in parts of what there would be if all were alike.
-        bins: in how many bins bytes are counted.
-        luma_only: whether of three channels the lightness alone is changed.
+        tiles: Numbers of tiles along height and width.
+        clip_limit: Limit of a histogram bin, as a multiple of the count of a flat histogram; 0 for no limit.
+        bins: Number of histogram bins.
+        luma_only: If True, only the lightness of RGB images changes; otherwise each channel.
     """
 
     tiles: tuple[int, int]
@@ -45,46 +45,50 @@ class Clahe(Operator, BatchKernel):
     luma_only: bool
 
     def infer(self, images: Spec) -> Spec:
-        """The input's."""
+        """Return the spec of the images."""
         if images.dtype != np.uint8 or images.shape[-1] not in (1, 3, None):
-            raise DefinitionError("fn.clahe takes grey or RGB images", given=images, expected="uint8, 1 or 3 channels")
+            raise DefinitionError(
+                "fn.clahe takes grayscale or RGB images", given=images, expected="uint8, 1 or 3 channels"
+            )
         return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Any) -> Any:
-        """Of RGB the lightness, or channel by channel."""
+        """Equalize the lightness of RGB images, or each channel."""
         xp, channels = context.xp, images.shape[-1]
         if channels not in (1, 3):
             raise ValueError(f"an image has {channels} channels, not 1 or 3")
         pixels = images.reshape(-1, *images.shape[-3:])
+        # The lightness of CIE Lab, as in DALI: equalizing R, G and B separately shifts hues.
         light = channels == 3 and self.luma_only
         if xp is np:
             return self._on_host(pixels, light).reshape(images.shape)
         if light:
             lab = to_lab(xp, pixels)
-            made = from_lab(xp, xp.concatenate([self._on_device(lab[..., 0])[..., None], lab[..., 1:]], axis=-1))
+            result = from_lab(xp, xp.concatenate([self._on_device(lab[..., 0])[..., None], lab[..., 1:]], axis=-1))
         else:
-            made = xp.stack([self._on_device(pixels[..., at]) for at in range(channels)], axis=-1)
-        return made.reshape(images.shape)
+            result = xp.stack([self._on_device(pixels[..., at]) for at in range(channels)], axis=-1)
+        return result.reshape(images.shape)
 
     def _on_host(self, pixels: Array, light: bool) -> Array:
-        """Images by a compiled loop: their lightness, or channel by channel."""
+        """Equalize images with a compiled loop."""
         count, *size, channels = pixels.shape
-        given = to_lab(np, pixels) if light else np.ascontiguousarray(pixels)
-        made = given if light else np.empty(pixels.shape, np.uint8)
+        # Lab images are temporary and are changed in place.
+        source = to_lab(np, pixels) if light else np.ascontiguousarray(pixels)
+        result = source if light else np.empty(pixels.shape, np.uint8)
         extents = self._extents((size[0], size[1]))
         (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
         tables = np.empty((self.tiles[0] * self.tiles[1], self.bins), np.float32)
         lines = count, size[0], size[1] * channels
         for channel in range(1 if light else channels):
             equalize_tiles(
-                *(given.reshape(lines), channel, channels, np.array([*self.tiles, *extents]), self._limit(extents)),
+                *(source.reshape(lines), channel, channels, np.array([*self.tiles, *extents]), self._limit(extents)),
                 *(rows, down, columns, across, np.arange(256) * self.bins // 256),
-                *(np.empty(self.bins, np.int32), tables, made.reshape(lines)),
+                *(np.empty(self.bins, np.int32), tables, result.reshape(lines)),
             )
-        return from_lab(np, made) if light else made
+        return from_lab(np, result) if light else result
 
     def _on_device(self, planes: Any) -> Any:
-        """Planes of bytes, counted by adding ones at their places."""
+        """Equalize uint8 planes (count, height, width) with JAX; the histograms are one scatter-add."""
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         count, *size = planes.shape
@@ -95,12 +99,14 @@ class Clahe(Operator, BatchKernel):
         tile = (np.arange(padded.shape[1]) // extents[0])[:, None] * self.tiles[1]
         tile = tile + np.arange(padded.shape[2]) // extents[1]
         number = self.tiles[0] * self.tiles[1]
+        # Histograms of all tiles of all images share one flat array: image, tile, bin.
         first = (np.arange(count)[:, None, None] * number * self.bins).astype(np.int32)
         places = padded + first + (tile * self.bins).astype(np.int32)[None]
         histogram = jnp.zeros(count * number * self.bins, np.int32).at[places.reshape(-1)].add(1).reshape(-1, self.bins)
         limit = self._limit(extents)
         if limit:
             above = jnp.maximum(histogram - limit, 0).sum(axis=1, keepdims=True, dtype=np.int32)
+            # OpenCV spreads the clipped pixels evenly over all bins, and the remainder over every `step`-th bin.
             rest = above % self.bins
             step = jnp.maximum(self.bins // jnp.maximum(rest, 1), 1)
             value = np.arange(self.bins, dtype=np.int32)[None]
@@ -111,34 +117,40 @@ class Clahe(Operator, BatchKernel):
         tables = jnp.clip(jnp.rint(sums * scale), 0, 255).reshape(-1)
         (rows, down), (columns, across) = map(_between, size, self.tiles, extents)
 
-        def mixed(row: Array) -> Any:
+        # Products are rounded before they are added (no FMA), so that host and device agree bit-for-bit.
+        def interpolate_columns(row: Array) -> Any:
             begin = values + first + (row * self.tiles[1] * self.bins)[None, :, None]
             low, high = (tables[begin + (column * self.bins)[None, None]] for column in columns)
             return no_fma(jnp, low * (np.float32(1) - beside)) + no_fma(jnp, high * beside)
 
         beside, below = across[None, None], down[None, :, None]
-        found = no_fma(jnp, mixed(rows[0]) * (np.float32(1) - below)) + no_fma(jnp, mixed(rows[1]) * below)
-        return jnp.clip(jnp.rint(found), 0, 255).astype(np.uint8)
+        blended = no_fma(jnp, interpolate_columns(rows[0]) * (np.float32(1) - below)) + no_fma(
+            jnp, interpolate_columns(rows[1]) * below
+        )
+        return jnp.clip(jnp.rint(blended), 0, 255).astype(np.uint8)
 
     def _limit(self, extents: tuple[int, int]) -> int:
-        """How many pixels of a bin count in a tile; 0 for all."""
+        """Return the largest count of a bin in a tile; 0 for no limit."""
         return max(int(self.clip_limit * extents[0] * extents[1] / self.bins), 1) if self.clip_limit > 0 else 0
 
     def _extents(self, size: tuple[int, int]) -> tuple[int, int]:
-        """Height and width of a tile. Where tiles do not fit, the image goes on in both directions."""
+        """Return height and width of a tile.
+
+        If tiles do not divide one of the extents, OpenCV pads both, also the one that they divide.
+        """
         if all(extent % count == 0 for extent, count in zip(size, self.tiles, strict=True)):
             return size[0] // self.tiles[0], size[1] // self.tiles[1]
         return size[0] // self.tiles[0] + 1, size[1] // self.tiles[1] + 1
 
 
 def _mirrored(at: Array, size: int) -> Array:
-    """The pixel at a place that may lie beyond the end, where an image goes on mirrored, without its last pixel."""
+    """Return indices into an axis that is padded by reflection without repeating its last pixel."""
     period = max(2 * size - 2, 1)
     return np.minimum(at % period, period - at % period) * (size > 1)
 
 
 def _between(size: int, count: int, extent: int) -> tuple[Array, Array]:
-    """Per pixel of an axis the tiles whose centres are before and after it, (2, size), and the latter's weight."""
+    """Return the tiles before and after each pixel of an axis, (2, size), and the weight of the latter, (size,)."""
     place = np.arange(size, dtype=np.float32) * (np.float32(1) / np.float32(extent)) - np.float32(0.5)
     first = np.floor(place).astype(np.int32)
     return np.stack([np.maximum(first, 0), np.minimum(first + 1, count - 1)]), place - first.astype(np.float32)
@@ -154,25 +166,26 @@ def clahe(
     bins: int = 256,
     luma_only: bool = True,
 ) -> DataNode:
-    """Spread the values of images evenly, tile by tile: contrast-limited adaptive histogram equalisation.
+    """Apply contrast-limited adaptive histogram equalization (CLAHE) to images.
 
-    Each tile has a table, and each pixel is changed by those of the four tiles around it. The numbers are OpenCV's.
+    Each tile has its lookup table. A pixel interpolates between the tables of the four nearest tiles. Results equal
+    OpenCV's.
 
     Args:
-        data: images or sequences, uint8, of one channel or of RGB; layout HWC or FHWC (HWC where none is named).
-        tiles_x: how many tiles there are along the width.
-        tiles_y: how many there are along the height.
-        clip_limit: how much contrast may grow: of one value, at most this many times the pixels count that there would
-            be if all values were alike. 0 sets no limit.
-        bins: in how many bins values are counted, a power of 2 up to 65536; of 128, neighbours are one value. The limit
-            is for each bin. DALI documents it so, and does on the CPU as if it were 256.
-        luma_only: whether of RGB the lightness alone is changed (in CIE Lab); else each channel for itself.
+        data: Images or sequences, uint8, grayscale (1 channel) or RGB; layout HWC or FHWC (HWC if the input has none).
+        tiles_x: Number of tiles along the width.
+        tiles_y: Number of tiles along the height.
+        clip_limit: Contrast limit: largest count of a histogram bin, as a multiple of the count in a flat histogram.
+            0 disables the limit.
+        bins: Number of histogram bins, a power of 2 up to 65536. This follows DALI's documentation; DALI's CPU operator
+            always uses 256.
+        luma_only: If True, equalize the lightness of RGB images (in CIE Lab); otherwise each channel separately.
 
     Returns:
-        Same shape, dtype and layout.
+        Images with the shape, dtype and layout of the input.
 
     Raises:
-        DefinitionError: a dtype other than uint8, channels other than 1 or 3, no tiles, bins that are no power of 2.
+        DefinitionError: If the dtype is not uint8, the number of channels not 1 or 3, or `bins` not a power of 2.
 
     Example:
         >>> import numpy as np, penstock
@@ -187,12 +200,12 @@ def clahe(
     layout = image_layout(data, "clahe")
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError("fn.clahe takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC")
-    if not 1 <= bins <= _MOST_BINS or bins & (bins - 1):
+    if not 1 <= bins <= _MAX_BINS or bins & (bins - 1):
         raise DefinitionError(
-            "fn.clahe: bins is a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256"
+            "fn.clahe: bins must be a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256"
         )
-    if tiles_x * tiles_y > _MOST_TILES:
+    if tiles_x * tiles_y > _MAX_TILES:
         raise DefinitionError(
-            "fn.clahe: too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MOST_TILES}"
+            "fn.clahe: too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MAX_TILES}"
         )
     return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data)

@@ -1,4 +1,4 @@
-"""color_space_conversion: from one way to write colours to another."""
+"""`fn.color_space_conversion`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from penstock.types import BGR, GRAY, RGB, DALIImageType, YCbCr
 
 _LUMA = np.array([0.299, 0.587, 0.114])
 _SWAP = np.eye(3)[::-1]
+# Offsets of Y, Cb and Cr in the limited ("studio") range.
 _STUDIO = np.array([16.0, 128.0, 128.0])
+# ITU-R BT.601 in the limited range, as in DALI: luma from 16 to 235, chroma from 16 to 240.
 _TO_YCBCR = np.stack(
     [
         _LUMA * 219 / 255,
@@ -30,8 +32,8 @@ _TO_YCBCR = np.stack(
         (np.eye(3)[0] - _LUMA) * 112 / 255 / (1 - _LUMA[0]),
     ]
 )
-"""ITU-R BT.601 in the range of studios: luma from 16 to 235, colours from 16 to 240."""
 
+# Matrix and offset from RGB, and back. Every conversion goes through RGB: eight maps instead of sixteen.
 _FROM_RGB: dict[int, tuple[Array, Array]] = {
     int(RGB): (np.eye(3), np.zeros(3)),
     int(BGR): (_SWAP, np.zeros(3)),
@@ -48,12 +50,12 @@ _TO_RGB: dict[int, tuple[Array, Array]] = {
 
 @dataclass(frozen=True)
 class ColorSpaceConversion(ImageOperator):
-    """A linear map of the channels of each pixel.
+    """Linear map of the channels of each pixel.
 
     Args:
-        layout: of the images, with C.
-        given: the number of what they are, a `DALIImageType`.
-        wanted: the number of what they become.
+        layout: Layout of the images, with C.
+        given: `DALIImageType` of the input.
+        wanted: `DALIImageType` of the result.
     """
 
     layout: str
@@ -62,18 +64,18 @@ class ColorSpaceConversion(ImageOperator):
 
     @property
     def assumed_layout(self) -> str:
-        """That of the operator."""
+        """Layout of images that have none."""
         return self.layout
 
     def infer(self, images: Spec) -> Spec:
-        """The input's, with the channels that are wanted."""
+        """Return the spec of the images with the channels of the result."""
         if images.dtype != np.uint8:
-            raise DefinitionError("fn.color_space_conversion takes bytes", given=images.dtype, expected="uint8")
+            raise DefinitionError("fn.color_space_conversion takes uint8 images", given=images.dtype, expected="uint8")
         at = self.layout.index("C")
         matrix, _ = self._map()
         if images.shape[at] not in (matrix.shape[1], None):
             raise DefinitionError(
-                "fn.color_space_conversion: images have the channels of their type",
+                "fn.color_space_conversion: the number of channels does not match image_type",
                 given=images,
                 expected=f"{matrix.shape[1]} for image_type={DALIImageType(self.given).name}",
             )
@@ -84,10 +86,14 @@ class ColorSpaceConversion(ImageOperator):
         return replace(images, shape=tuple(shape), layout=self.layout, bounds=tuple(bounds))
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
-        """Three channels of three by a matrix, which fuses; else by a transform."""
+        """Return the steps of the conversion.
+
+        A 3 x 3 matrix fuses with the steps around it. Other shapes change the number of channels, which needs a pass.
+        """
         matrix, shift = self._map()
         at = self.layout.index("C")
         channels = images.sizes[at]
+        # Inside a device program channel counts are traced; there only `infer` can check them.
         if images.xp is np and (channels != matrix.shape[1]).any():
             wrong = channels[channels != matrix.shape[1]][0]
             raise ValueError(f"the image has {wrong} channels, not {matrix.shape[1]}")
@@ -98,13 +104,13 @@ class ColorSpaceConversion(ImageOperator):
             return [CustomStep(ChannelMixPass(self.layout, factors), sizes, (), images.dtype)]
         if self.given == self.wanted:
             return []
-        mixed: list[Step] = [ColorMatrixStep(matrix.astype(np.float32)[None])]
+        steps: list[Step] = [ColorMatrixStep(matrix.astype(np.float32)[None])]
         if shift.any():
-            mixed.append(ScaleStep(-shift.astype(np.float32)[None], np.ones((1, 1), np.float32)))
-        return [*mixed, CastStep(images.dtype)]
+            steps.append(ScaleStep(-shift.astype(np.float32)[None], np.ones((1, 1), np.float32)))
+        return [*steps, CastStep(images.dtype)]
 
     def _map(self) -> tuple[Array, Array]:
-        """What channels are multiplied with, and what is added."""
+        """Return the matrix and the offset of the conversion."""
         if self.given == self.wanted:
             count = len(_FROM_RGB[self.given][1])
             return np.eye(count), np.zeros(count)
@@ -119,22 +125,22 @@ def color_space_conversion(
     image_type: DALIImageType,
     output_type: DALIImageType,
 ) -> DataNode:
-    """Convert images from one way to write colours to another.
+    """Convert images between RGB, BGR, grayscale and YCbCr.
 
-    YCbCr is that of ITU-R BT.601 with luma from 16 to 235, as DALI has it. GRAY is the sum of 0.299 red, 0.587 green
-    and 0.114 blue, over the whole range.
+    YCbCr follows ITU-R BT.601 in the limited range (luma from 16 to 235), as in DALI. GRAY is 0.299 R + 0.587 G +
+    0.114 B in the full range.
 
     Args:
-        data: images, volumes or sequences, uint8; layout with H, W and C (HWC where none is named).
-        image_type: what they are: RGB, BGR, GRAY or YCbCr.
-        output_type: what they become, likewise. The same leaves them as they are.
+        data: Images, volumes or sequences, uint8; layout with H, W and C (HWC if the input has none).
+        image_type: Color space of the input: RGB, BGR, GRAY or YCbCr.
+        output_type: Color space of the result; same choices.
 
     Returns:
-        The images with one channel (GRAY) or three, uint8, in the input's layout. Values are rounded and clipped.
+        Images with one channel (GRAY) or three, uint8, in the layout of the input. Values are rounded and clipped.
 
     Raises:
-        DefinitionError: a dtype other than uint8, a number of channels other than that of `image_type`, an unknown
-            type.
+        DefinitionError: If the dtype is not uint8, the number of channels does not match `image_type`, or a type is
+            unknown.
 
     Example:
         >>> import numpy as np, penstock
@@ -155,9 +161,8 @@ def color_space_conversion(
     for name, kind in (("image_type", image_type), ("output_type", output_type)):
         if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
             raise DefinitionError(
-                f"fn.color_space_conversion: {name} is a kind of colours",
+                f"fn.color_space_conversion: {name} is not a color space",
                 given=short_repr(kind),
                 expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
             )
-    made = ColorSpaceConversion(layout, int(image_type), int(output_type))
-    return apply(made, data)
+    return apply(ColorSpaceConversion(layout, int(image_type), int(output_type)), data)

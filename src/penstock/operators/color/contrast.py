@@ -1,4 +1,4 @@
-"""contrast: change the contrast."""
+"""`fn.contrast`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def contrast(
 ) -> DataNode:
     """Change the contrast of images.
 
-    A value becomes ``centre + contrast * (value - centre)``.
+    The result is ``center + contrast * (value - center)``.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout of any kind (HWC where none is named).
-        contrast: the factor of the distance from the centre; a number, or a node with one per sample.
-        contrast_center: the value that contrast leaves as it is; by default the middle of the input's range (128 for
-            uint8, 0.5 for floats); a number, or a node with one per sample.
-        dtype: of the result; the input's by default.
+        data: Images, volumes or sequences, any dtype and layout (HWC if the input has none).
+        contrast: Factor for the distance from the center; a number, or a node with one per sample.
+        contrast_center: Value that contrast does not change, in units of the input; by default the middle of the
+            input's range (128 for uint8, 0.5 for floats); a number, or a node with one per sample.
+        dtype: Dtype of the result; the input's dtype by default.
 
     Returns:
-        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+        Images with the shape and layout of the input. Integer results are rounded and clipped.
 
     Raises:
-        ArgumentTypeError: arguments that are no numbers.
+        ArgumentTypeError: If an argument is not a number.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""debayer: colours from what a sensor saw through a Bayer filter."""
+"""`fn.debayer`."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from penstock.image.kernels.debayer_bilinear import BLOCK_PIXELS, by_averages
 from penstock.operators.color.debayer_gradients import by_gradients
 
 _ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
-_TOGETHER = 1 << 16
-"""So many pixels are computed together."""
-_LEAST = 8
-"""Of smaller images "vng_ocv" averages pixels."""
+# Pixels per block on the host: their temporaries stay in the cache.
+_BLOCK_PIXELS = 1 << 16
+# OpenCV falls back from VNG to bilinear interpolation for images with a smaller extent.
+_MIN_VNG_EXTENT = 8
+# Weights of red, green and blue in gray: 0.299, 0.587 and 0.114 in OpenCV's 14-bit fixed point.
 _LUMA = (4899, 9617, 1868)
-"""Red, green and blue in grey, in parts of 2**14."""
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """What is around each inner pixel.
+class Neighbors:
+    """Sums and gradients of the neighbors of each pixel.
 
     Args:
-        here: the pixel itself.
-        sides: the sum of those to the left and right.
-        ends: of those above and below.
-        corners: of the four at its corners.
-        side_step: the difference between left and right, or twice that between the pixel and the average of those of
-            its colour to the left and right.
-        end_step: between above and below, likewise.
+        here: The pixels.
+        sides: Sums of the left and right neighbor.
+        ends: Sums of the upper and lower neighbor.
+        corners: Sums of the four diagonal neighbors.
+        side_step: Horizontal gradients.
+        end_step: Vertical gradients.
     """
 
     here: Any
@@ -50,12 +49,12 @@ class Neighbours:
     end_step: Any
 
     @staticmethod
-    def of(seen: Any) -> Neighbours:
-        """Those of images (..., height, width) of uint32."""
+    def of(raw: Any) -> Neighbors:
+        """Return the neighbors of the inner pixels of uint32 images (..., height, width)."""
         part = [slice(None, -2), slice(1, -1), slice(2, None)]
-        pixel = [[seen[..., row, column] for column in part] for row in part]
+        pixel = [[raw[..., row, column] for column in part] for row in part]
         left, right, up, down = pixel[1][0], pixel[1][2], pixel[0][1], pixel[2][1]
-        return Neighbours(
+        return Neighbors(
             pixel[1][1],
             left + right,
             up + down,
@@ -65,11 +64,11 @@ class Neighbours:
         )
 
     @staticmethod
-    def of_colours(xp: Any, seen: Any) -> Neighbours:
-        """Those of all pixels, beyond whose outermost the image is mirrored; steps are between pixels of one colour."""
-        wide = xp.pad(seen, [*((0, 0),) * (seen.ndim - 2), (2, 2), (2, 2)], mode="reflect")
-        found, signed = Neighbours.of(wide[..., 1:-1, 1:-1]), wide.astype(np.int32)
-        twice = 2 * found.here.astype(np.int32)
+    def of_same_color(xp: Any, raw: Any) -> Neighbors:
+        """Return the neighbors of all pixels of a mirrored image, with gradients between pixels of the same color."""
+        wide = xp.pad(raw, [*((0, 0),) * (raw.ndim - 2), (2, 2), (2, 2)], mode="reflect")
+        result, signed = Neighbors.of(wide[..., 1:-1, 1:-1]), wide.astype(np.int32)
+        twice = 2 * result.here.astype(np.int32)
         sides, ends = (
             a + b
             for a, b in (
@@ -77,16 +76,16 @@ class Neighbours:
                 (signed[..., :-4, 2:-2], signed[..., 4:, 2:-2]),
             )
         )
-        return replace(found, side_step=abs(twice - sides), end_step=abs(twice - ends))
+        return replace(result, side_step=abs(twice - sides), end_step=abs(twice - ends))
 
 
 @dataclass(frozen=True)
 class Debayer(Operator, BatchKernel):
-    """What lies between the pixels of a colour by averages of its neighbours.
+    """Demosaicing of Bayer images.
 
     Args:
-        layout: of the images: HW or HWC, or a sequence of them.
-        algorithm: one of `_ALGORITHMS`.
+        layout: Layout of the images: HW or HWC, or of sequences of them.
+        algorithm: One of `_ALGORITHMS`.
     """
 
     layout: str
@@ -94,7 +93,7 @@ class Debayer(Operator, BatchKernel):
     schema: ClassVar[Mapping[str, Argument]] = {"blue_position": Argument(np.int32, (None,), low=0, high=1)}
 
     def infer(self, images: Spec, *, blue_position: Any) -> Spec:
-        """Three channels, or one of grey."""
+        """Return the spec of RGB or grayscale images."""
         if images.dtype not in (np.dtype(np.uint8), np.dtype(np.uint16)):
             raise DefinitionError("fn.debayer takes uint8 or uint16", given=images)
         if self.algorithm == "vng_ocv" and images.dtype != np.uint8:
@@ -103,33 +102,34 @@ class Debayer(Operator, BatchKernel):
         if images.shape[len(shape) :] not in ((), (1,), (None,)):
             raise DefinitionError("fn.debayer takes images of one channel", given=images)
         if any(size is not None and size % 2 for size in shape[-2:]):
-            raise DefinitionError("fn.debayer: height and width are even", given=images)
+            raise DefinitionError("fn.debayer: height and width must be even", given=images)
         if not isinstance(blue_position, Spec) and np.size(blue_position) not in (1, 2):
-            raise DefinitionError("fn.debayer: blue_position is a row and a column", given=blue_position)
+            raise DefinitionError("fn.debayer: blue_position must be a row and a column", given=blue_position)
         channels = 1 if self.algorithm == "gray_ocv" else 3
         bounds = (*images.bounds[: len(shape)], channels) if images.bounds else ()
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
 
     def batch(self, context: BatchContext, images: Any, *, blue_position: Any) -> Any:
-        """On the host as many rows at once as stay in the cache."""
+        """Demosaic a batch, on the host in blocks that fit into the cache."""
         if context.xp is not np:
-            return self._made(context.xp, images, blue_position)
+            return self._demosaic(context.xp, images, blue_position)
         if self.algorithm in ("bilinear_ocv", "edgeaware_ocv"):
-            return self._averaged(images, blue_position, context.out)
-        step = max(1, _TOGETHER // max(math.prod(images.shape[1:]), 1))
+            return self._demosaic_compiled(images, blue_position, context.out)
+        step = max(1, _BLOCK_PIXELS // max(math.prod(images.shape[1:]), 1))
         parts = [slice(start, start + step) for start in range(0, len(images), step)]
         return np.concatenate(
             [
-                self._made(np, images[part], blue_position[part if len(blue_position) > 1 else slice(1)])
+                self._demosaic(np, images[part], blue_position[part if len(blue_position) > 1 else slice(1)])
                 for part in parts
             ]
         )
 
-    def _averaged(self, images: Any, blue_position: Any, out: Any) -> Any:
-        """The same by a compiled loop, for two of the algorithms."""
+    def _demosaic_compiled(self, images: Any, blue_position: Any, out: Any) -> Any:
+        """Demosaic with compiled loops, which exist for "bilinear_ocv" and "edgeaware_ocv"."""
         ndim = 1 + len(self.layout.replace("C", ""))
         height, width = _extents(images, ndim)
         out = np.empty((*images.shape[:ndim], 3), images.dtype) if out is None else out
+        # OpenCV returns zeros if there are no inner pixels.
         if min(height, width) <= 2:
             out[...] = 0
             return out
@@ -140,19 +140,20 @@ class Debayer(Operator, BatchKernel):
         by_averages(planes, width, blue, self.algorithm == "edgeaware_ocv", *memory, out.reshape(len(planes), -1))
         return out
 
-    def _made(self, xp: Any, images: Any, blue_position: Any) -> Any:
-        """In whole numbers. Where outermost pixels lack neighbours, they are those beside them."""
+    def _demosaic(self, xp: Any, images: Any, blue_position: Any) -> Any:
+        """Demosaic with array operations in integer arithmetic."""
         ndim = 1 + len(self.layout.replace("C", ""))
         height, width = _extents(images, ndim)
-        seen = images.reshape(images.shape[:ndim]).astype(np.uint32)
+        raw = images.reshape(images.shape[:ndim]).astype(np.uint32)
         channels = 1 if self.algorithm == "gray_ocv" else 3
         npp = self.algorithm == "default_npp"
         if min(height, width) <= 2 and not npp:
-            return xp.zeros((*seen.shape, channels), images.dtype)
+            return xp.zeros((*raw.shape, channels), images.dtype)
         blue = xp.broadcast_to(blue_position, (len(blue_position), 2))
         lines = [(*(1,) * (ndim - 2), *line) for line in ((-1, 1), (1, -1))]
-        wide = self.algorithm == "vng_ocv" and min(height, width) >= _LEAST
+        wide = self.algorithm == "vng_ocv" and min(height, width) >= _MIN_VNG_EXTENT
         edge = 0 if wide or npp else 1
+        # True for rows and columns that contain blue pixels; blue_position counts from the second row and column.
         rows, columns = (
             (np.arange(edge, size - edge, dtype=np.int32).reshape(line) + blue[:, at].reshape(-1, *(1,) * (ndim - 1)))
             % 2
@@ -160,50 +161,53 @@ class Debayer(Operator, BatchKernel):
             for at, (size, line) in enumerate(zip((height, width), lines, strict=True))
         )
         if wide:
-            return xp.stack(by_gradients(xp, seen, rows, columns), axis=-1).astype(images.dtype)
-        around = Neighbours.of_colours(xp, seen) if npp else Neighbours.of(seen)
-        inner = xp.stack(self._colours(xp, around, rows, columns), axis=-1).astype(images.dtype)
+            return xp.stack(by_gradients(xp, raw, rows, columns), axis=-1).astype(images.dtype)
+        around = Neighbors.of_same_color(xp, raw) if npp else Neighbors.of(raw)
+        # OpenCV computes the inner pixels and copies them to the border.
+        inner = xp.stack(self._colors(xp, around, rows, columns), axis=-1).astype(images.dtype)
         return inner if npp else xp.pad(inner, [*((0, 0),) * (ndim - 2), (1, 1), (1, 1), (0, 0)], mode="edge")
 
-    def _colours(self, xp: Any, seen: Neighbours, row: Any, column: Any) -> list[Any]:
-        """Red, green and blue, or grey, of the inner pixels.
+    def _colors(self, xp: Any, around: Neighbors, row: Any, column: Any) -> list[Any]:
+        """Return red, green and blue, or gray.
 
         Args:
-            xp: the array namespace.
-            seen: the pixels.
-            row: whether the row of a pixel has blue ones.
-            column: whether its column has. Blue ones are where both have, red ones where neither has.
+            xp: Array namespace.
+            around: Pixels and their neighbors.
+            row: True for rows with blue pixels.
+            column: True for columns with blue pixels. Pixels are blue if both are True, red if neither is.
         """
         green = row != column
         if self.algorithm == "gray_ocv":
-            red, middle, blue = (np.uint32(part) for part in _LUMA)
+            red, middle, blue = (np.uint32(weight) for weight in _LUMA)
+            # One fixed-point sum and one rounding, as in OpenCV: averaging the colors first would round twice.
             own, other = xp.where(row, blue, red), xp.where(row, red, blue)
-            beside = seen.sides * own + seen.ends * other + seen.here * (np.uint32(2) * middle)
-            centre = seen.here * (np.uint32(4) * own) + seen.corners * other + (seen.sides + seen.ends) * middle
-            grey = xp.where(green, (beside + np.uint32(1 << 14)) >> 15, (centre + np.uint32(1 << 15)) >> 16)
-            return [grey]
-        sides, ends = (seen.sides + np.uint32(1)) >> 1, (seen.ends + np.uint32(1)) >> 1
-        cross = (seen.sides + seen.ends + np.uint32(2)) >> 2
+            beside = around.sides * own + around.ends * other + around.here * (np.uint32(2) * middle)
+            center = around.here * (np.uint32(4) * own) + around.corners * other + (around.sides + around.ends) * middle
+            gray = xp.where(green, (beside + np.uint32(1 << 14)) >> 15, (center + np.uint32(1 << 15)) >> 16)
+            return [gray]
+        # Averages round half up: OpenCV adds half of the divisor before the shift.
+        sides, ends = (around.sides + np.uint32(1)) >> 1, (around.ends + np.uint32(1)) >> 1
+        cross = (around.sides + around.ends + np.uint32(2)) >> 2
         if self.algorithm == "edgeaware_ocv":
-            cross = xp.where(seen.side_step > seen.end_step, ends, sides)
+            cross = xp.where(around.side_step > around.end_step, ends, sides)
         if self.algorithm == "default_npp":
-            unequal = xp.where(seen.side_step > seen.end_step, ends, sides)
-            cross = xp.where(seen.side_step == seen.end_step, cross, unequal)
-        corners = (seen.corners + np.uint32(2)) >> 2
-        blue = xp.where(green, xp.where(row, sides, ends), xp.where(row, seen.here, corners))
-        red = xp.where(green, xp.where(row, ends, sides), xp.where(row, corners, seen.here))
-        return [red, xp.where(green, seen.here, cross), blue]
+            unequal = xp.where(around.side_step > around.end_step, ends, sides)
+            cross = xp.where(around.side_step == around.end_step, cross, unequal)
+        corners = (around.corners + np.uint32(2)) >> 2
+        blue = xp.where(green, xp.where(row, sides, ends), xp.where(row, around.here, corners))
+        red = xp.where(green, xp.where(row, ends, sides), xp.where(row, corners, around.here))
+        return [red, xp.where(green, around.here, cross), blue]
 
 
 def _extents(images: Any, ndim: int) -> tuple[int, int]:
-    """Height and width.
+    """Return height and width.
 
     Raises:
-        ValueError: they are not even, or there are several channels.
+        ValueError: If one of them is odd, or there are several channels.
     """
     height, width = images.shape[ndim - 2 : ndim]
     if images.shape[ndim:] not in ((), (1,)) or height % 2 or width % 2:
-        raise ValueError(f"an image of shape {images.shape[1:]} has no even height and width, and one channel")
+        raise ValueError(f"an image of shape {images.shape[1:]} must have one channel, and even height and width")
     return height, width
 
 
@@ -214,27 +218,27 @@ def debayer(
     blue_position: int | Sequence[int] | DataNode,
     algorithm: str | None = None,
 ) -> DataNode:
-    """Make colours of what a sensor saw through a Bayer filter, whose pixels see red, green or blue alone.
+    """Demosaic raw images of a sensor with a Bayer filter.
 
-    Four algorithms are those of OpenCV, which DALI has on the CPU; one is of its GPU. Outermost pixels are those beside
-    them, but for "vng_ocv" and "default_npp".
+    Four algorithms equal OpenCV's, as on DALI's CPU backend; "default_npp" belongs to DALI's GPU backend. Border pixels
+    are copies of their inner neighbors, except with "vng_ocv" and "default_npp".
 
     Args:
-        data: images or sequences of one channel, uint8 or uint16, of even height and width; layout HW, HWC, FHW or
-            FHWC (HW or HWC where none is named).
-        blue_position: the row and the column of blue, 0 or 1, in the tile of two by two pixels that begins in the
-            second row and column: (0, 0) is OpenCV's BG, (0, 1) its GB, (1, 0) GR and (1, 1) RG. A node has one for
-            each sample.
-        algorithm: "bilinear_ocv", the default, averages the nearest pixels of a colour; "edgeaware_ocv" takes green
-            from the direction in which it changes less; "vng_ocv", for uint8, takes all colours from the directions in
-            which they change least; "gray_ocv" gives grey; "default_npp", as NPP describes it, takes green from the
-            direction in which the pixel's own colour changes less, and averages what it rounds to the nearest.
+        data: Images or sequences with one channel, uint8 or uint16, even height and width; layout HW, HWC, FHW or FHWC
+            (HW or HWC if the input has none).
+        blue_position: Row and column of blue, 0 or 1, in the 2 x 2 tile that starts at the second row and column:
+            (0, 0) is OpenCV's BG, (0, 1) GB, (1, 0) GR and (1, 1) RG. A node has one position per sample.
+        algorithm: "bilinear_ocv" (default) averages the nearest pixels of a color. "edgeaware_ocv" interpolates green
+            along the direction of the smaller gradient. "vng_ocv" (uint8 only) uses variable number of gradients.
+            "gray_ocv" returns grayscale. "default_npp" follows the description of NPP: green is interpolated along
+            the direction in which the pixel's own color changes less.
 
     Returns:
-        RGB, or grey, in the input's dtype; layout HWC or FHWC.
+        RGB or grayscale images in the dtype of the input; layout HWC or FHWC.
 
     Raises:
-        DefinitionError: a dtype or algorithm that is not offered, an odd height or width, several channels.
+        DefinitionError: If the dtype or the algorithm is not supported, height or width is odd, or there are several
+            channels.
 
     Example:
         >>> import numpy as np, penstock
@@ -247,12 +251,12 @@ def debayer(
         >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
         [9, 4, 1]
     """
-    wanted = _ALGORITHMS[0] if algorithm is None else algorithm
+    name = _ALGORITHMS[0] if algorithm is None else algorithm
     layout = data.spec.layout or {2: "HW", 3: "HWC"}.get(len(data.spec.shape), "")
     if layout not in ("HW", "HWC", "FHW", "FHWC"):
         raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
-    if wanted not in _ALGORITHMS:
+    if name not in _ALGORITHMS:
         raise DefinitionError(
-            "fn.debayer has no such algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS)
+            "fn.debayer: unknown algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS)
         )
-    return apply(Debayer(layout, wanted), data, blue_position=blue_position)
+    return apply(Debayer(layout, name), data, blue_position=blue_position)

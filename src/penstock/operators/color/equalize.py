@@ -1,4 +1,4 @@
-"""equalize: spread the values of images evenly."""
+"""`fn.equalize`."""
 
 from __future__ import annotations
 
@@ -16,41 +16,42 @@ from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.image.passes.equalize_pass import EqualizePass as EqualizeTransform
+from penstock.image.passes.equalize_pass import EqualizePass
 
 
 @dataclass(frozen=True)
 class Equalize(ImageOperator):
-    """Histogram equalisation of each channel."""
+    """Histogram equalization of each channel."""
 
     layout: str
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
-        """The input's."""
+        """Return the spec of the images."""
         if images.dtype != np.uint8:
-            raise DefinitionError("fn.equalize takes bytes", given=images.dtype, expected="uint8")
+            raise DefinitionError("fn.equalize takes uint8 images", given=images.dtype, expected="uint8")
         return replace(images, layout=self.layout)
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
-        """One transform."""
-        return [CustomStep(EqualizeTransform(self.layout), images.sizes, (), images.dtype)]
+        """Return one pass: a histogram needs all pixels of a channel, so it does not fuse."""
+        return [CustomStep(EqualizePass(self.layout), images.sizes, (), images.dtype)]
 
 
 @operator("equalize")
 def equalize(data: DataNode) -> DataNode:
-    """Spread the values of images evenly: histogram equalisation, each channel for itself.
+    """Equalize the histogram of each channel of images.
 
-    The least value that occurs becomes 0 and the greatest 255; a channel of one value stays. The formula is OpenCV's.
+    The smallest value of a channel becomes 0 and the largest 255; a constant channel does not change. Uses OpenCV's
+    formula.
 
     Args:
-        data: images or sequences, uint8; layout with H and W (HWC where none is named).
+        data: Images or sequences, uint8; layout with H and W (HWC if the input has none).
 
     Returns:
-        The images, in the same shape and layout.
+        Images with the shape and layout of the input.
 
     Raises:
-        DefinitionError: another dtype than uint8, a volume.
+        DefinitionError: If the dtype is not uint8, or the input is a volume.
 
     Example:
         >>> import numpy as np, penstock
@@ -62,5 +63,4 @@ def equalize(data: DataNode) -> DataNode:
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 85, 255, 255]
     """
-    layout = plane_layout(data, "equalize")
-    return apply(Equalize(layout), data)
+    return apply(Equalize(plane_layout(data, "equalize")), data)

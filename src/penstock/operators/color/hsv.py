@@ -1,4 +1,4 @@
-"""hsv: change hue, saturation and value."""
+"""`fn.hsv`."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ def hsv(
 ) -> DataNode:
     """Change the hue, saturation and value of images.
 
-    The change is linear, as DALI's is: RGB is turned into luminance and two numbers of colour (YIQ), these two are
-    turned and scaled, and turned back. It is not the HSV of drawing programs.
+    The change is linear, as in DALI: RGB is converted to YIQ (luma and two chroma components), the chroma is rotated
+    and scaled, and the result is converted back. This is not the HSV of drawing programs.
 
     Args:
-        data: images, volumes or sequences of any dtype; layout with H, W and C (HWC where none is named).
-        hue: the angle in degrees by which colours turn about the grey axis; a number, or a node with one per sample.
-        saturation: the factor of what lies off the grey axis, 0 for grey; a number, or a node with one per sample.
-        value: the factor of all values; a number, or a node with one per sample.
-        dtype: of the result; uint8 by default, whatever the input's.
+        data: RGB images, volumes or sequences, any dtype; layout with H, W and C (HWC if the input has none).
+        hue: Rotation of the chroma in degrees; a number, or a node with one per sample.
+        saturation: Factor for the chroma, 0 for gray; a number, or a node with one per sample.
+        value: Factor for all values; a number, or a node with one per sample.
+        dtype: Dtype of the result; uint8 by default for all inputs, as in DALI.
 
     Returns:
-        The changed values, rounded and clipped where they are integers; shape and layout of the input.
+        Images with the shape and layout of the input. Integer results are rounded and clipped.
 
     Raises:
-        DefinitionError: images without three channels, or another image type.
+        DefinitionError: If the images do not have three channels, or `image_type` is not RGB.
 
     Example:
         >>> import numpy as np, penstock

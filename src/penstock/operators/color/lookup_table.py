@@ -1,4 +1,4 @@
-"""lookup_table: replace whole numbers by what a table says."""
+"""`fn.lookup_table`."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from penstock.image.kernels.table_rows import look_up_bytes
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.types import DALIDataType
 
-_MOST = 0xFFFF
-"""The greatest key."""
+# Largest key. DALI has the same limit.
+_MAX_KEY = 0xFFFF
 
 
 @dataclass(frozen=True)
 class LookupTable(Operator, BatchKernel):
-    """A table of the values from 0 to the greatest key, and what all others become.
+    """Dense table of the values from 0 to the largest key.
 
     Args:
-        dtype: of the results.
+        dtype: Dtype of the result.
     """
 
     dtype: np.dtype[Any]
     pixel_aligned: ClassVar[bool] = True
     schema: ClassVar[Mapping[str, Argument]] = {
-        "keys": Argument(np.int32, (None,), low=0, high=_MOST, varies=False),
+        "keys": Argument(np.int32, (None,), low=0, high=_MAX_KEY, varies=False),
         "values": Argument(np.float32, (None,), varies=False),
         "default_value": Argument(np.float32, varies=False),
     }
 
     def infer(self, numbers: Spec, **_arguments: Any) -> Spec:
-        """The input's, in the dtype that is wanted."""
+        """Return the spec of the input with the dtype of the result."""
         if numbers.dtype.kind not in "iu":
-            raise DefinitionError("fn.lookup_table takes whole numbers", given=numbers, expected="an integer dtype")
+            raise DefinitionError("fn.lookup_table takes integers", given=numbers, expected="an integer dtype")
         return replace(numbers, dtype=self.dtype)
 
     def batch(self, context: BatchContext, numbers: Any, *, keys: Any, values: Any, default_value: Any) -> Any:
-        """One look-up per element; the entry after the last one is for all that have none."""
+        """Look up each element; the last entry of the table is the default value."""
         xp, limits = context.xp, np.iinfo(numbers.dtype)
+        # The table covers only keys that the dtype can hold. The arguments do not vary, so it is built while tracing.
         count = min(int(np.max(keys[0], initial=-1)), limits.max) + 1
         table = np.full(count + 1, default_value[0], np.float32)
         for key, value in zip(keys[0].tolist(), values[0].tolist(), strict=True):
@@ -55,14 +56,17 @@ class LookupTable(Operator, BatchKernel):
                 table[key] = value
         entries = cast_saturating(np, table, self.dtype)
         if numbers.dtype == np.uint8 and xp is np:
+            # 256 entries cover every byte, so the kernel needs no bounds check.
             entries = entries[np.minimum(np.arange(256), count)]
             out = context.out
             if out is None or not out.flags.c_contiguous:
                 out = np.empty(numbers.shape, self.dtype)
+            # The kernel moves bits without reading them: one compiled loop per item size instead of one per dtype.
             bits = f"u{self.dtype.itemsize}"
             look_up_bytes(np.ascontiguousarray(numbers).reshape(-1), entries.view(bits), out.view(bits).reshape(-1))
             return out
         outside = numbers < 0
+        # If the table covers the whole dtype, `count` itself would overflow in the comparison.
         if count <= limits.max:
             outside = outside | (numbers >= xp.asarray(count, numbers.dtype))
         index = xp.where(outside, count, numbers.astype(np.int64 if xp is np else np.int32))
@@ -79,21 +83,22 @@ def lookup_table(
     dtype: DALIDataType | Any = None,
     output_dtype: DALIDataType | Any = None,
 ) -> DataNode:
-    """Replace whole numbers by what a table says.
+    """Replace integers by the values of a lookup table.
 
     Args:
-        data: images, labels, or any other whole numbers, in any integer dtype, shape and layout.
-        keys: the numbers that the table has, from 0 to 65535. Of one that is given twice the last value counts.
-        values: what each of them becomes.
-        default_value: what every other number becomes.
-        dtype: of the result; FLOAT by default. Integers are rounded and clipped.
-        output_dtype: its older name.
+        data: Integers of any dtype, shape and layout, such as images or labels.
+        keys: Keys of the table, from 0 to 65535. For a repeated key, the last value is used.
+        values: Value of each key.
+        default_value: Value for all integers that are not keys.
+        dtype: Dtype of the result; FLOAT by default. Integers are rounded and clipped.
+        output_dtype: Deprecated name of `dtype`.
 
     Returns:
-        The values, in the shape and layout of the input.
+        Values with the shape and layout of the input.
 
     Raises:
-        DefinitionError: another number of keys than of values, keys out of range, an input that is not whole.
+        DefinitionError: If there are more or fewer keys than values, a key is out of range, or the input is not of an
+            integer dtype.
 
     Example:
         >>> import numpy as np, penstock
@@ -107,16 +112,17 @@ def lookup_table(
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 1, -1, -1]]
     """
-    for name, given in (("keys", keys), ("values", values), ("default_value", default_value)):
-        if isinstance(given, DataNode):
-            raise ArgumentTypeError(f"fn.lookup_table: {name} is the same for all samples", given="a node")
+    for name, value in (("keys", keys), ("values", values), ("default_value", default_value)):
+        if isinstance(value, DataNode):
+            raise ArgumentTypeError(f"fn.lookup_table: {name} must be the same for all samples", given="a node")
     if np.size(keys) != np.size(values):
         raise DefinitionError(
-            "fn.lookup_table: each key has a value", given=f"{np.size(keys)} keys and {np.size(values)} values"
+            "fn.lookup_table: keys and values must have the same length",
+            given=f"{np.size(keys)} keys and {np.size(values)} values",
         )
-    made = LookupTable(result_dtype(np.dtype(np.float32), dtype, output_dtype))
+    kernel = LookupTable(result_dtype(np.dtype(np.float32), dtype, output_dtype))
     return apply(
-        made,
+        kernel,
         data,
         keys=np.ravel(keys).tolist(),
         values=np.ravel(values).tolist(),

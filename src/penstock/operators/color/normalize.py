@@ -1,4 +1,4 @@
-"""normalize: subtract the mean, divide by the standard deviation."""
+"""`fn.normalize`."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ Nested = float | tuple["Nested", ...]
 
 @dataclass(frozen=True)
 class _Normalize(Operator):
-    """Statistics along axes of a sample.
+    """Options and arithmetic common to per-sample and per-batch normalization.
 
     Args:
-        axes: over which mean and deviation are computed; None: those in which a given statistic has extent 1, or all.
-        mean, stddev: constants that stand instead; so do arguments of these names.
-        scale, shift: applied last.
-        ddof: subtracted from the number of elements, for the deviation.
-        epsilon: added to the variance.
-        dtype: of the result.
+        axes: Reduced axes; None for the axes in which a given statistic has extent 1, or for all.
+        mean, stddev: Constants that replace the statistics, as arguments of the same names do.
+        scale, shift: Applied last.
+        ddof: Subtracted from the number of elements in the variance.
+        epsilon: Added to the variance.
+        dtype: Dtype of the result.
     """
 
     axes: tuple[int, ...] | None
@@ -59,70 +59,79 @@ class _Normalize(Operator):
     pixel_aligned: ClassVar[bool] = True
 
     def infer(self, data: Spec, **_statistics: Any) -> Spec:
-        """The input's shape."""
+        """Return the spec of the input with the dtype of the result."""
         if data.dtype.itemsize > 4 or data.dtype.kind not in "iuf":
             raise DefinitionError(
-                "fn.normalize normalises numbers of at most 32 bits",
+                "fn.normalize takes numbers of at most 32 bits",
                 given=data.dtype,
                 fix="fn.cast(x, dtype=types.FLOAT)",
             )
         return Spec(self.dtype, data.shape, data.layout)
 
     def _reduced(self, ndim: int, shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-        """The axes of a sample over which both are computed, from the shapes of what stands for them."""
+        """Return the reduced axes of a sample, from the shapes of given statistics if there are no `axes`."""
         if self.axes is not None:
             return self.axes
         shape = next((shape for shape in shapes if len(shape) == ndim), (1,) * ndim)
         return tuple(axis for axis, extent in enumerate(shape) if extent == 1)
 
     def _inverse(self, xp: Any, variance: Any) -> Any:
-        """One over a deviation that was computed; 0 where nothing varies."""
+        """Return the reciprocal of a computed standard deviation; 0 where the variance is 0, as in DALI."""
         variance = variance + xp.asarray(self.epsilon, np.float32)
-        nothing = variance == xp.zeros((), np.float32)
+        constant = variance == xp.zeros((), np.float32)
         one = xp.ones((), np.float32)
-        return xp.where(nothing, xp.zeros((), np.float32), one / no_fma(xp, xp.sqrt(xp.where(nothing, one, variance))))
+        # The inner `where` avoids a division by zero, which NumPy reports even if the outer `where` discards it.
+        return xp.where(
+            constant, xp.zeros((), np.float32), one / no_fma(xp, xp.sqrt(xp.where(constant, one, variance)))
+        )
 
-    def _inverse_given(self, xp: Any, stddev: Any) -> Any:
-        """One over a deviation that was given."""
+    def _inverse_stddev(self, xp: Any, stddev: Any) -> Any:
+        """Return the reciprocal of a given standard deviation."""
         if self.epsilon:
             stddev = xp.sqrt(no_fma(xp, stddev * stddev) + xp.asarray(self.epsilon, np.float32))
         return xp.ones((), np.float32) / stddev
 
-    def _finish(self, xp: Any, centred: Any, inverse: Any) -> Any:
-        scaled = no_fma(xp, centred * (inverse * xp.asarray(self.scale, np.float32)))
+    def _finish(self, xp: Any, centered: Any, inverse: Any) -> Any:
+        # no_fma: XLA would contract the product and the sum into an FMA, whose bits differ from NumPy's.
+        scaled = no_fma(xp, centered * (inverse * xp.asarray(self.scale, np.float32)))
         return cast_saturating(xp, scaled + xp.asarray(self.shift, np.float32), self.dtype)
 
 
 @dataclass(frozen=True)
 class Normalize(_Normalize, SampleKernel, BatchKernel):
-    """Each sample by its own statistics."""
+    """Normalization of each sample by its own statistics."""
 
-    def sample(self, context: SampleContext, data: Array, **given: Any) -> Array:
-        """One sample."""
+    def sample(self, context: SampleContext, data: Array, **statistics: Any) -> Array:
+        """Normalize one sample."""
         del context
-        return self._normalized(np, data, 0, given)
+        return self._normalized(np, data, 0, statistics)
 
-    def batch(self, context: BatchContext, data: Any, **given: Any) -> Any:
-        """A dense batch; under NumPy row by row, since the rounding of a sum depends on what is summed beside it."""
+    def batch(self, context: BatchContext, data: Any, **statistics: Any) -> Any:
+        """Normalize a dense batch.
+
+        NumPy computes row by row: its order of summation, and so the rounding, would depend on the batch size.
+        """
         xp = context.xp
-        if xp is np and not given and self._is_of_rows(data):
-            return self._of_rows(data, context.out)
+        if xp is np and not statistics and self._reduces_leading_axes(data):
+            return self._normalize_leading(data, context.out)
         if xp is np:
-            rows = ({name: value[row] for name, value in given.items()} for row in range(context.rows))
+            rows = ({name: value[row] for name, value in statistics.items()} for row in range(context.rows))
             return np.stack([self._normalized(np, x, 0, own) for x, own in zip(data, rows, strict=True)])
         shaped = {
             name: np.asarray(c)[None] for name, c in (("mean", self.mean), ("stddev", self.stddev)) if np.ndim(c or 0)
         }
-        shaped |= {name: broadcast_rows(xp, v, data.ndim) if v.ndim < data.ndim else v for name, v in given.items()}
+        shaped |= {
+            name: broadcast_rows(xp, v, data.ndim) if v.ndim < data.ndim else v for name, v in statistics.items()
+        }
         return self._normalized(xp, data, 1, shaped)
 
-    def _is_of_rows(self, data: Array) -> bool:
-        """Whether each sample's own statistics are those of its first axes, as per channel."""
+    def _reduces_leading_axes(self, data: Array) -> bool:
+        """True if statistics are computed, and over leading axes, as per channel of HWC images."""
         own = self.mean is None and self.stddev is None and self.axes is not None
         return own and data.size > 0 and self.axes == tuple(range(len(self.axes or ()))) != tuple(range(data.ndim - 1))
 
-    def _of_rows(self, data: Array, out: Array | None) -> Array:
-        """All samples of a batch."""
+    def _normalize_leading(self, data: Array, out: Array | None) -> Array:
+        """Normalize a batch over leading axes with compiled loops."""
         axes = len(self.axes or ())
         values = np.ascontiguousarray(data if data.dtype == np.uint8 else data.astype(np.float32))
         count, kept = math.prod(data.shape[1 : 1 + axes]), math.prod(data.shape[1 + axes :])
@@ -132,35 +141,38 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         mean = sums / np.float32(count)
         total(values, mean, True, sums)
         factor = self._inverse(np, sums / np.float32(max(count - self.ddof, 1))) * np.float32(self.scale)
-        made = np.empty(data.shape, np.float32) if out is None or out.dtype != np.float32 else out
-        several = math.gcd(count, 16)  # a longer line is many at a time
-        lines = len(data), count // several, kept * several
-        mean, factor = (np.tile(each, (1, several)) for each in (mean, factor))
-        standardize(values.reshape(lines), mean, factor, np.float32(self.shift), made.reshape(lines))
-        return cast_saturating(np, made, self.dtype)
+        result = np.empty(data.shape, np.float32) if out is None or out.dtype != np.float32 else out
+        # Three channels are too short for SIMD: up to 16 pixels form one line, with repeated statistics.
+        repeats = math.gcd(count, 16)
+        lines = len(data), count // repeats, kept * repeats
+        mean, factor = (np.tile(statistic, (1, repeats)) for statistic in (mean, factor))
+        standardize(values.reshape(lines), mean, factor, np.float32(self.shift), result.reshape(lines))
+        return cast_saturating(np, result, self.dtype)
 
-    def _normalized(self, xp: Any, data: Any, first: int, given: Mapping[str, Any]) -> Any:
-        """Samples whose axes count from `first`."""
-        mean, stddev = given.get("mean", self.mean), given.get("stddev", self.stddev)
+    def _normalized(self, xp: Any, data: Any, first: int, statistics: Mapping[str, Any]) -> Any:
+        """Normalize data whose sample axes start at `first`: 0 for one sample, 1 for a batch."""
+        mean, stddev = statistics.get("mean", self.mean), statistics.get("stddev", self.stddev)
         shapes = (np.shape(term)[first:] for term in (mean, stddev) if term is not None)
         axes = tuple(axis + first for axis in self._reduced(data.ndim - first, shapes))
         values = data.astype(np.float32)
         count = math.prod(data.shape[axis] for axis in axes)
         if mean is None:
             mean = no_fma(xp, _sum(xp, values, axes) / np.float32(count))
-        centred = values - xp.asarray(mean, np.float32)
+        centered = values - xp.asarray(mean, np.float32)
         if stddev is not None:
-            return self._finish(xp, centred, self._inverse_given(xp, xp.asarray(stddev, np.float32)))
-        squares = _sum(xp, centred, axes, squared=True)
-        return self._finish(xp, centred, self._inverse(xp, no_fma(xp, squares / np.float32(max(count - self.ddof, 1)))))
+            return self._finish(xp, centered, self._inverse_stddev(xp, xp.asarray(stddev, np.float32)))
+        squares = _sum(xp, centered, axes, squared=True)
+        return self._finish(
+            xp, centered, self._inverse(xp, no_fma(xp, squares / np.float32(max(count - self.ddof, 1))))
+        )
 
 
 @dataclass(frozen=True)
 class NormalizeBatch(_Normalize, WholeBatchKernel):
-    """All samples by the statistics of the batch."""
+    """Normalization of all samples by the statistics of the batch."""
 
     def whole_batch(self, context: BatchContext, data: Column) -> Column:
-        """All samples."""
+        """Normalize all samples. Sums are float64, so that large batches keep their precision."""
         samples = [sample.astype(np.float32) for sample in data]
         shapes = (np.shape(term) for term in (self.mean, self.stddev) if term is not None)
         axes = self._reduced(samples[0].ndim, shapes)
@@ -168,13 +180,13 @@ class NormalizeBatch(_Normalize, WholeBatchKernel):
         mean: Any = self.mean
         if mean is None:
             mean = sum(np.sum(x, axis=axes, keepdims=True, dtype=np.float64) for x in samples) / count
-        centred = [sample - np.asarray(mean, np.float32) for sample in samples]
+        centered = [sample - np.asarray(mean, np.float32) for sample in samples]
         if self.stddev is not None:
-            inverse = self._inverse_given(np, np.asarray(self.stddev, np.float32))
+            inverse = self._inverse_stddev(np, np.asarray(self.stddev, np.float32))
         else:
-            squares = sum(np.sum(x * x, axis=axes, keepdims=True, dtype=np.float64) for x in centred)
+            squares = sum(np.sum(x * x, axis=axes, keepdims=True, dtype=np.float64) for x in centered)
             inverse = self._inverse(np, np.asarray(squares / max(count - self.ddof, 1), np.float32))
-        return [self._finish(np, sample, inverse) for sample in centred]
+        return [self._finish(np, sample, inverse) for sample in centered]
 
 
 @operator("normalize")
@@ -195,25 +207,27 @@ def normalize(
     """Subtract the mean and divide by the standard deviation: ``(x - mean) / stddev * scale + shift``.
 
     Args:
-        data: numbers of at most 32 bits, any shape.
-        batch: whether mean and deviation are those of the whole batch; then the result for a sample depends on the
-            batch it is in. Else each sample has its own.
-        mean: a number, or an array with the reduced axes of extent 1, that stands for the mean; a node gives each
-            sample its own.
-        stddev: the same for the standard deviation. Where only `mean` is given, the deviation is that about it.
-        axes: the axes over which both are computed; all by default, or those in which a given statistic has extent 1.
-        axis_names: their letters in the layout, instead.
-        scale: the standard deviation of the result.
-        shift: the mean of the result.
-        ddof: subtracted from the number of elements in the deviation; 1 gives Bessel's correction.
-        epsilon: added to the variance.
-        dtype: of the result; integers are rounded and saturate.
+        data: Numbers of at most 32 bits, any shape.
+        batch: If True, compute statistics over the whole batch, so that the result of a sample depends on its batch.
+            By default each sample has its own statistics.
+        mean: Mean to use instead of the computed one: a number, an array whose reduced axes have extent 1, or a node
+            with one of these per sample.
+        stddev: Standard deviation to use, in the same forms. If you pass only `mean`, the deviation is computed about
+            it.
+        axes: Reduced axes; by default the axes in which a given statistic has extent 1, or all axes.
+        axis_names: Reduced axes as letters of the layout, instead of `axes`.
+        scale: Standard deviation of the result.
+        shift: Mean of the result.
+        ddof: Delta degrees of freedom, subtracted from the number of elements in the variance; 1 for Bessel's
+            correction.
+        epsilon: Added to the variance, against division by zero.
+        dtype: Dtype of the result, FLOAT by default. Integers are rounded and clipped.
 
     Returns:
-        Same shape and layout. Where nothing varies and `epsilon` is 0, `shift`.
+        Values with the shape and layout of the input. If the variance and `epsilon` are 0, the result is `shift`.
 
     Raises:
-        DefinitionError: 64-bit numbers, axes that do not exist, a constant of another rank.
+        DefinitionError: If the input has 64-bit numbers, an axis does not exist, or a constant has the wrong rank.
 
     Example:
         >>> import numpy as np, penstock
@@ -234,12 +248,12 @@ def normalize(
             continue
         if constant.ndim != data.ndim:
             raise DefinitionError(
-                f"fn.normalize: {name} is a number, or has all axes of a sample, those that are reduced of extent 1",
+                f"fn.normalize: {name} must be a number, or an array with the rank of a sample",
                 given=f"shape {constant.shape}",
                 expected=f"{data.ndim} axes",
             )
     if batch and varying:
-        raise DefinitionError("fn.normalize: with batch=True all samples share one mean and deviation", given=varying)
+        raise DefinitionError("fn.normalize: with batch=True, mean and stddev must be constants", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(
         axes=None if axes is None and axis_names is None else numbers,
         mean=_nested(constants["mean"]),
@@ -254,23 +268,22 @@ def normalize(
 
 
 def _sum(xp: Any, values: Any, axes: tuple[int, ...], *, squared: bool = False) -> Any:
-    """The sum of values or of their squares over axes, which stay with extent 1; the same however many rows there are.
-
-    NumPy is given one sample, and its own order is the quicker one.
-    """
+    """Return the sum of values or of their squares over axes, which keep extent 1."""
+    # NumPy gets one sample at a time, so its own, faster order of summation is reproducible. XLA's order depends on the
+    # shape of the batch; `ordered_sum` fixes it.
     if xp is np:
         return np.sum(values * values if squared else values, axis=axes, keepdims=True)
     total = (sum_of_squares if squared else ordered_sum)(xp, values, axes)
     return total.reshape([1 if axis in axes else extent for axis, extent in enumerate(values.shape)])
 
 
-def _constant(name: str, given: Any) -> np.ndarray[Any, Any]:
+def _constant(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
-        numbers = np.asarray(given, np.float64)
-    except (TypeError, ValueError):  # text, or a ragged list
-        raise ArgumentTypeError(f"fn.normalize: {name} holds numbers", given=short_repr(given)) from None
+        numbers = np.asarray(value, np.float64)
+    except (TypeError, ValueError):  # strings and ragged lists
+        raise ArgumentTypeError(f"fn.normalize: {name} must contain numbers", given=short_repr(value)) from None
     if not np.isfinite(numbers).all():
-        raise DefinitionError(f"fn.normalize: {name} holds finite numbers", given=short_repr(given))
+        raise DefinitionError(f"fn.normalize: {name} must contain finite numbers", given=short_repr(value))
     return numbers
 
 

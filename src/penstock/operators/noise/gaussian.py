@@ -1,4 +1,4 @@
-"""noise.gaussian: add noise of the normal distribution."""
+"""`fn.noise.gaussian`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.operators.noise.noise_operator import Noise, normal_noise
 
 @dataclass(frozen=True)
 class Gaussian(Noise):
-    """A normal number added to each element."""
+    """Additive Gaussian noise."""
 
     schema: ClassVar[Mapping[str, Argument]] = {
         "mean": Argument(np.float32),
@@ -26,8 +26,8 @@ class Gaussian(Noise):
     }
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, mean: Any, stddev: Any) -> Any:
-        """In float32."""
-        mean, stddev = (broadcast_rows(xp, each, values.ndim) for each in (mean, stddev))
+        """Add noise in float32."""
+        mean, stddev = (broadcast_rows(xp, value, values.ndim) for value in (mean, stddev))
         noise = normal_noise(xp, keys, values.shape) * stddev + mean
         return cast_saturating(xp, values.astype(np.float32) + noise, values.dtype)
 
@@ -40,19 +40,19 @@ def gaussian(
     stddev: float | DataNode = 1.0,
     seed: int = -1,
 ) -> DataNode:
-    """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch.
+    """Add Gaussian noise, independent for each element, sample and epoch.
 
     Args:
-        data: images, or values of any shape; any dtype but booleans, computed in float32.
-        mean: of the noise, in units of the values; a number, or a node with one per sample.
-        stddev: its standard deviation, whose sign does not matter; likewise.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Images or other numbers, any shape, any dtype except bool. Computed in float32.
+        mean: Mean of the noise, in units of the values; a number, or a node with one per sample.
+        stddev: Standard deviation of the noise; a number, or a node with one per sample.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
 
     Returns:
-        Same shape, dtype and layout; integers are rounded and clipped.
+        Values with the shape, dtype and layout of the input; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: an input that holds no numbers.
+        DefinitionError: If the input is not numeric.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""What operators that add noise share: a key for each sample, and from it random numbers for each of its elements."""
+"""Base class of noise operators: a key per sample, expanded to random numbers per element."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.random.random_operator import fractions
 
-_ELEMENTS = 1 << 16
-"""How many elements the host computes at once: their random numbers stay in the cache."""
+# Elements per block on the host: their random numbers stay in the cache.
+_BLOCK_ELEMENTS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Noise(Operator, BatchKernel):
-    """Noise whose numbers depend on the sample's key and the place of an element in it.
+    """Noise that depends only on the sample's key and the index of an element.
 
     Args:
-        kind: the operator's name, for messages.
+        kind: Name of the operator, for messages.
     """
 
     kind: str
@@ -33,74 +33,79 @@ class Noise(Operator, BatchKernel):
 
     @property
     def random_bits(self) -> int:
-        """Two, which are the key of a sample."""
+        """Two words: the key of a sample."""
         return 2
 
     def infer(self, values: Spec, **_arguments: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         if values.dtype.kind not in "iuf":
             raise DefinitionError(f"fn.{self.kind} takes numbers", given=values)
         return values
 
     def batch(self, context: BatchContext, values: Any, **arguments: Any) -> Any:
-        """With NumPy, over as many rows at once as stay in the cache."""
+        """Add noise to a batch, on the host in blocks that fit into the cache."""
         if context.xp is not np:
             return self.noisy(context.xp, context.bits, values, **arguments)
         result = np.empty(values.shape, values.dtype) if context.out is None else context.out
-        step = max(1, _ELEMENTS // max(math.prod(values.shape[1:]), 1))
+        step = max(1, _BLOCK_ELEMENTS // max(math.prod(values.shape[1:]), 1))
+        # Blocks do not change results: noise depends on the key of a row, not on its position.
         for start in range(0, context.rows, step):
             rows = slice(start, start + step)
-            some = {name: argument[rows] for name, argument in arguments.items()}
-            result[rows] = self.noisy(np, context.bits[rows], values[rows], **some)
+            row_arguments = {name: argument[rows] for name, argument in arguments.items()}
+            result[rows] = self.noisy(np, context.bits[rows], values[rows], **row_arguments)
         return result
 
     @abstractmethod
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, **arguments: Any) -> Any:
-        """The values with noise.
+        """Return the values with noise.
 
         Args:
-            xp: the array namespace.
+            xp: Array namespace.
             keys: uint32 (rows, 2).
-            values: (rows, ...), numbers.
-            arguments: those of the schema.
+            values: Numbers (rows, ...).
+            arguments: Arguments of the schema, one entry per row.
         """
 
 
 def uniform_noise(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
-    """Numbers uniform in [0, 1), float32.
+    """Return float32 numbers, uniform in [0, 1).
 
     Args:
-        xp: the array namespace.
+        xp: Array namespace.
         keys: uint32 (rows, 2).
-        shape: (rows, ...).
+        shape: Shape of the result, (rows, ...).
     """
-    return fractions(_halves(xp, keys, shape, lambda left, right: (left, right)))
+    return fractions(_expand_pairs(xp, keys, shape, lambda left, right: (left, right)))
 
 
 def normal_noise(xp: Any, keys: Any, shape: tuple[int, ...]) -> Any:
-    """Numbers of mean 0 and standard deviation 1, float32, by the transform of Box and Muller (1958).
+    """Return float32 numbers of the standard normal distribution, by the Box-Muller transform (1958).
 
     Args:
-        xp: the array namespace.
+        xp: Array namespace.
         keys: uint32 (rows, 2).
-        shape: (rows, ...).
+        shape: Shape of the result, (rows, ...).
     """
 
-    def turn(left: Any, right: Any) -> tuple[Any, Any]:
+    def cartesian(left: Any, right: Any) -> tuple[Any, Any]:
         length, angle = polar(xp, left, right)
         return length * xp.cos(angle), length * xp.sin(angle)
 
-    return _halves(xp, keys, shape, turn)
+    return _expand_pairs(xp, keys, shape, cartesian)
 
 
 def polar(xp: Any, left: Any, right: Any) -> tuple[Any, Any]:
-    """Length and angle of a point whose two coordinates are normal, from two words of random bits."""
+    """Return length and angle of a point with two normal coordinates, from two words of random bits."""
+    # `fractions` includes 0, whose logarithm is infinite: shift by the smallest step, 2**-24.
     length = xp.sqrt(np.float32(-2) * xp.log(fractions(left) + np.float32(2**-24)))
     return length, fractions(right) * np.float32(2 * math.pi)
 
 
-def _halves(xp: Any, keys: Any, shape: tuple[int, ...], pair: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
-    """Numbers of which two come from a pair of words: the first for one half of the elements, then for the other."""
+def _expand_pairs(xp: Any, keys: Any, shape: tuple[int, ...], pair: Callable[[Any, Any], tuple[Any, Any]]) -> Any:
+    """Return numbers made from pairs of words, of which each pair gives two.
+
+    The first numbers of all pairs fill the first half of the elements, the second ones the other half.
+    """
     count = math.prod(shape[1:])
     both = pair(*expand_bits(xp, keys, -(-count // 2)))
     return xp.concatenate(both, axis=1)[:, :count].reshape(shape)

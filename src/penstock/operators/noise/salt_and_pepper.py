@@ -1,4 +1,4 @@
-"""noise.salt_and_pepper: make some elements the least or the greatest value."""
+"""`fn.noise.salt_and_pepper`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from penstock.operators.noise.noise_operator import Noise, uniform_noise
 
 @dataclass(frozen=True)
 class SaltAndPepper(Noise):
-    """Elements, or pixels with all their channels, of one of two values.
+    """Replacement of random elements, or pixels, by one of two values.
 
     Args:
-        kind: the operator's name, for messages.
-        channels: the axis along which elements share their fate; None where each has its own.
+        kind: Name of the operator, for messages.
+        channels: Axis of the channels, which change together; None to change each element separately.
     """
 
     channels: int | None
@@ -48,23 +48,22 @@ class SaltAndPepper(Noise):
         salt_val: Any = None,
         pepper_val: Any = None,
     ) -> Any:
-        """By one number for each element or pixel: the least of them are salt, those that follow pepper.
-
-        NumPy touches what changes, alone.
-        """
+        """Replace elements by one uniform number each: below `prob * salt_vs_pepper` salt, below `prob` pepper."""
         shape = list(values.shape)
         if self.channels is not None:
             shape[1 + self.channels] = 1
-        least, most = _limits(values.dtype)
-        salt = self._value(xp, values, salt_val, most)
-        pepper = self._value(xp, values, pepper_val, least)
-        prob, share = (broadcast_rows(xp, each, values.ndim) for each in (prob, salt_vs_pepper))
+        lowest, highest = _limits(values.dtype)
+        salt = self._value(xp, values, salt_val, highest)
+        pepper = self._value(xp, values, pepper_val, lowest)
+        prob, share = (broadcast_rows(xp, value, values.ndim) for value in (prob, salt_vs_pepper))
         if xp is not np:
             drawn = uniform_noise(xp, keys, tuple(shape))
             return xp.where(drawn < prob, xp.where(drawn < prob * share, salt, pepper), values)
+        # On the host a compiled loop writes only the elements that change. It moves bits, so it needs no loop per
+        # dtype.
         result, bits = values.copy(), f"u{values.dtype.itemsize}"
         limits, grains = (
-            np.stack(np.broadcast_arrays(*(np.ravel(each) for each in pair)), axis=1)
+            np.stack(np.broadcast_arrays(*(np.ravel(value) for value in pair)), axis=1)
             for pair in ((prob, prob * share), (salt, pepper))
         )
         count, channels, inner = math.prod(shape[1:]), 1, 1
@@ -75,16 +74,17 @@ class SaltAndPepper(Noise):
         sprinkle(flat, left, right, limits, grains.view(bits), channels, max(inner, 1))
         return result
 
-    def _value(self, xp: Any, values: Any, given: Any, default: float) -> Any:
-        """Per row, in the dtype of the values: fractions of integers are cut off, limits kept."""
-        if given is None:
+    def _value(self, xp: Any, values: Any, argument: Any, default: float) -> Any:
+        """Return the replacement value of each row in the dtype of the values."""
+        if argument is None:
             return xp.asarray(default, values.dtype)
-        whole = xp.trunc(given) if values.dtype.kind in "iu" else given
+        # DALI truncates fractional values for integers; cast_saturating alone would round them.
+        whole = xp.trunc(argument) if values.dtype.kind in "iu" else argument
         return broadcast_rows(xp, cast_saturating(xp, whole, values.dtype), values.ndim)
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
-    """The values of pepper and salt where none are given."""
+    """Return the default values of pepper and salt."""
     return (np.iinfo(dtype).min, np.iinfo(dtype).max) if dtype.kind in "iu" else (-1.0, 1.0)
 
 
@@ -99,24 +99,27 @@ def salt_and_pepper(
     per_channel: bool = False,
     seed: int = -1,
 ) -> DataNode:
-    """Make some pixels white, and some black. Every sample has other noise in every epoch.
+    """Replace random pixels by white (salt) or black (pepper), independently for each sample and epoch.
 
     Args:
-        data: images, or values of any shape; any dtype but booleans. Without a layout the last axis counts as channels.
-        prob: the probability that a pixel changes, from 0 to 1; a number, or a node with one per sample.
-        salt_vs_pepper: the part of those that become salt, from 0 to 1; likewise.
-        salt_val: the value of salt; likewise. The greatest of the dtype by default, 1 for floats. For integers
-            fractions are cut off, and what is beyond the limits of the dtype becomes the limit.
-        pepper_val: the value of pepper; likewise. The least of the dtype by default, -1 for floats.
-        per_channel: whether each channel of a pixel changes on its own, not all together.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Images or other numbers, any shape, any dtype except bool. Without a layout, the last axis is the
+            channels.
+        prob: Probability that a pixel changes, from 0 to 1; a number, or a node with one per sample.
+        salt_vs_pepper: Fraction of the changed pixels that become salt, from 0 to 1; a number, or a node with one per
+            sample.
+        salt_val: Value of salt; a number, or a node with one per sample. By default the largest value of an integer
+            dtype, 1 for floats. For integer dtypes it is truncated and clipped.
+        pepper_val: Value of pepper, in the same forms. By default the smallest value of an integer dtype, -1 for
+            floats.
+        per_channel: If True, each channel of a pixel changes independently; by default all change together.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
 
     Returns:
-        Same shape, dtype and layout.
+        Values with the shape, dtype and layout of the input.
 
     Raises:
-        DefinitionError: a probability outside of 0 to 1, or an input that holds no numbers; `per_channel` for a layout
-            without channels.
+        DefinitionError: If a probability is not from 0 to 1, the input is not numeric, or `per_channel` is used with a
+            layout without channels.
 
     Example:
         >>> import numpy as np, penstock
@@ -134,7 +137,7 @@ def salt_and_pepper(
         raise DefinitionError(
             "fn.noise.salt_and_pepper: per_channel needs channels", given=f"layout {layout!r}", expected="such as HWC"
         )
-    made = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
-    given: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
-    wanted = {name: value for name, value in given.items() if value is not None}
-    return apply(made, data, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **wanted)
+    kernel = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
+    optional: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
+    optional = {name: value for name, value in optional.items() if value is not None}
+    return apply(kernel, data, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **optional)

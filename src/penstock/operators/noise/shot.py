@@ -1,4 +1,4 @@
-"""noise.shot: the noise of counted photons."""
+"""`fn.noise.shot`."""
 
 from __future__ import annotations
 
@@ -18,62 +18,66 @@ from penstock.numerics.random_bits import expand_bits
 from penstock.operators.noise.noise_operator import Noise, polar
 from penstock.operators.random.random_operator import fractions
 
-_FEW = 10.0
-"""Up to this mean, events are counted one by one."""
-_MOST = 34
-"""More events than this are less likely than 2**-24 there."""
+# Up to this mean, the distribution is inverted term by term; above it, the expansion is accurate enough.
+_MAX_SUMMED_MEAN = 10.0
+# At that mean, more events have a probability below 2**-24, the resolution of the uniform numbers.
+_MAX_TERMS = 34
 
 
 @dataclass(frozen=True)
 class Shot(Noise):
-    """Each element the number of events, of which it says how many are expected, times the value of one."""
+    """Shot noise: each element is replaced by a Poisson number of events, times the value of one event."""
 
     schema: ClassVar[Mapping[str, Argument]] = {"factor": Argument(np.float32, low=0.0)}
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, factor: Any) -> Any:
-        """In float32."""
+        """Replace the values, in float32."""
         rows, count = values.shape[0], math.prod(values.shape[1:])
         factor = broadcast_rows(xp, factor, 2)
         floats = values.astype(np.float32).reshape(rows, count)
+        # With factor 0 there is no noise; the divisor 1 only avoids a division by zero.
         mean = xp.maximum(floats, np.float32(0)) / xp.where(factor > 0, factor, np.float32(1))
         noisy = poisson(xp, *expand_bits(xp, keys, count), mean) * factor
         return cast_saturating(xp, xp.where(factor > 0, noisy, floats).reshape(values.shape), values.dtype)
 
 
 def poisson(xp: Any, left: Any, right: Any, mean: Any) -> Any:
-    """Numbers of the Poisson distribution.
+    """Return numbers of the Poisson distribution.
 
-    Where few events are expected, it is the number of terms whose sum a uniform number exceeds. Elsewhere a normal
-    number is turned into one, by the expansion for many events of Giles, "Algorithm 955: approximation of the inverse
-    Poisson cumulative distribution function" (ACM TOMS 42, 2016), off by less than 0.001 events.
+    For small means, inverts the cumulative distribution term by term. For large means, transforms a normal number by
+    the expansion in Giles, "Algorithm 955: approximation of the inverse Poisson cumulative distribution function" (ACM
+    TOMS 42, 2016), with an error below 0.001 events.
 
     Args:
-        xp: the array namespace.
-        left: 32 random bits for each.
-        right: another 32.
+        xp: Array namespace.
+        left: 32 random bits per number.
+        right: 32 more random bits per number.
         mean: float32, at least 0.
 
     Returns:
-        Whole numbers, in float32.
+        Integers as float32.
     """
-    drawn, few = fractions(left), xp.minimum(mean, np.float32(_FEW))
+    drawn, few = fractions(left), xp.minimum(mean, np.float32(_MAX_SUMMED_MEAN))
     term = xp.exp(-few)
     total, counted = term, xp.zeros_like(mean)
-    for number in range(1, _MOST):
+    for number in range(1, _MAX_TERMS):
         more = drawn >= total
+        # Traced code cannot stop early: the device always sums all terms.
         if xp is np and not more.any():
             break
         counted = counted + more.astype(np.float32)
         term = term * few * np.float32(1 / number)
         total = total + term
+    # Both branches are computed and `where` selects: means differ within an array.
     length, angle = polar(xp, left, right)
-    w, root = length * xp.cos(angle), xp.sqrt(xp.maximum(mean, np.float32(_FEW)))
+    w, root = length * xp.cos(angle), xp.sqrt(xp.maximum(mean, np.float32(_MAX_SUMMED_MEAN)))
     square = w * w
+    # Terms of the expansion in powers of 1 / sqrt(mean), for a normal number w.
     shift = (np.float32(2) + square) * np.float32(1 / 6)
     first = (np.float32(-2) - square) * w * np.float32(1 / 72)
     second = np.float32(-8 / 405) + square * (np.float32(7 / 810) + square * np.float32(1 / 270))
     many = xp.floor(mean + (root * w + (shift + (first + second / root) / root)))
-    return xp.where(mean <= np.float32(_FEW), counted, xp.maximum(many, np.float32(0)))
+    return xp.where(mean <= np.float32(_MAX_SUMMED_MEAN), counted, xp.maximum(many, np.float32(0)))
 
 
 @operator("noise.shot")
@@ -83,22 +87,22 @@ def shot(
     factor: float | DataNode = 20.0,
     seed: int = -1,
 ) -> DataNode:
-    """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch.
+    """Add shot noise, as of a sensor that counts photons, independently for each element, sample and epoch.
 
-    A value says how many events are expected, `value / factor`. It is replaced by how many happen, a number of the
-    Poisson distribution, times `factor`.
+    Each value is replaced by ``factor * poisson(value / factor)``.
 
     Args:
-        data: images, or values of any shape; any dtype but booleans, computed in float32. Negative values count as 0.
-        factor: what one event adds, at least 0: the larger, the more noise, and 0 for none; a number, or a node with
-            one per sample.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Images or other numbers, any shape, any dtype except bool. Computed in float32; negative values count as
+            0.
+        factor: Value of one event, at least 0. Larger factors add more noise, 0 adds none. A number, or a node with one
+            per sample.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
 
     Returns:
-        Same shape, dtype and layout; integers are rounded and clipped.
+        Values with the shape, dtype and layout of the input; integers are rounded and clipped.
 
     Raises:
-        DefinitionError: a negative factor, or an input that holds no numbers.
+        DefinitionError: If `factor` is negative or the input is not numeric.
 
     Example:
         >>> import numpy as np, penstock
