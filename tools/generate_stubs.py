@@ -20,7 +20,7 @@ from typing import Any
 
 import penstock.fn
 import penstock.operators
-from penstock.fn.operator_aliases import OLDER
+from penstock.fn._operator_aliases import OLDER
 from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.registry import OperatorFunction, lookup, registered
 from penstock.graph.tracing.trace import DataNode
@@ -62,7 +62,7 @@ def generate() -> dict[Path, str]:
     note = f'"""Module that defines each operator. {NOTE}"""'
     imports = "from collections.abc import Mapping"
     files = {
-        FN / "operator_modules.py": f"{note}\n\n{imports}\n\nOPERATOR_MODULES: Mapping[str, str] = {{\n{table}}}\n"
+        FN / "_operator_modules.py": f"{note}\n\n{imports}\n\nOPERATOR_MODULES: Mapping[str, str] = {{\n{table}}}\n"
     }
     modules: dict[str, dict[str, OperatorFunction[..., Any]]] = defaultdict(dict)
     for name, function in found.items():

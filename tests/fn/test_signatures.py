@@ -13,7 +13,7 @@ import pytest
 import penstock.fn
 from penstock import fn, types
 from penstock.errors import ArgumentTypeError
-from penstock.fn.operator_modules import OPERATOR_MODULES
+from penstock.fn._operator_modules import OPERATOR_MODULES
 from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.tracing.registry import lookup
 
@@ -71,7 +71,7 @@ def test_an_operator_is_the_same_as_a_class_attribute():
 def test_fn_lists_operators_and_nothing_else():
     for module in (fn, fn.readers, fn.random, fn.experimental, fn.transforms):
         assert module.__all__ == dir(module)
-    assert "operator_modules" not in dir(fn)
+    assert "_operator_modules" not in dir(fn)
     submodules = {name.partition(".")[0] for name in OPERATOR_MODULES if "." in name} | {"experimental"}
     assert {*dir(fn)} == {name for name in OPERATOR_MODULES if "." not in name} | submodules
     assert dir(fn.noise) == ["gaussian", "salt_and_pepper", "shot"]

@@ -12,7 +12,7 @@ from penstock.core.call_site import user_call_site
 from penstock.core.unsupported import ABSENT, explain_absence
 from penstock.dali.operator_classes import class_of
 from penstock.errors import UnknownNameError, did_you_mean
-from penstock.fn.operator_aliases import OLDER, present
+from penstock.fn._operator_aliases import OLDER, present
 from penstock.graph.tracing.registry import available
 
 # Words that class names do not simply capitalize.

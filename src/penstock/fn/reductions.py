@@ -1,5 +1,5 @@
 """Operators that reduce values along axes."""
 
-from penstock.graph.tracing.registry import lazy_module
+from penstock.graph.tracing.registry import lazy_module as _lazy_module
 
-__getattr__, __dir__ = lazy_module(__name__)
+__getattr__, __dir__ = _lazy_module(__name__)
