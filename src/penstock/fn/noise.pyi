@@ -16,7 +16,7 @@ def gaussian(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch."""
+    """Add Gaussian noise, independent for each element, sample and epoch."""
 
 @overload
 def gaussian(
@@ -30,7 +30,7 @@ def gaussian(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Add noise of the normal distribution, to each element its own. Every sample has other noise in every epoch."""
+    """Add Gaussian noise, independent for each element, sample and epoch."""
 
 @overload
 def salt_and_pepper(
@@ -47,7 +47,7 @@ def salt_and_pepper(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Make some pixels white, and some black. Every sample has other noise in every epoch."""
+    """Replace random pixels by white (salt) or black (pepper), independently for each sample and epoch."""
 
 @overload
 def salt_and_pepper(
@@ -64,7 +64,7 @@ def salt_and_pepper(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Make some pixels white, and some black. Every sample has other noise in every epoch."""
+    """Replace random pixels by white (salt) or black (pepper), independently for each sample and epoch."""
 
 @overload
 def shot(
@@ -77,7 +77,7 @@ def shot(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch."""
+    """Add shot noise, as of a sensor that counts photons, independently for each element, sample and epoch."""
 
 @overload
 def shot(
@@ -90,5 +90,5 @@ def shot(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Add the noise of a sensor that counts photons. Every sample has other noise in every epoch."""
+    """Add shot noise, as of a sensor that counts photons, independently for each element, sample and epoch."""
 
