@@ -80,7 +80,7 @@ def bb_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Mirror boxes as `flip` and `crop_mirror_normalize` mirror their image."""
+    """Mirror boxes, as `fn.flip` and `fn.crop_mirror_normalize` mirror their image."""
 
 @overload
 def bb_flip(
@@ -95,7 +95,7 @@ def bb_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Mirror boxes as `flip` and `crop_mirror_normalize` mirror their image."""
+    """Mirror boxes, as `fn.flip` and `fn.crop_mirror_normalize` mirror their image."""
 
 @overload
 def bbox_paste(
@@ -111,7 +111,7 @@ def bbox_paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Move boxes as `paste` moves their image, which it puts on a larger canvas."""
+    """Move boxes, as `fn.paste` pastes their image on a larger canvas."""
 
 @overload
 def bbox_paste(
@@ -127,7 +127,7 @@ def bbox_paste(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Move boxes as `paste` moves their image, which it puts on a larger canvas."""
+    """Move boxes, as `fn.paste` pastes their image on a larger canvas."""
 
 def bbox_rotate(
     bboxes: _Input,
@@ -148,7 +148,7 @@ def bbox_rotate(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode | list[DataNode]:
-    """Turn boxes as `rotate` turns their image."""
+    """Rotate boxes, as `fn.rotate` rotates their image."""
 
 @overload
 def box_encoder(
@@ -167,7 +167,7 @@ def box_encoder(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Say for each anchor of a detector which box it has to find, as SSD is trained."""
+    """Assign ground-truth boxes to the anchors of a detector, as for training SSD."""
 
 @overload
 def box_encoder(
@@ -186,7 +186,7 @@ def box_encoder(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Say for each anchor of a detector which box it has to find, as SSD is trained."""
+    """Assign ground-truth boxes to the anchors of a detector, as for training SSD."""
 
 @overload
 def brightness(
@@ -491,7 +491,7 @@ def coord_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Mirror points about a centre."""
+    """Mirror points about a center."""
 
 @overload
 def coord_flip(
@@ -510,7 +510,7 @@ def coord_flip(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Mirror points about a centre."""
+    """Mirror points about a center."""
 
 @overload
 def coord_transform(
@@ -526,7 +526,7 @@ def coord_transform(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Map points or vectors by a matrix and a translation: ``M x + T``."""
+    """Transform points or vectors by a matrix and a translation: ``M x + T``."""
 
 @overload
 def coord_transform(
@@ -542,7 +542,7 @@ def coord_transform(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Map points or vectors by a matrix and a translation: ``M x + T``."""
+    """Transform points or vectors by a matrix and a translation: ``M x + T``."""
 
 @overload
 def copy(
@@ -2004,7 +2004,7 @@ def random_bbox_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Draw a window that shows enough of the objects in an image, and move their boxes into it."""
+    """Draw a random window that overlaps the boxes of an image enough, and convert the boxes to it."""
 
 @overload
 def random_bbox_crop(
@@ -2033,7 +2033,7 @@ def random_bbox_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Draw a window that shows enough of the objects in an image, and move their boxes into it."""
+    """Draw a random window that overlaps the boxes of an image enough, and convert the boxes to it."""
 
 @overload
 def random_crop_generator(
@@ -2048,7 +2048,7 @@ def random_crop_generator(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them."""
+    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` does."""
 
 @overload
 def random_crop_generator(
@@ -2063,7 +2063,7 @@ def random_crop_generator(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them."""
+    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` does."""
 
 @overload
 def random_resized_crop(
@@ -2339,7 +2339,7 @@ def roi_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw a window of a given size that shows as much of a region as it can."""
+    """Draw a random window of a given size that overlaps a region of interest (ROI) as much as possible."""
 
 @overload
 def rotate(
@@ -2634,7 +2634,7 @@ def ssd_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it."""
+    """Cut a random window from each image, as for training SSD, and convert the boxes to it."""
 
 @overload
 def ssd_random_crop(
@@ -2649,7 +2649,7 @@ def ssd_random_crop(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it."""
+    """Cut a random window from each image, as for training SSD, and convert the boxes to it."""
 
 @overload
 def stack(

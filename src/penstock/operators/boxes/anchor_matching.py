@@ -1,4 +1,4 @@
-"""Which box an anchor has to find."""
+"""Matching of anchors to boxes, for `fn.box_encoder`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.native.compiled import Compiled, precompile
 
 @Compiled
 def area(box: Array) -> np.float32:
-    """Width times height of left, top, right, bottom."""
+    """Return the area of a box of left, top, right, bottom."""
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
@@ -22,31 +22,31 @@ def match(
     anchors: Array,
     criteria: np.float32,
     best: Array,
-    favourites: Array,
-    found: Array,
+    favorites: Array,
+    matches: Array,
 ) -> None:
     """Find a box for each anchor of each image.
 
-    An anchor takes the box that it overlaps most, if by more than `criteria`; and each box takes the anchor that
-    overlaps it most, even from an earlier box. Of what is equally good the last is taken.
+    An anchor gets the box with the largest IoU, if it exceeds `criteria`. Then each box gets its best anchor, even if
+    an earlier box has it.
 
     Args:
-        boxes: float32 (n, 4): left, top, right, bottom; of one image after the other.
-        counts: int64 (rows,): how many boxes each has.
+        boxes: float32 (n, 4): left, top, right, bottom; concatenated over images.
+        counts: int64 (rows,), number of boxes per image.
         anchors: float32 (m, 4).
-        criteria: intersection over union.
-        best: float32 (m,), overwritten.
-        favourites: int64 (n,), overwritten.
-        found: int64 (rows, m), receives numbers of boxes, -1 where there is none.
+        criteria: Minimum intersection over union.
+        best: float32 (m,), scratch memory.
+        favorites: int64 (n,), scratch memory.
+        matches: int64 (rows, m), receives indices of boxes, -1 for none.
     """
     first, last = 0, anchors.shape[0] - 1
     for row in range(counts.shape[0]):
-        taken = found[row]
+        row_matches = matches[row]
         for a in range(anchors.shape[0]):
-            best[a], taken[a] = criteria, -1
+            best[a], row_matches[a] = criteria, -1
         for n in range(first, first + counts[row]):
             box, most = boxes[n], np.float32(0)
-            own, favourites[n] = area(box), last
+            own, favorites[n] = area(box), last
             for a in range(anchors.shape[0]):
                 anchor = anchors[a]
                 wide = min(anchor[2], box[2]) - max(anchor[0], box[0])
@@ -54,11 +54,13 @@ def match(
                 if wide <= 0 or high <= 0:
                     continue
                 both = wide * high
+                # DALI keeps the last of equally good boxes and anchors, therefore >= below.
                 overlap = both / (own + area(anchor) - both)
                 if overlap > criteria and overlap >= best[a]:
-                    best[a], taken[a] = overlap, n
+                    best[a], row_matches[a] = overlap, n
                 if overlap >= most:
-                    most, favourites[n] = overlap, a
+                    most, favorites[n] = overlap, a
+        # Boxes without overlap keep the last anchor, which `favorites` starts with.
         for n in range(first, first + counts[row]):
-            taken[favourites[n]] = n
+            row_matches[favorites[n]] = n
         first += counts[row]

@@ -1,4 +1,4 @@
-"""bb_flip: mirror boxes with their image."""
+"""`fn.bb_flip`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from penstock.operators.boxes.box_checks import check_boxes, corners
 
 @dataclass(frozen=True)
 class BoxFlip(Operator, BatchKernel):
-    """Boxes mirrored about the middle of the image.
+    """Mirroring of boxes about the center of the image.
 
     Args:
-        ltrb: whether a box is two corners; else a corner and its size.
+        ltrb: If True, boxes are left, top, right, bottom; otherwise left, top, width, height.
     """
 
     ltrb: bool
     schema: ClassVar[Mapping[str, Argument]] = {"horizontal": Argument(np.int32), "vertical": Argument(np.int32)}
 
     def infer(self, boxes: Spec, *, horizontal: Any, vertical: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         check_boxes("bb_flip", boxes)
         return boxes
 
     def batch(self, context: BatchContext, boxes: Any, *, horizontal: Any, vertical: Any) -> Any:
-        """In float32: 1 - x - width, or 1 - right and 1 - left."""
+        """Mirror boxes, in float32."""
         xp, one = context.xp, np.float32(1)
         x, y, right, bottom = corners(boxes)
         flags = [flag.reshape(-1, 1) != 0 for flag in (horizontal, vertical)]
-        made: list[list[Any]] = []
+        axes: list[list[Any]] = []
+        # Boxes are relative to the image. Mirrored, the far edge becomes the near one: 1 - right, or 1 - (x + width).
         for flag, low, high in zip(flags, (x, y), (right, bottom), strict=True):
             mirrored = (one - high, one - low) if self.ltrb else (one - low - high, high)
-            made.append([xp.where(flag, new, old) for new, old in zip(mirrored, (low, high), strict=True)])
-        (x, right), (y, bottom) = made
+            axes.append([xp.where(flag, new, old) for new, old in zip(mirrored, (low, high), strict=True)])
+        (x, right), (y, bottom) = axes
         return xp.stack([x, y, right, bottom], axis=-1).reshape(boxes.shape)
 
 
@@ -54,20 +55,20 @@ def bb_flip(
     vertical: int | DataNode = 0,
     ltrb: bool = False,
 ) -> DataNode:
-    """Mirror boxes as `flip` and `crop_mirror_normalize` mirror their image.
+    """Mirror boxes, as `fn.flip` and `fn.crop_mirror_normalize` mirror their image.
 
     Args:
-        data: boxes relative to the image, float32 (n, 4): left, top, width and height.
-        horizontal: whether left and right are exchanged; a number, or a node with one per sample.
-        vertical: whether top and bottom are; likewise.
-        ltrb: whether a box is left, top, right and bottom.
+        data: Boxes relative to the image, float32 (n, 4): left, top, width, height.
+        horizontal: If nonzero, exchange left and right; a number, or a node with one per sample.
+        vertical: If nonzero, exchange top and bottom; a number, or a node with one per sample.
+        ltrb: If True, boxes are left, top, right, bottom.
 
     Returns:
-        The boxes in the same form.
+        Boxes in the same form.
 
     Raises:
-        ArgumentTypeError: another dtype than float32.
-        DefinitionError: a sample's last extent is not 4.
+        ArgumentTypeError: If the dtype is not float32.
+        DefinitionError: If the last extent of a sample is not 4.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,4 +1,4 @@
-"""bbox_paste: move boxes with an image that is pasted on a larger canvas."""
+"""`fn.bbox_paste`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.operators.boxes.box_checks import check_boxes, corners
 
 @dataclass(frozen=True)
 class BoxPaste(Operator, BatchKernel):
-    """Boxes on a larger canvas.
+    """Conversion of boxes to a larger canvas.
 
     Args:
-        ltrb: whether a box is two corners; else a corner and its size.
+        ltrb: If True, boxes are left, top, right, bottom; otherwise left, top, width, height.
     """
 
     ltrb: bool
@@ -33,18 +33,19 @@ class BoxPaste(Operator, BatchKernel):
     }
 
     def infer(self, boxes: Spec, *, ratio: Any, paste_x: Any, paste_y: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         check_boxes("bbox_paste", boxes)
         return boxes
 
     def batch(self, context: BatchContext, boxes: Any, *, ratio: Any, paste_x: Any, paste_y: Any) -> Any:
-        """In float32: x / ratio, plus the share of the free width that lies to the left."""
+        """Scale boxes by 1 / ratio and shift them by the margin, in float32."""
         small = np.float32(1) / ratio
         margin = np.float32(1) - small
+        # DALI clips positions outside [0, 1] without an error.
         x, y = (context.xp.clip(place, np.float32(0), np.float32(1)) for place in (paste_x, paste_y))
         left, top, small = (term.reshape(-1, 1) for term in (margin * x, margin * y, small))
         x, y, *rest = corners(boxes)
-        ends = [rest[0] * small + left, rest[1] * small + top] if self.ltrb else [each * small for each in rest]
+        ends = [rest[0] * small + left, rest[1] * small + top] if self.ltrb else [size * small for size in rest]
         return context.xp.stack([x * small + left, y * small + top, *ends], axis=-1).reshape(boxes.shape)
 
 
@@ -57,21 +58,21 @@ def bbox_paste(
     paste_y: float | DataNode = 0.5,
     ltrb: bool = False,
 ) -> DataNode:
-    """Move boxes as `paste` moves their image, which it puts on a larger canvas.
+    """Move boxes, as `fn.paste` pastes their image on a larger canvas.
 
     Args:
-        data: boxes relative to the image, float32 (n, 4): left, top, width and height.
-        ratio: the size of the canvas to that of the image, at least 1; a number, or a node with one per sample.
-        paste_x: where the image lies, from 0, at the left, to 1, at the right; what lies beyond counts as these.
-        paste_y: from 0, at the top, to 1, at the bottom; likewise.
-        ltrb: whether a box is left, top, right and bottom.
+        data: Boxes relative to the image, float32 (n, 4): left, top, width, height.
+        ratio: Size of the canvas relative to the image, at least 1; a number, or a node with one per sample.
+        paste_x: Horizontal position of the image, from 0 (left) to 1 (right), clipped; a number, or a node.
+        paste_y: Vertical position of the image, from 0 (top) to 1 (bottom), clipped; a number, or a node.
+        ltrb: If True, boxes are left, top, right, bottom.
 
     Returns:
-        The boxes relative to the canvas, in the same form.
+        Boxes relative to the canvas, in the same form.
 
     Raises:
-        ArgumentTypeError: another dtype than float32.
-        DefinitionError: a sample's last extent is not 4, or a ratio is less than 1.
+        ArgumentTypeError: If the dtype is not float32.
+        DefinitionError: If the last extent of a sample is not 4, or a ratio is below 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -83,5 +84,4 @@ def bbox_paste(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.5, 0.5, 0.125, 0.25]]]
     """
-    made = BoxPaste(bool(ltrb))
-    return apply(made, data, ratio=ratio, paste_x=paste_x, paste_y=paste_y)
+    return apply(BoxPaste(bool(ltrb)), data, ratio=ratio, paste_x=paste_x, paste_y=paste_y)

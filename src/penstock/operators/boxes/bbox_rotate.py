@@ -1,4 +1,4 @@
-"""bbox_rotate: turn boxes with their image."""
+"""`fn.bbox_rotate`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from penstock.operators.warping.warp_options import given_size
 
 @dataclass(frozen=True)
 class BoxRotate(Operator, SampleKernel):
-    """Boxes, turned, and those of their labels that stay.
+    """Rotation of boxes, with removal of boxes outside the canvas and of their labels.
 
     Args:
-        layout: what a box's numbers are.
-        relative: whether these are parts of the image.
-        canvas: "given", "kept" or "grown", as for images.
-        mode: how large a turned box is.
-        threshold: the part of a turned box that has to lie on the canvas for the box to stay.
-        axes: the places of height and width in the shape of the image.
+        layout: "xyXY" or "xyWH".
+        relative: If True, coordinates are relative to image and canvas; otherwise pixels.
+        canvas: Size of the canvas: "given", "kept" or "grown", as in `fn.rotate`.
+        mode: Size of rotated boxes: "expand", "halfway" or "fixed".
+        threshold: Minimum fraction of a rotated box on the canvas.
+        axes: Indices of height and width in the shape of the image.
     """
 
     layout: str
@@ -47,44 +47,46 @@ class BoxRotate(Operator, SampleKernel):
     }
 
     def infer(self, boxes: Spec, *labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
-        """As many as stay."""
+        """Return the specs of boxes and labels, of unknown number."""
         check_boxes("bbox_rotate", boxes, lists=False)
-        kept = [Spec(each.dtype, (None, *each.shape[1:]), each.layout) for each in labels]
+        kept = [Spec(label.dtype, (None, *label.shape[1:]), label.layout) for label in labels]
         return (Spec(boxes.dtype, (None, 4), boxes.layout), *kept)
 
     def sample(
         self, context: SampleContext, boxes: Array, *labels: Array, angle: Any, input_shape: Any, size: Any
     ) -> Any:
-        """Corners are turned about the centres of image and canvas, in float64."""
-        if any(len(each) != len(boxes) for each in labels):
+        """Rotate the centers of boxes from the image to the canvas, in float64."""
+        if any(len(label) != len(boxes) for label in labels):
             raise ValueError(f"there are {len(boxes)} boxes and {len(labels[0])} labels")
         if len(input_shape) <= max(self.axes):
             raise ValueError(f"input_shape has {len(input_shape)} numbers")
         height, width = (int(input_shape[axis]) for axis in self.axes)
-        made = self._canvas(angle, height, width, size)
+        canvas = self._canvas(angle, height, width, size)
         low, high = boxes[:, :2].astype(np.float64), boxes[:, 2:].astype(np.float64)
         high = high if self.layout == "xyXY" else low + high
         scale = np.array([width, height] if self.relative else [1, 1], np.float64)
         low, high = low * scale, high * scale
-        turn: Any = np.multiply(angle, np.float32(np.pi / 180)).astype(np.float64)
-        cos, sin = np.cos(turn), np.sin(turn)
+        radians: Any = np.multiply(angle, np.float32(np.pi / 180)).astype(np.float64)
+        cos, sin = np.cos(radians), np.sin(radians)
         middle = (low + high) / 2 - np.array([width, height]) / 2
-        middle = middle @ np.array([[cos, -sin], [sin, cos]]) + made / 2
+        middle = middle @ np.array([[cos, -sin], [sin, cos]]) + canvas / 2
+        # The box around a rotated box has |cos| and |sin| combinations of the half sizes.
         half, turned = (high - low) / 2, np.abs(np.array([[cos, sin], [sin, cos]]))
         grown_half = half @ turned
+        # Near 90 degrees, "fixed" exchanges width and height.
         half = half[:, ::-1] if 45 < abs(angle) % 180 < 135 else half
         half = {"expand": grown_half, "fixed": half, "halfway": (half + grown_half) / 2}[self.mode]
-        low, high = np.clip(middle - half, 0, made), np.clip(middle + half, 0, made)
+        low, high = np.clip(middle - half, 0, canvas), np.clip(middle + half, 0, canvas)
         with np.errstate(divide="ignore", invalid="ignore"):
             part = (high - low).prod(axis=1) / (2 * half).prod(axis=1)
-        keep = part >= self.threshold  # a box without an area is no number, and goes
-        scale = made if self.relative else np.ones(2)
+        keep = part >= self.threshold  # a box without an area gives NaN, which compares as False
+        scale = canvas if self.relative else np.ones(2)
         low, high = low[keep] / scale, high[keep] / scale
         result = np.concatenate([low, high if self.layout == "xyXY" else high - low], axis=1)
-        return (result.astype(np.float32), *(each[keep] for each in labels))
+        return (result.astype(np.float32), *(label[keep] for label in labels))
 
     def _canvas(self, angle: Any, height: int, width: int, size: Any) -> Array:
-        """Width and height of the canvas."""
+        """Return width and height of the canvas."""
         match self.canvas:
             case "given":
                 return np.trunc(size[::-1]).astype(np.float64)
@@ -110,29 +112,30 @@ def bbox_rotate(
     mode: Literal["expand", "halfway", "fixed"] = "expand",
     remove_threshold: float = 0.1,
 ) -> DataNode | list[DataNode]:
-    """Turn boxes as `rotate` turns their image.
+    """Rotate boxes, as `fn.rotate` rotates their image.
 
     Args:
-        bboxes: boxes, float32 (n, 4).
-        labels: what belongs to boxes, (n, ...) of any dtype, from which the same are taken.
-        angle: that of the rotation, in degrees; a number, or a node with one per sample.
-        input_shape: the shape of the image before it was turned; numbers, or a node with some per sample.
-        shape_layout: which of them is which, "HW" or "WH", perhaps with C.
-        bbox_layout: what a box's numbers are: two corners, "xyXY", or a corner and the size, "xyWH".
-        bbox_normalized: whether they are parts of the image, and then of the canvas; else pixels.
-        keep_size: whether the image kept its size, as for `rotate`.
-        size: the canvas's height and width, if these were given to `rotate`, and rounded as there; DALI cuts fractions
-            off. Likewise.
-        mode: how large a turned box is: "expand", so large that all of the box is inside; "fixed", as large as it was,
-            with width and height exchanged beyond 45 degrees; "halfway" between the two.
-        remove_threshold: the part of a turned box that has to lie on the canvas for the box to stay, from 0 to 1.
+        bboxes: Boxes, float32 (n, 4).
+        labels: Labels of the boxes, (n, ...), any dtype; removed together with their boxes.
+        angle: Angle passed to `fn.rotate`, in degrees; a number, or a node with one per sample.
+        input_shape: Shape of the image before the rotation; numbers, or a node with a shape per sample.
+        shape_layout: Layout of `input_shape`, such as "HW", "WH" or "HWC".
+        bbox_layout: "xyXY" for left, top, right, bottom; "xyWH" for left, top, width, height.
+        bbox_normalized: If True (default), boxes are relative to the image, and results to the canvas; otherwise
+            pixels.
+        keep_size: Value passed to `fn.rotate`.
+        size: Height and width of the canvas passed to `fn.rotate`, rounded as there (DALI truncates them); numbers, or
+            a node with a size per sample.
+        mode: Size of rotated boxes: "expand" encloses the rotated box; "fixed" keeps the size, with width and height
+            exchanged beyond 45 degrees; "halfway" is the mean of both.
+        remove_threshold: Remove boxes of which less than this fraction is on the canvas, from 0 to 1.
 
     Returns:
-        The boxes, in the same form, cut off at the edges of the canvas; those of the labels, if labels are given.
+        Boxes in the same form, clipped to the canvas; and their labels, if you pass labels.
 
     Raises:
-        ArgumentTypeError: boxes of another dtype.
-        DefinitionError: both `keep_size` and `size`, a mode or layout that does not exist.
+        ArgumentTypeError: If the boxes are not float32.
+        DefinitionError: If you pass both `keep_size` and `size`, or an unknown mode or layout.
 
     Example:
         >>> import numpy as np, penstock
@@ -146,15 +149,15 @@ def bbox_rotate(
     """
     kind = "fn.bbox_rotate"
     if not {"H", "W"} <= set(shape_layout):
-        raise DefinitionError(f"{kind}: shape_layout names H and W", given=short_repr(shape_layout), expected="'HW'")
-    if not 0 <= remove_threshold <= 1:
         raise DefinitionError(
-            f"{kind}: remove_threshold is a share of a box", given=remove_threshold, expected="0 to 1"
+            f"{kind}: shape_layout must contain H and W", given=short_repr(shape_layout), expected="'HW'"
         )
+    if not 0 <= remove_threshold <= 1:
+        raise DefinitionError(f"{kind}: remove_threshold must be a fraction", given=remove_threshold, expected="0 to 1")
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
         raise DefinitionError(f"{kind}: the size is given twice", given="size= and keep_size=True", fix="leave out one")
-    made = BoxRotate(
+    kernel = BoxRotate(
         bbox_layout,
         bool(bbox_normalized),
         "given" if sized else "kept" if keep_size else "grown",
@@ -163,6 +166,6 @@ def bbox_rotate(
         (shape_layout.index("H"), shape_layout.index("W")),
     )
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    given: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": given_size(size, 2)}
-    outputs = apply_many(made, *inputs, **given)
+    arguments: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": given_size(size, 2)}
+    outputs = apply_many(kernel, *inputs, **arguments)
     return outputs if labels is not None else outputs[0]

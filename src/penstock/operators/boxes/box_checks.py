@@ -1,4 +1,4 @@
-"""What operators on boxes share: their form, and what they refuse."""
+"""Checks of boxes, common to all operators on boxes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def check_boxes(kind: str, boxes: Spec, *, lists: bool = True) -> None:
     """Check that a value holds boxes: float32, four numbers each.
 
     Args:
-        kind: the operator's public name.
-        boxes: what is known of the value.
-        lists: whether a sample may have any number of axes, and be one long list of numbers; else it is (n, 4).
+        kind: Public name of the operator.
+        boxes: Spec of the value.
+        lists: If True, samples may have any number of axes, or be one flat list; otherwise they are (n, 4).
 
     Raises:
-        ArgumentTypeError: another dtype.
-        DefinitionError: another shape.
+        ArgumentTypeError: If the dtype is not float32.
+        DefinitionError: If the shape is not that of boxes.
     """
     if boxes.dtype != np.float32:
         raise ArgumentTypeError(
@@ -30,26 +30,26 @@ def check_boxes(kind: str, boxes: Spec, *, lists: bool = True) -> None:
     axes, last = len(boxes.shape), boxes.shape[-1] if boxes.shape else 0
     fits = last is None or (last % 4 == 0 if axes == 1 and lists else last == 4)
     if not fits or not (axes >= 1 if lists else axes == 2):
-        raise DefinitionError(f"fn.{kind}: a box has four numbers", given=boxes, expected="float32[n, 4]")
+        raise DefinitionError(f"fn.{kind}: boxes must have four numbers each", given=boxes, expected="float32[n, 4]")
 
 
 def check_counts(boxes: NDArray[np.int64], others: NDArray[np.int64], what: str = "labels") -> None:
-    """Check that each sample has as many of something else as it has boxes.
+    """Check that each sample has one entry of other data, such as labels, per box.
 
     Raises:
-        ValueError: one has not.
+        ValueError: If the numbers of a sample differ.
     """
     for row in np.flatnonzero(boxes != others)[:1].tolist():
         raise ValueError(f"there are {boxes[row]} boxes and {others[row]} {what}")
 
 
 def corners(boxes: Any) -> list[Any]:
-    """The four numbers of boxes, each (rows, boxes), for boxes of (rows, ..., 4) or (rows, 4 * n).
+    """Return the four columns (rows, n) of boxes (rows, ..., 4) or (rows, 4 * n).
 
     Raises:
-        ValueError: the last extent has no fours.
+        ValueError: If the last extent is not a multiple of four.
     """
     if boxes.shape[-1] % 4 or (boxes.ndim > 2 and boxes.shape[-1] != 4):
-        raise ValueError(f"a box has four numbers, and the samples have shape {boxes.shape[1:]}")
+        raise ValueError(f"boxes must have four numbers each, and the samples have shape {boxes.shape[1:]}")
     flat = boxes.reshape(boxes.shape[0], -1, 4)
     return [flat[..., k] for k in range(4)]

@@ -1,4 +1,4 @@
-"""box_encoder: which anchor of a detector has to find which box."""
+"""`fn.box_encoder`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FLOAT = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class BoxEncoder(Operator, HostBatchKernel):
-    """Boxes and labels per anchor, as SSD is trained with them.
+    """Assignment of boxes and labels to anchors, as for training SSD.
 
     Args:
-        anchors: float32 (m, 4) as bytes: left, top, right, bottom.
-        criteria: the overlap from which an anchor has to find a box.
-        offset: whether boxes are said relative to their anchors.
-        means: of such offsets.
-        stds: their standard deviations.
-        scale: by which boxes and anchors are multiplied first.
+        anchors: float32 (m, 4) as bytes (hashable): left, top, right, bottom.
+        criteria: Minimum IoU of an anchor and its box.
+        offset: If True, boxes are encoded relative to their anchors.
+        means: Means of the offsets.
+        stds: Standard deviations of the offsets.
+        scale: Factor for boxes and anchors before offsets are computed.
     """
 
     anchors: bytes
@@ -45,7 +45,7 @@ class BoxEncoder(Operator, HostBatchKernel):
     accepts_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, labels: Spec) -> tuple[Spec, Spec]:
-        """One of each per anchor."""
+        """Return the specs of one box and one label per anchor."""
         check_boxes("box_encoder", boxes, lists=False)
         if labels.dtype != np.int32:
             raise ArgumentTypeError(
@@ -55,36 +55,37 @@ class BoxEncoder(Operator, HostBatchKernel):
         return Spec(_FLOAT, (count, 4)), Spec(labels.dtype, (count,))
 
     def batch(self, context: BatchContext, boxes: Any, labels: Any) -> Any:
-        """In float32."""
+        """Match and encode boxes, in float32."""
         anchors = np.frombuffer(self.anchors, np.float32).reshape(-1, 4)
-        (given, counts), (classes, shapes) = concatenate(boxes), flattened(labels)
+        (numbers, counts), (classes, shapes) = concatenate(boxes), flattened(labels)
         check_counts(counts, shapes.prod(axis=1))
-        found = np.empty((context.rows, len(anchors)), np.int64)
-        memory = np.empty(len(anchors), np.float32), np.empty(len(given), np.int64)
-        match(given, counts, anchors, np.float32(self.criteria), *memory, found)
-        own, result = _centred(anchors), np.zeros((*found.shape, 4), np.float32)
+        matches = np.empty((context.rows, len(anchors)), np.int64)
+        memory = np.empty(len(anchors), np.float32), np.empty(len(numbers), np.int64)
+        match(numbers, counts, anchors, np.float32(self.criteria), *memory, matches)
+        centered, result = _centered(anchors), np.zeros((*matches.shape, 4), np.float32)
+        # DALI's values for anchors without a box: the anchor itself, or zeros for offsets.
         if not self.offset:
-            result[:] = own
-        named = np.zeros(found.shape, np.int32)
-        taken = np.nonzero(found >= 0)
-        named[taken] = classes[found[taken]]
-        wanted, anchor = _centred(given[found[taken]]), own[taken[1]]
-        result[taken] = self._offsets(wanted, anchor) if self.offset else wanted
-        return result, named
+            result[:] = centered
+        anchor_labels = np.zeros(matches.shape, np.int32)
+        taken = np.nonzero(matches >= 0)
+        anchor_labels[taken] = classes[matches[taken]]
+        targets, anchor = _centered(numbers[matches[taken]]), centered[taken[1]]
+        result[taken] = self._offsets(targets, anchor) if self.offset else targets
+        return result, anchor_labels
 
     def _offsets(self, boxes: Array, anchors: Array) -> Array:
-        """How boxes differ from their anchors, both centre and size."""
+        """Return the offsets of boxes from their anchors; both are center and size."""
         boxes, anchors = boxes * np.float32(self.scale), anchors * np.float32(self.scale)
-        moved = (boxes[:, :2] - anchors[:, :2]) / anchors[:, 2:]
-        with np.errstate(divide="ignore"):  # a box without extent
-            grown = np.log(boxes[:, 2:] / anchors[:, 2:])
-        return (np.concatenate([moved, grown], axis=1) - np.array(self.means, np.float32)) / np.array(
+        shifts = (boxes[:, :2] - anchors[:, :2]) / anchors[:, 2:]
+        with np.errstate(divide="ignore"):  # a box without extent gives -inf
+            growth = np.log(boxes[:, 2:] / anchors[:, 2:])
+        return (np.concatenate([shifts, growth], axis=1) - np.array(self.means, np.float32)) / np.array(
             self.stds, np.float32
         )
 
 
-def _centred(boxes: Array) -> Array:
-    """Corners as centre and size."""
+def _centered(boxes: Array) -> Array:
+    """Convert boxes from corners to center and size."""
     low, high = boxes[:, :2], boxes[:, 2:]
     return np.concatenate([(low + high) * np.float32(0.5), high - low], axis=1)
 
@@ -101,29 +102,29 @@ def box_encoder(
     stds: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
     scale: float = 1.0,
 ) -> list[DataNode]:
-    """Say for each anchor of a detector which box it has to find, as SSD is trained.
+    """Assign ground-truth boxes to the anchors of a detector, as for training SSD.
 
-    An anchor has to find the box that it overlaps most, if by more than `criteria`; and each box is found by the
-    anchor that overlaps it most, whatever the overlap.
+    An anchor gets the box with the largest IoU, if it exceeds `criteria`. Each box also goes to its best anchor, at
+    any IoU.
 
     Args:
-        bboxes: boxes, float32 (n, 4): left, top, right, bottom.
-        labels: their classes, int32 (n,) or (n, 1).
-        anchors: left, top, right and bottom of each anchor, in one list, or (m, 4).
-        criteria: intersection over union, from 0 to 1.
-        offset: whether boxes are said relative to their anchors: the difference of the centres in units of the
-            anchor's size, and the logarithm of the ratio of the sizes.
-        means: of these four numbers, which is subtracted.
-        stds: by which they are divided then.
-        scale: by which boxes and anchors are multiplied first.
+        bboxes: Boxes, float32 (n, 4): left, top, right, bottom.
+        labels: Classes of the boxes, int32 (n,) or (n, 1).
+        anchors: Left, top, right, bottom of each anchor, as a flat list or (m, 4).
+        criteria: Minimum intersection over union (IoU), from 0 to 1.
+        offset: If True, return offsets: the difference of the centers in units of the anchor's size, and the logarithm
+            of the ratio of the sizes.
+        means: Means of the four offsets, subtracted from them.
+        stds: Standard deviations of the four offsets, by which they are divided.
+        scale: Factor for boxes and anchors before offsets are computed.
 
     Returns:
-        Per anchor a box, float32 (m, 4): the centre and the size; and a class, int32 (m,). An anchor without a box has
-        class 0, and itself for a box, or zeros with `offset`.
+        Boxes, float32 (m, 4), as center and size; and classes, int32 (m,). An anchor without a box gets class 0 and its
+        own coordinates, or zeros with `offset`.
 
     Raises:
-        ArgumentTypeError: other dtypes.
-        DefinitionError: anchors that are no boxes, an overlap outside of 0 to 1, standard deviations of 0.
+        ArgumentTypeError: If boxes are not float32, or labels not int32.
+        DefinitionError: If `anchors` are not boxes, `criteria` is not from 0 to 1, or an std is 0.
 
     Example:
         >>> import numpy as np, penstock
@@ -139,14 +140,14 @@ def box_encoder(
     """
     numbers = as_numbers("fn.box_encoder: anchors", anchors).astype(np.float32).reshape(-1)
     if not numbers.size or numbers.size % 4:
-        raise DefinitionError("fn.box_encoder: an anchor has four numbers", given=f"{numbers.size} numbers")
+        raise DefinitionError("fn.box_encoder: anchors must have four numbers each", given=f"{numbers.size} numbers")
     if not 0 <= criteria <= 1:
-        raise DefinitionError("fn.box_encoder: criteria is an overlap", given=criteria, expected="from 0 to 1")
+        raise DefinitionError("fn.box_encoder: criteria must be an IoU", given=criteria, expected="from 0 to 1")
     if np.size(means) != 4 or np.size(stds) != 4 or not np.all(stds) or scale <= 0:
         raise DefinitionError(
-            "fn.box_encoder: means and stds are four numbers each, stds and scale are not 0",
+            "fn.box_encoder: means and stds must have four numbers each; stds must not be 0, scale must be positive",
             given=f"means={means}, stds={stds}, scale={scale}",
         )
-    how = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
-    made = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *how)
-    return apply_many(made, bboxes, labels)
+    normalization = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
+    kernel = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *normalization)
+    return apply_many(kernel, bboxes, labels)

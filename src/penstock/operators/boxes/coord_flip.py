@@ -1,4 +1,4 @@
-"""coord_flip: mirror points."""
+"""`fn.coord_flip`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from penstock.graph.tracing.trace import DataNode
 
 @dataclass(frozen=True)
 class CoordFlip(Operator, BatchKernel):
-    """Points mirrored about a centre.
+    """Mirroring of points about a center.
 
     Args:
-        order: the letter of each coordinate, of x, y and z.
+        order: Names of the coordinates: letters of "xyz".
     """
 
     order: str
@@ -32,13 +32,15 @@ class CoordFlip(Operator, BatchKernel):
     }
 
     def infer(self, points: Spec, **_arguments: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         return points
 
     def batch(self, context: BatchContext, points: Any, **arguments: Any) -> Any:
-        """In float32: twice the centre, minus the coordinate."""
+        """Mirror points, in float32: ``2 * center - coordinate``."""
         if points.shape[-1] > len(self.order):
-            raise ValueError(f"points of {points.shape[-1]} coordinates, and a layout of {len(self.order)} letters")
+            raise ValueError(
+                f"points have {points.shape[-1]} coordinates, and the layout has {len(self.order)} letters"
+            )
         columns: list[Any] = []
         for at, axis in enumerate(self.order[: points.shape[-1]]):
             flag, center = (arguments[f"{name}_{axis}"].reshape(-1, 1) for name in ("flip", "center"))
@@ -59,24 +61,24 @@ def coord_flip(
     center_z: float | DataNode = 0.5,
     layout: str = "",
 ) -> DataNode:
-    """Mirror points about a centre.
+    """Mirror points about a center.
 
     Args:
-        data: points, float32 (n, 1), (n, 2) or (n, 3).
-        flip_x: whether x is mirrored; a number, or a node with one per sample. So are the following ones.
-        flip_y: whether y is.
-        flip_z: whether z is.
-        center_x: the x that stays where it is; 0.5 for points relative to an image.
-        center_y: the y.
-        center_z: the z.
-        layout: the order of a point's coordinates, "xyz" by default.
+        data: Points, float32 (n, 1), (n, 2) or (n, 3).
+        flip_x: If nonzero, mirror x; a number, or a node with one per sample, as all arguments but `layout`.
+        flip_y: If nonzero, mirror y.
+        flip_z: If nonzero, mirror z.
+        center_x: Center along x; the default fits points relative to an image.
+        center_y: Center along y.
+        center_z: Center along z.
+        layout: Order of the coordinates; "xyz" by default.
 
     Returns:
-        The points in the same form.
+        Points in the same form.
 
     Raises:
-        ArgumentTypeError: another dtype than float32.
-        DefinitionError: a sample is no list of points, or the layout does not name their coordinates.
+        ArgumentTypeError: If the dtype is not float32.
+        DefinitionError: If samples are not lists of points, or `layout` does not match their coordinates.
 
     Example:
         >>> import numpy as np, penstock
@@ -96,7 +98,9 @@ def coord_flip(
     order = layout or "xyz"
     if len(order) < (spec.shape[1] or 1) or len(set(order)) < len(order) or set(order) - set("xyz"):
         raise DefinitionError(
-            "fn.coord_flip: the layout names each coordinate", given=short_repr(layout), expected="letters of 'xyz'"
+            "fn.coord_flip: layout must name each coordinate once",
+            given=short_repr(layout),
+            expected="letters of 'xyz'",
         )
     arguments: dict[str, Any] = {
         "flip_x": flip_x,

@@ -1,4 +1,4 @@
-"""coord_transform: a linear map of points or vectors."""
+"""`fn.coord_transform`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
 
 @dataclass(frozen=True)
 class CoordTransform(PerFrameKernel):
-    """Points times a matrix, or a number, plus a vector.
+    """Affine map of points: matrix or factor, then shift.
 
     Args:
-        components: of a resulting point; None where only the data tell.
-        dtype: of the result.
-        factor: the number, where there is no matrix.
-        blocks: whether the matrix has a column for the vector; else the vector is an argument of its own.
+        components: Number of components of a resulting point; None if it depends on the data.
+        dtype: Dtype of the result.
+        factor: Factor that replaces the matrix.
+        blocks: If True, the last column of the matrix is the shift.
     """
 
     components: int | None
@@ -44,13 +44,13 @@ class CoordTransform(PerFrameKernel):
     }
 
     def infer(self, points: Spec, **_arguments: Any) -> Spec:
-        """The input's shape, with another last extent."""
+        """Return the spec of the input with another last extent."""
         return Spec(self.dtype, (*points.shape[:-1], self.components), points.layout)
 
     def batch(
         self, context: BatchContext, points: Any, *, matrix: Any = None, multiple: Any = None, shift: Any = None
     ) -> Any:
-        """In float32: the products of each component are added up one after the other."""
+        """Map points, in float32."""
         xp, size = context.xp, points.shape[-1]
         spread = (-1, *(1,) * (points.ndim - 2))
         values = [points[..., at].astype(np.float32) for at in range(size)]
@@ -63,9 +63,9 @@ class CoordTransform(PerFrameKernel):
             columns = [_total(values, factors) for factors in terms]
         if shift is not None:
             if shift.shape[1] not in (1, len(columns)):
-                raise ValueError(f"T has {shift.shape[1]} numbers, and a resulting point {len(columns)}")
-            moves = [each.reshape(spread) for each in _columns(shift)]
-            columns = [column + moves[at % len(moves)] for at, column in enumerate(columns)]
+                raise ValueError(f"T has {shift.shape[1]} numbers, and a resulting point has {len(columns)}")
+            shifts = [value.reshape(spread) for value in _columns(shift)]
+            columns = [column + shifts[at % len(shifts)] for at, column in enumerate(columns)]
         return cast_saturating(xp, xp.stack(columns, axis=-1), self.dtype)
 
 
@@ -74,7 +74,8 @@ def _columns(values: Any) -> list[Any]:
 
 
 def _total(values: list[Any], factors: list[Any]) -> Any:
-    """Products added up one after the other, plus the factor that is left, if there is one."""
+    """Return the sum of the products, plus the last factor if it is the shift."""
+    # A fixed order of summation: a matrix product would round differently from batch to batch and backend to backend.
     total = values[0] * factors[0]
     for value, factor in zip(values[1:], factors[1:], strict=False):
         total = total + value * factor
@@ -82,13 +83,13 @@ def _total(values: list[Any], factors: list[Any]) -> Any:
 
 
 def _by_rows(matrix: Any, width: int) -> Any:
-    """A matrix whose rows have `width` numbers; one with a single row is a list of all of them.
+    """Reshape matrices to rows of `width` numbers; a single row may list all numbers, as in DALI.
 
     Raises:
-        ValueError: it cannot have such rows.
+        ValueError: If the number of columns does not fit.
     """
     if matrix.shape[2] != width and (matrix.shape[1] != 1 or matrix.shape[2] % width):
-        raise ValueError(f"a matrix of shape {matrix.shape[1:]} does not fit points, which need {width} columns")
+        raise ValueError(f"a matrix of shape {matrix.shape[1:]} does not fit the points, which need {width} columns")
     return matrix.reshape(matrix.shape[0], -1, width)
 
 
@@ -101,23 +102,23 @@ def coord_transform(
     MT: Numbers = None,  # noqa: N803  # DALI's name
     dtype: Any = FLOAT,
 ) -> DataNode:
-    """Map points or vectors by a matrix and a translation: ``M x + T``.
+    """Transform points or vectors by a matrix and a translation: ``M x + T``.
 
     Args:
-        data: points, a component each along the last axis; float32 or integers of up to 32 bits. Pixels are points,
-            too, whose components are their channels.
-        M: the matrix, m rows of n numbers, or all of them in one list; one number is that multiple of the identity,
-            which is the default. A node gives each sample its own, (m, n), or its own number.
-        T: m numbers, or one for all components; a node gives each sample its own.
-        MT: both in one matrix, m rows of n + 1 numbers, as `fn.transforms` makes them.
-        dtype: FLOAT, or the input's, to which results are rounded.
+        data: Points with n components along the last axis, float32 or integers of up to 32 bits. Pixels are points
+            whose components are channels.
+        M: Matrix, (m, n) or a flat list; a number is a multiple of the identity. The default is the identity. A node
+            has one matrix or number per sample.
+        T: Translation: m numbers, or one for all components; a node has one translation per sample.
+        MT: Matrix and translation in one, (m, n + 1), as from `fn.transforms`.
+        dtype: FLOAT, or the dtype of the input, to which results are rounded.
 
     Returns:
-        The shape of `data`, with m components.
+        Points with the shape of `data`, but m components.
 
     Raises:
-        ArgumentTypeError: points or a result of a dtype that is not offered.
-        DefinitionError: a matrix that does not fit the points, or MT beside M or T.
+        ArgumentTypeError: If the dtype of the points or of the result is not supported.
+        DefinitionError: If a matrix does not fit the points, or you pass MT together with M or T.
 
     Example:
         >>> import numpy as np, penstock
@@ -136,16 +137,18 @@ def coord_transform(
         )
     if target not in (spec.dtype, np.dtype(np.float32)):
         raise ArgumentTypeError(
-            "fn.coord_transform gives float32 or the input's dtype", given=target, fix="fn.cast the result"
+            "fn.coord_transform returns float32 or the input's dtype", given=target, fix="fn.cast the result"
         )
     if len(spec.shape) < 2:
         raise DefinitionError(
-            "fn.coord_transform takes points, whose components lie along the last of two axes or more",
+            "fn.coord_transform takes points with components along the last of two or more axes",
             given=spec,
             expected="such as float32[n, 2]",
         )
     if MT is not None and (M is not None or T is not None):
-        raise DefinitionError("fn.coord_transform: MT has the matrix and the vector", fix="MT=, or M= and T=")
+        raise DefinitionError(
+            "fn.coord_transform: MT already contains the matrix and the translation", fix="MT=, or M= and T="
+        )
     blocks = MT is not None
     matrix: Any = MT if blocks else M
     if matrix is not None and not isinstance(matrix, DataNode):
@@ -171,10 +174,10 @@ def coord_transform(
 
 
 def _rows(name: str, matrix: Any, width: int | None) -> int | None:
-    """The number of rows of a matrix with `width` columns, which may be one list of all numbers.
+    """Return the number of rows of a matrix of `width` columns or a flat list.
 
     Raises:
-        DefinitionError: it cannot have that many columns.
+        DefinitionError: If the number of columns does not fit.
     """
     node = isinstance(matrix, DataNode)
     shape: tuple[int | None, ...] = each_frame(matrix.spec).shape if node else matrix.shape
@@ -183,7 +186,7 @@ def _rows(name: str, matrix: Any, width: int | None) -> int | None:
     fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)
     if not fits or columns == 0:
         raise DefinitionError(
-            f"fn.coord_transform: {name} does not fit points",
+            f"fn.coord_transform: {name} does not fit the points",
             given=matrix.spec if node else matrix.tolist(),
             expected=f"m rows of {width} numbers",
         )

@@ -1,4 +1,4 @@
-"""The search for a random window that shows enough of the boxes in it."""
+"""Search for a random window that overlaps boxes enough, for `fn.random_bbox_crop`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from penstock.core.columns import Array
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.splitmix64 import below, fraction
 
-PATIENCE = 100_000
-"""How many windows are tried where the user sets no limit."""
+# Windows to try if the user sets no limit.
+MAX_ATTEMPTS = 100_000
 
 
 @Compiled
 def draw_shape(state: Array, scaling: Array, ratios: Array, sizes: Array, shape: Array) -> bool:
     """Draw the extents of a window, relative to the image.
 
-    Where least and greatest ratio of two axes are the same, one extent follows from the other, and the greatest of all
-    stays what it was. A window that leaves the image shrinks until it fits.
+    If the range of a ratio is one value, one extent is computed from the other, and the largest extent is kept. A
+    window that exceeds the image shrinks until it fits.
 
     Args:
-        state: of the generator.
-        scaling: the least and the greatest extent.
-        ratios: (pairs of axes, 2), the least and the greatest ratio of the first extent to the second.
-        sizes: of the image; ones where ratios are relative, too.
-        shape: receives the extents.
+        state: State of the generator.
+        scaling: Smallest and largest extent.
+        ratios: (pairs of axes, 2), smallest and largest ratio of the first extent to the second.
+        sizes: Extents of the image; ones if ratios are relative.
+        shape: Receives the extents.
 
     Returns:
-        Whether their ratios are allowed.
+        True if all ratios are in range.
     """
     ndim, largest = shape.shape[0], 0.0
     for d in range(ndim):
         shape[d] = (scaling[0] + (scaling[1] - scaling[0]) * fraction(state)) * sizes[d]
         largest = max(largest, shape[d])
+    # A random side is computed from the other: otherwise one axis would always lead.
     turned, pair = fraction(state) < 0.5, 0
     for i in range(ndim):
         for j in range(i + 1, ndim):
@@ -54,16 +55,18 @@ def draw_shape(state: Array, scaling: Array, ratios: Array, sizes: Array, shape:
         for j in range(i + 1, ndim):
             least, most = ratios[pair % ratios.shape[0]]
             ratio = shape[i] / shape[j] if shape[j] > 0 else 0.0
+            # The tolerance accepts extents computed from a fixed ratio, despite rounding.
             fits = fits and least * (1 - 1e-6) <= ratio <= most * (1 + 1e-6)
             pair += 1
+    # Rescale to the image, and shrink if one extent exceeds it.
     for d in range(ndim):
         shape[d] /= sizes[d] * beyond
     return fits
 
 
 @Compiled
-def shared(box: Array, window: Array) -> tuple[float, float, float]:
-    """The volumes of what two boxes share, of the first and of the second; each is low corner, high corner."""
+def intersection_volumes(box: Array, window: Array) -> tuple[float, float, float]:
+    """Return the volumes of the intersection, the first and the second of two boxes (low corner, high corner)."""
     ndim = window.shape[0] // 2
     both, first, second = 1.0, 1.0, 1.0
     for d in range(ndim):
@@ -75,10 +78,10 @@ def shared(box: Array, window: Array) -> tuple[float, float, float]:
 
 @Compiled
 def is_kept(box: Array, window: Array, prune: float) -> bool:
-    """Whether a box belongs to a window: its centre is inside, or the part `prune` of it, unless that is negative."""
+    """Return True if the fraction `prune` of a box is in a window, or its center for a negative `prune`."""
     ndim = window.shape[0] // 2
     if prune >= 0:
-        both, own, _ = shared(box, window)
+        both, own, _ = intersection_volumes(box, window)
         return both > 0 and both >= prune * own
     inside = True
     for d in range(ndim):
@@ -88,17 +91,17 @@ def is_kept(box: Array, window: Array, prune: float) -> bool:
 
 @Compiled
 def overlap_of(boxes: Array, window: Array, relative: bool, every: bool) -> float:
-    """How well a window shows boxes: the least of all of them, or the greatest.
+    """Return the smallest or largest overlap of a window with boxes.
 
     Args:
         boxes: (n, 2 * axes).
         window: (2 * axes,).
-        relative: whether to the box's own volume; else to that of both together.
-        every: whether the least counts.
+        relative: If True, overlap is a fraction of the box; otherwise IoU.
+        every: If True, return the smallest overlap; otherwise the largest.
     """
     result = 1.0 if every or boxes.shape[0] == 0 else 0.0
     for n in range(boxes.shape[0]):
-        both, own, other = shared(boxes[n], window)
+        both, own, other = intersection_volumes(boxes[n], window)
         whole = own if relative else own + other - both
         part = both / whole if whole > 0 else 0.0
         result = min(result, part) if every else max(result, part)
@@ -107,7 +110,7 @@ def overlap_of(boxes: Array, window: Array, relative: bool, every: bool) -> floa
 
 @Compiled
 def whole(window: Array, keep: Array) -> int:
-    """Take the whole image, and all boxes. Returns 2."""
+    """Use the whole image and all boxes. Returns 2."""
     ndim = window.shape[0] // 2
     for d in range(ndim):
         window[d], window[ndim + d] = 0.0, 1.0
@@ -120,12 +123,12 @@ def whole(window: Array, keep: Array) -> int:
 def draw_window(
     state: Array, limits: Array, ratios: Array, sizes: Array, fixed: Array, shape: Array, candidate: Array
 ) -> bool:
-    """Draw a window; the arguments are those of `find`. Returns whether its shape is allowed."""
+    """Draw a window, with the arguments of `search_windows`. Returns True if its aspect ratios are in range."""
     ndim = sizes.shape[0]
     if fixed.shape[0] > 0:
         for d in range(ndim):
             room = int(sizes[d] - fixed[d])
-            place = below(state, abs(room) + 1)  # a window that is larger than the image has it somewhere inside
+            place = below(state, abs(room) + 1)  # a window larger than the image starts before it
             candidate[d] = (place if room >= 0 else -place) / sizes[d]
             candidate[ndim + d] = candidate[d] + fixed[d] / sizes[d]
         return True
@@ -138,7 +141,7 @@ def draw_window(
 
 @Compiled
 def accept_window(boxes: Array, candidate: Array, prune: float, window: Array, keep: Array) -> None:
-    """Take a window, and the boxes in it."""
+    """Use a window and the boxes in it."""
     for k in range(window.shape[0]):
         window[k] = candidate[k]
     for n in range(boxes.shape[0]):
@@ -146,8 +149,8 @@ def accept_window(boxes: Array, candidate: Array, prune: float, window: Array, k
 
 
 @Compiled
-def some_stay(boxes: Array, candidate: Array, prune: float) -> bool:
-    """Whether there is a box in a window, or none at all."""
+def contains_box(boxes: Array, candidate: Array, prune: float) -> bool:
+    """Return True if a window contains a box, or there are no boxes."""
     result = boxes.shape[0] == 0
     for n in range(boxes.shape[0]):
         result = result or is_kept(boxes[n], candidate, prune)
@@ -171,13 +174,14 @@ def search_window(
     window: Array,
     keep: Array,
 ) -> int:
-    """Search for a window of one image; the arguments are those of `find_each`, without the axis of rows.
+    """Search for a window of one image, with the arguments of `search_windows` without the axis of rows.
 
     Returns:
-        2 for the whole image, 1 for a window, 0 for the best one where none fits.
+        2 for the whole image, 1 for a window, 0 for the best window if none reaches the threshold.
     """
     ndim, tries, best = sizes.shape[0], 0, -1.0
     candidate, shape = scratch[: 2 * ndim], scratch[2 * ndim :]
+    # The whole image is the result if no window has valid ratios.
     whole(window, keep)
     while tries < counts[1]:
         threshold = thresholds[below(state, thresholds.shape[0])]
@@ -188,7 +192,7 @@ def search_window(
             if not draw_window(state, limits, ratios, sizes, fixed, shape, candidate):
                 continue
             overlap = overlap_of(boxes, candidate, relative, every)
-            enough = overlap >= threshold and some_stay(boxes, candidate, prune)
+            enough = overlap >= threshold and contains_box(boxes, candidate, prune)
             if overlap > best or enough:
                 best = overlap
                 accept_window(boxes, candidate, prune, window, keep)
@@ -215,32 +219,32 @@ def search_windows(
     scratch: Array,
     windows: Array,
     keep: Array,
-    found: Array,
+    outcomes: Array,
 ) -> None:
     """Search for a window of each image.
 
     Args:
-        boxes: float64 (n, 2 * axes), low corner, high corner, relative to the image; of one image after the other.
-        entries: int64 (rows,): how many boxes each has.
-        states: uint64 (rows,), of the generators.
-        thresholds: float64, the overlap that a window must have, one of which is drawn; -1 for the whole image.
-        limits: the least and the greatest extent of a window.
+        boxes: float64 (n, 2 * axes), low and high corners relative to the image; concatenated over images.
+        entries: int64 (rows,), number of boxes per image.
+        states: uint64 (rows,), states of the generators.
+        thresholds: float64, overlaps from which one is drawn per round of attempts; -1 for the whole image.
+        limits: Smallest and largest extent of a window.
         ratios: float64 (pairs of axes, 2).
-        sizes: float64 (rows, axes), of the images; ones where they are not known.
-        fixed: float64 (rows, axes), the sizes of the windows in pixels; (rows, 0) where they are drawn.
-        counts: int64 (2,): attempts per threshold, and in all.
-        relative: as for `overlap_of`.
-        every: likewise.
-        prune: as for `stays`.
-        scratch: float64 (3 * axes,).
-        windows: float64 (rows, 2 * axes), receives low and high corner, relative to the image.
-        keep: bool (n,), receives which boxes are in them.
-        found: int64 (rows,), receives what `find` returns.
+        sizes: float64 (rows, axes), extents of the images; ones if unknown.
+        fixed: float64 (rows, axes), extents of the windows in pixels; (rows, 0) to draw them.
+        counts: int64 (2,), attempts per threshold, and in total.
+        relative: Passed to `overlap_of`.
+        every: Passed to `overlap_of`.
+        prune: Passed to `is_kept`.
+        scratch: float64 (3 * axes,), scratch memory.
+        windows: float64 (rows, 2 * axes), receives low and high corners relative to the image.
+        keep: bool (n,), receives True for boxes in their window.
+        outcomes: int64 (rows,), receives the results of `search_window`.
     """
     first = 0
     for row in range(entries.shape[0]):
         last = first + entries[row]
-        found[row] = search_window(
+        outcomes[row] = search_window(
             boxes[first:last],
             states[row : row + 1],
             thresholds,

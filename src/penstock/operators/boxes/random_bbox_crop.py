@@ -1,4 +1,4 @@
-"""random_bbox_crop: a random window that shows enough of the objects, and the boxes in it."""
+"""`fn.random_bbox_crop`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
 from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.box_checks import check_counts
-from penstock.operators.boxes.crop_search import PATIENCE, search_windows
+from penstock.operators.boxes.crop_search import MAX_ATTEMPTS, search_windows
 
 _FLOAT = np.dtype(np.float32)
 
@@ -64,20 +64,20 @@ class Windows(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class RandomBBoxCrop(Operator, HostBatchKernel):
-    """A window, the boxes in it, what belongs to these, and their numbers.
+    """Random window, the boxes in it, their labels and their indices.
 
     Args:
-        thresholds: the overlaps; -1 for the whole image.
-        relative: whether overlaps are parts of boxes.
-        every: whether all boxes count.
-        attempts: per threshold.
-        total: in all; -1 for as many as it takes.
-        scaling: least and greatest extent.
-        ratios: least and greatest, a pair for all axes or one for each two of them.
-        prune: the part of a box that has to be inside; -1 for its centre.
-        layout: what the numbers of a box are.
-        shapes: per axis x, y, z its place in shapes that are given.
-        indices: whether the numbers of the boxes that stay are an output.
+        thresholds: Overlaps; -1 for the whole image.
+        relative: If True, overlap is a fraction of the box; otherwise IoU.
+        every: If True, all boxes must reach the threshold; otherwise one.
+        attempts: Attempts per threshold.
+        total: Attempts in total; -1 for `MAX_ATTEMPTS`, and then an error.
+        scaling: Smallest and largest extent.
+        ratios: Smallest and largest ratio, one pair for all axes or one per pair of axes.
+        prune: Fraction of a box that must be inside; -1 for its center.
+        layout: Layout of a box, such as "xyXY".
+        shapes: Index of each axis x, y, z in `input_shape` and `crop_shape`.
+        indices: If True, the indices of the kept boxes are an output.
     """
 
     thresholds: tuple[float, ...]
@@ -99,70 +99,71 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
 
     @property
     def random_bits(self) -> int:
-        """Two, from which a generator makes as many as it takes."""
+        """Two words: the seed of a generator, since the number of attempts is not known in advance."""
         return 2
 
     def infer(self, boxes: Spec, *labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
-        """Two corners' worth of numbers, and as many boxes as stay."""
+        """Return the specs of anchor, shape, boxes, labels and indices."""
         ndim = len(self.layout) // 2
         place = Spec(_FLOAT, (ndim,))
-        kept = [Spec(each.dtype, (None, *each.shape[1:])) for each in labels]
+        kept = [Spec(label.dtype, (None, *label.shape[1:])) for label in labels]
         numbers = [Spec(np.dtype(np.int32), (None,))] if self.indices else []
         return (place, place, Spec(_FLOAT, (None, 2 * ndim)), *kept, *numbers)
 
     def batch(self, context: BatchContext, boxes: Any, *labels: Any, **arguments: Any) -> Any:
-        """Searched for in float64."""
-        (given, counts), rows, ndim = concatenate(boxes), context.rows, len(self.layout) // 2
-        for each in labels:
-            check_counts(counts, entries(each))
-        corners = self._corners(given)
+        """Search for windows, in float64, on the host: the number of attempts depends on the data."""
+        (numbers, counts), rows, ndim = concatenate(boxes), context.rows, len(self.layout) // 2
+        for label in labels:
+            check_counts(counts, entries(label))
+        corners = self._corners(numbers)
         sizes, fixed = self._sizes(rows, ndim, **arguments)
-        windows, found = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
-        keep = np.zeros(len(given), np.bool_)
-        attempts = np.array([self.attempts, PATIENCE if self.total < 0 else self.total])
+        windows, outcomes = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
+        keep = np.zeros(len(numbers), np.bool_)
+        attempts = np.array([self.attempts, MAX_ATTEMPTS if self.total < 0 else self.total])
         search_windows(
             *(corners, counts, streams(context.bits), np.array(self.thresholds), np.array(self.scaling)),
             *(np.array(self.ratios), sizes, fixed, attempts),
-            *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, found),
+            *(self.relative, self.every, self.prune, np.zeros(3 * ndim), windows, keep, outcomes),
         )
-        if self.total < 0 and not found.all():
+        if self.total < 0 and not outcomes.all():
             raise ValueError(
-                f"none of {PATIENCE} windows shows enough of the boxes; total_num_attempts=50 takes the best of 50"
+                f"none of {MAX_ATTEMPTS} windows overlaps the boxes enough; total_num_attempts=50 uses the best of 50"
             )
         low, size = windows[:, :ndim], windows[:, ndim:] - windows[:, :ndim]
         kept, of_box = np.flatnonzero(keep), np.repeat(np.arange(rows), counts)
         row = of_box[kept]
         inside = self._inside(corners[kept], windows[row])
-        inside = np.where((found[row] == 2)[:, None], given[kept], inside)
+        # With the whole image, boxes keep their exact bits.
+        inside = np.where((outcomes[row] == 2)[:, None], numbers[kept], inside)
         pixels = sizes if fixed.size else np.ones(ndim)
         anchor, shape = (low * pixels).astype(_FLOAT), (size * pixels).astype(_FLOAT)
         if fixed.size:
             anchor, shape = np.rint(anchor), np.rint(shape)
         stay = np.bincount(row, minlength=rows)
-        of_kept = [split(concatenate(each)[0][kept], stay) for each in labels]
-        numbers = kept - (np.cumsum(counts) - counts)[row]
+        of_kept = [split(concatenate(label)[0][kept], stay) for label in labels]
+        indices = kept - (np.cumsum(counts) - counts)[row]
         result = [anchor, shape, split(inside, stay), *of_kept]
-        return tuple([*result, split(numbers.astype(np.int32), stay)] if self.indices else result)
+        return tuple([*result, split(indices.astype(np.int32), stay)] if self.indices else result)
 
     def _inside(self, corners: Array, windows: Array) -> Array:
-        """Boxes relative to their windows, and cut off at the edges."""
+        """Return boxes relative to their windows, clipped to them."""
         ndim = len(self.layout) // 2
         low, high = np.tile(windows[:, :ndim], 2), np.tile(windows[:, ndim:], 2)
-        return self._spelled((np.clip(corners, low, high) - low) / (high - low))
+        return self._in_layout((np.clip(corners, low, high) - low) / (high - low))
 
     def _sizes(self, rows: int, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
-        """The sizes of images and windows, (rows, axes), in the order of a box's axes."""
-        given: list[Array] = []
+        """Return the extents of images and windows, (rows, axes), in the order of the axes of a box."""
+        extents: list[Array] = []
         for name, shape in (("input_shape", input_shape), ("crop_shape", crop_shape)):
             if shape is not None and shape.shape[1] != ndim:
-                raise ValueError(f"{name} has {shape.shape[1]} numbers, and boxes {ndim} axes")
+                raise ValueError(f"{name} has {shape.shape[1]} numbers, and boxes have {ndim} axes")
             none = np.zeros((rows, 0))
-            given.append(none if shape is None else np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
-        image, window = given
+            extents.append(none if shape is None else np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
+        image, window = extents
         return image if image.size else np.ones((rows, ndim)), window
 
     def _corners(self, boxes: Array) -> Array:
-        """Boxes as low corner, high corner, in the order x, y, z."""
+        """Return boxes as low and high corners, in the order x, y, z."""
         if boxes.ndim != 2 or boxes.shape[1] != len(self.layout):
             raise ValueError(f"boxes have shape {boxes.shape}, not (n, {len(self.layout)})")
         ndim = len(self.layout) // 2
@@ -171,13 +172,14 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         is_end = ends[0] in self.layout
         rest = boxes[:, [self.layout.index(axis) for axis in (ends if is_end else sizes)]].astype(np.float64)
         corners = np.concatenate([low, rest if is_end else low + rest], axis=1)
+        # Rounding of float32 boxes may exceed the image slightly.
         outside = ((corners < -1e-5) | (corners > 1 + 1e-5)).any(axis=1)
         if outside.any():
-            raise ValueError(f"box {boxes[outside][0].tolist()} leaves the image: numbers are from 0 to 1")
+            raise ValueError(f"box {boxes[outside][0].tolist()} leaves the image: coordinates must be from 0 to 1")
         return corners
 
-    def _spelled(self, corners: Array) -> Array:
-        """The inverse of `_corners`."""
+    def _in_layout(self, corners: Array) -> Array:
+        """Return boxes in `layout`: the inverse of `_corners`."""
         ndim = len(self.layout) // 2
         low, high = corners[:, :ndim], corners[:, ndim:]
         columns = {**dict(zip("xyz", low.T, strict=False)), **dict(zip("XYZ", high.T, strict=False))}
@@ -199,32 +201,33 @@ def random_bbox_crop(
     seed: int = -1,
     **arguments: Unpack[Windows],
 ) -> list[DataNode]:
-    """Draw a window that shows enough of the objects in an image, and move their boxes into it.
+    """Draw a random window that overlaps the boxes of an image enough, and convert the boxes to it.
 
-    `fn.slice`, and `fn.decoders.image_slice`, cut it out of the image: ``fn.slice(images, anchor, shape)``.
+    Cut the window with `fn.slice` or `fn.decoders.image_slice`: ``fn.slice(images, anchor, shape)``.
 
     Args:
-        bboxes: boxes relative to the image, float32 (n, 4); (n, 6) in space.
-        labels: what belongs to boxes, (n, ...) of any dtype, from which the same are taken.
-        bbox_layout: what a box's numbers are: "xyXY", the default, has two corners, "xyWH" a corner and the size, in
-            any order; with z, Z and D in space.
-        ltrb: False for "xyWH", DALI's older spelling.
-        input_shape: the size of the image, by which ratios are those of pixels; a node gives each sample its own.
-        crop_shape: the size of the window in pixels, which then is not drawn; likewise. Needs `input_shape`. Along an
-            axis where it is larger than the image, the image lies somewhere inside of it.
-        shape_layout: the order of their numbers, "WH" or "WHD" by default.
-        output_bbox_indices: whether the numbers of the boxes that stay are one more output.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        bboxes: Boxes relative to the image, float32 (n, 4), or (n, 6) for volumes.
+        labels: Labels of the boxes, (n, ...), any dtype; removed together with their boxes.
+        bbox_layout: "xyXY" (default) for two corners, "xyWH" for a corner and the size, in any order; for volumes with
+            z and Z or D.
+        ltrb: DALI's older spelling: True for "xyXY", False for "xyWH".
+        input_shape: Extents of the image, so that aspect ratios are those of pixels; numbers, or a node with a shape
+            per sample.
+        crop_shape: Extents of the window in pixels, instead of random ones; numbers, or a node. Needs `input_shape`. A
+            window larger than the image contains the image at a random position.
+        shape_layout: Order of `input_shape` and `crop_shape`, "WH" or "WHD" by default.
+        output_bbox_indices: If True, also return the indices of the kept boxes.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
         **arguments: See `Windows`.
 
     Returns:
-        The window's corner and its size, float32 (2,), relative to the image, in pixels with `crop_shape`; the boxes
-        that stay, relative to the window and cut off at its edges; their labels, if labels are given; their numbers,
-        int32, if wanted.
+        Anchor and shape of the window, float32 (2,), relative to the image, or in pixels with `crop_shape`; the kept
+        boxes, relative to the window and clipped to it; their labels, if you pass labels; their indices, int32, with
+        `output_bbox_indices`.
 
     Raises:
-        DefinitionError: arguments that are out of range, or exclude each other.
-        SampleError: while running, a box that leaves the image, or no window after 100000 attempts.
+        DefinitionError: If arguments are out of range or exclude each other.
+        SampleError: While running, if a box leaves the image, or no window is valid after 100000 attempts.
 
     Example:
         >>> import numpy as np, penstock
@@ -247,14 +250,14 @@ def random_bbox_crop(
     spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
     if ndim not in (2, 3) or sorted(layout) not in spellings or bboxes.spec.shape[1] not in (None, 2 * ndim):
         raise DefinitionError(
-            f"{kind}: bbox_layout names the numbers of a box",
+            f"{kind}: bbox_layout must name the numbers of a box",
             given=short_repr(layout),
             expected="xyXY or xyWH, in any order",
         )
     axes = shape_layout or "WHD"[:ndim]
     if sorted(axes) != sorted("WHD"[:ndim]):
         raise DefinitionError(
-            f"{kind}: shape_layout names the axes", given=short_repr(shape_layout), expected="WHD"[:ndim]
+            f"{kind}: shape_layout must name all axes", given=short_repr(shape_layout), expected="WHD"[:ndim]
         )
     shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
     fixed = crop_shape is not None
@@ -263,39 +266,47 @@ def random_bbox_crop(
             f"{kind}: crop_shape needs input_shape and excludes scaling, aspect_ratio and allow_no_crop",
             given=", ".join(sorted(windows)),
         )
-    made = _operator(kind, windows, ndim, layout, tuple(axes.index(axis) for axis in "WHD"[:ndim]), fixed=fixed)
-    made = RandomBBoxCrop(**made, indices=bool(output_bbox_indices))
+    fields = _operator_fields(
+        kind, windows, ndim, layout, tuple(axes.index(axis) for axis in "WHD"[:ndim]), fixed=fixed
+    )
+    kernel = RandomBBoxCrop(**fields, indices=bool(output_bbox_indices))
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    given: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
-    return apply_many(made, *inputs, seed=seed, **given)
+    given_shapes: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
+    return apply_many(kernel, *inputs, seed=seed, **given_shapes)
 
 
-def _operator(
+def _operator_fields(
     kind: str, windows: Windows, ndim: int, layout: str, shapes: tuple[int, ...], *, fixed: bool
 ) -> dict[str, Any]:
-    """The fields of the operator, checked."""
+    """Check the arguments and return the fields of the operator."""
     thresholds = [float(value) for value in np.atleast_1d(windows.get("thresholds", [0.0]))]
     if not thresholds or not all(0 <= value <= 1 for value in thresholds):
         raise DefinitionError(
-            f"{kind}: thresholds are overlaps", given=thresholds, expected="from 0 to 1, at least one"
+            f"{kind}: thresholds must be overlaps", given=thresholds, expected="from 0 to 1, at least one"
         )
     overlap = windows.get("threshold_type", "iou")
     if overlap not in ("iou", "overlap"):
         raise DefinitionError(
-            f"{kind}: no such threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'"
+            f"{kind}: unknown threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'"
         )
     attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
     if attempts < 1 or total == 0:
-        raise DefinitionError(f"{kind}: there is at least one attempt", given=f"{attempts} of {total}")
+        raise DefinitionError(
+            f"{kind}: num_attempts and total_num_attempts must be at least 1", given=f"{attempts} of {total}"
+        )
     scaling = tuple(map(float, windows.get("scaling", (1.0, 1.0))))
     if len(scaling) != 2 or not 0 <= scaling[0] <= scaling[1] <= 1:
-        raise DefinitionError(f"{kind}: scaling is two parts of the image", given=scaling, expected="0 <= a <= b <= 1")
+        raise DefinitionError(
+            f"{kind}: scaling must be a range of fractions", given=scaling, expected="0 <= a <= b <= 1"
+        )
     ratios = np.asarray(windows.get("aspect_ratio", (1.0, 1.0)), np.float64).reshape(-1)
     if len(ratios) not in ((2,) if ndim == 2 else (2, 6)) or (ratios[::2] > ratios[1::2]).any() or ratios.min() < 0:
-        raise DefinitionError(f"{kind}: aspect_ratio is pairs of ratios", given=ratios.tolist(), expected="0 < a <= b")
+        raise DefinitionError(
+            f"{kind}: aspect_ratio must be ranges of ratios", given=ratios.tolist(), expected="0 < a <= b"
+        )
     prune = windows.get("bbox_prune_threshold")
     if prune is not None and not 0 <= prune <= 1:
-        raise DefinitionError(f"{kind}: bbox_prune_threshold is a share of a box", given=prune, expected="from 0 to 1")
+        raise DefinitionError(f"{kind}: bbox_prune_threshold must be a fraction", given=prune, expected="from 0 to 1")
     whole = [] if fixed or not windows.get("allow_no_crop", True) else [-1.0]
     return {
         "thresholds": (*thresholds, *whole),

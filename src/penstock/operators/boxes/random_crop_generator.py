@@ -1,4 +1,4 @@
-"""random_crop_generator: windows of random area and aspect ratio, as numbers."""
+"""`fn.random_crop_generator`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from penstock.image.describe.random_window import RandomWindow, RandomWindowArgu
 
 @dataclass(frozen=True)
 class RandomCropGenerator(Operator, SampleKernel):
-    """A window in an image of a given shape."""
+    """Random window in an image of a given shape."""
 
     window: RandomWindow
 
     @property
     def random_bits(self) -> int:
-        """Those of the window."""
+        """Random words of the window."""
         return self.window.random_bits
 
     def infer(self, shape: Spec) -> tuple[Spec, Spec]:
-        """Two corners' worth of numbers."""
+        """Return the specs of anchor and shape."""
         if shape.dtype.kind not in "iu":
             raise ArgumentTypeError("fn.random_crop_generator takes shapes of images", given=shape, fix="fn.shapes(x)")
         if len(shape.shape) != 1 or shape.shape[0] not in (None, 2, 3):
@@ -39,10 +39,10 @@ class RandomCropGenerator(Operator, SampleKernel):
         return spec, spec
 
     def sample(self, context: SampleContext, shape: Array) -> Any:
-        """First row and column, height and width."""
-        assert context.bits is not None  # it declares that it needs some
+        """Return the first row and column, and height and width."""
+        assert context.bits is not None  # because random_bits is not 0
         window = self.window(shape[:1], shape[1:2], context.bits[None])
-        top, left, height, width = (int(each[0]) for each in window)
+        top, left, height, width = (int(value[0]) for value in window)
         return np.array([top, left], np.int32), np.array([height, width], np.int32)
 
 
@@ -50,21 +50,21 @@ class RandomCropGenerator(Operator, SampleKernel):
 def random_crop_generator(
     shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomWindowArguments]
 ) -> list[DataNode]:
-    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` cuts them.
+    """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` does.
 
-    ``fn.slice(images, start=anchor, shape=shape, axes=[0, 1])`` cuts one out, of an image and of its mask.
+    Cut an image and its mask with ``fn.slice(images, start=anchor, shape=shape, axes=[0, 1])``.
 
     Args:
-        shapes: the extents of images, integers (2,) or more: height, width, as `fn.shapes` and `fn.peek_image_shape`
-            give them.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        shapes: Shapes of images, integers (2,) or (3,): height, width, ..., as from `fn.shapes` and
+            `fn.peek_image_shape`.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
         **arguments: See `RandomWindowArguments`.
 
     Returns:
-        Where a window begins, and its size, both int32 (2,): along height and width.
+        Anchor and shape of the window, both int32 (2,): along height and width.
 
     Raises:
-        DefinitionError: limits that are out of order or not positive, or inputs that are no shapes of images.
+        DefinitionError: If limits are out of order or not positive, or the inputs are not shapes of images.
 
     Example:
         >>> import numpy as np, penstock
@@ -77,7 +77,7 @@ def random_crop_generator(
         >>> pipeline.run()[0].as_array().shape[3]
         3
     """
-    made = RandomCropGenerator(
+    kernel = RandomCropGenerator(
         random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
     )
-    return apply_many(made, shapes, seed=seed)
+    return apply_many(kernel, shapes, seed=seed)

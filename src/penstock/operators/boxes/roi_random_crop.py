@@ -1,4 +1,4 @@
-"""roi_random_crop: a random window that shows as much of a region as it can."""
+"""`fn.roi_random_crop`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _INTEGERS = ("crop_shape", "roi_start", "roi_shape", "roi_end", "in_shape")
 
 @dataclass(frozen=True)
 class RoiRandomCrop(Operator, BatchKernel):
-    """The first corner of a window.
+    """Anchor of a random window.
 
     Args:
-        ndim: the number of axes.
+        ndim: Number of axes.
     """
 
     ndim: int
@@ -33,32 +33,34 @@ class RoiRandomCrop(Operator, BatchKernel):
 
     @property
     def random_bits(self) -> int:
-        """One per axis."""
+        """One word per axis."""
         return self.ndim
 
     def infer(self, **_arguments: Any) -> Spec:
-        """A number per axis."""
+        """Return the spec of an anchor."""
         return Spec(np.dtype(np.int64), (self.ndim,))
 
     def batch(self, context: BatchContext, **arguments: Any) -> Any:
-        """Uniform among the places where the window holds the region, or lies in it, and does not leave the image."""
+        """Draw uniformly among the anchors for which the window contains the ROI, or the ROI the window."""
         xp = context.xp
-        if any(given.shape[1] != self.ndim for given in arguments.values()):
-            sizes = ", ".join(f"{name} {given.shape[1]}" for name, given in arguments.items())
-            raise ValueError(f"numbers per sample differ: {sizes}")
+        if any(value.shape[1] != self.ndim for value in arguments.values()):
+            sizes = ", ".join(f"{name} {value.shape[1]}" for name, value in arguments.items())
+            raise ValueError(f"arguments must have one number per axis: {sizes}")
         size, start = arguments["crop_shape"], arguments["roi_start"]
         end = arguments["roi_end"] if "roi_end" in arguments else start + arguments["roi_shape"]
+        # A window larger than the ROI may start from end - size to start; a smaller one from start to end - size.
         low, high = xp.minimum(start, end - size), xp.maximum(start, end - size)
         if "in_shape" in arguments:
             whole = arguments["in_shape"]
             if xp is np and ((size > whole).any() or (start < 0).any() or (end > whole).any()):
                 raise ValueError(
-                    f"a window of {size[0].tolist()}, or the region from {start[0].tolist()} to {end[0].tolist()}, "
+                    f"a window of {size[0].tolist()}, or the ROI from {start[0].tolist()} to {end[0].tolist()}, "
                     f"does not fit into {whole[0].tolist()}"
                 )
-            low, high = (xp.clip(each, 0, whole - size) for each in (low, high))
+            low, high = (xp.clip(limit, 0, whole - size) for limit in (low, high))
         count = high - low + 1
         drawn = xp.floor(fractions(context.bits) * count.astype(np.float32)).astype(low.dtype)
+        # The product in float32 may round up to `count`.
         return low + xp.minimum(drawn, count - 1)
 
 
@@ -73,25 +75,26 @@ def roi_random_crop(
     in_shape: int | Sequence[int] | DataNode | None = None,
     seed: int = -1,
 ) -> DataNode:
-    """Draw a window of a given size that shows as much of a region as it can.
+    """Draw a random window of a given size that overlaps a region of interest (ROI) as much as possible.
 
-    A window that is larger than the region holds it; one that is smaller lies inside of it; along each axis.
+    Along each axis, a window that is larger than the ROI contains it; a smaller window is inside the ROI.
 
     Args:
-        data: what the window is cut out of, whose bounds it does not leave.
-        crop_shape: the size of the window, a number per axis; a node gives each sample its own. So do the others.
-        roi_start: where the region begins.
-        roi_shape: its size.
-        roi_end: where it ends, instead.
-        in_shape: the size of what the window is cut out of, instead of `data`. Without either it may leave it.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Data from which the window will be cut; the window stays inside.
+        crop_shape: Shape of the window, one number per axis; a node has one shape per sample, as for all arguments.
+        roi_start: Start of the ROI.
+        roi_shape: Shape of the ROI.
+        roi_end: End of the ROI, instead of `roi_shape`.
+        in_shape: Shape of the data, instead of `data`. Without either, the window may exceed the data.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
 
     Returns:
-        Where the window begins, int64 (axes,).
+        Start of the window, int64 (axes,).
 
     Raises:
-        DefinitionError: `roi_shape` and `roi_end`, or neither; `data` and `in_shape`; a number of axes not known.
-        SampleError: while running, a window or a region that leaves `data`.
+        DefinitionError: If you pass both or neither of `roi_shape` and `roi_end`, both `data` and `in_shape`, or the
+            number of axes is unknown.
+        SampleError: While running, if the window or the ROI does not fit into `data`.
 
     Example:
         >>> import penstock
@@ -113,7 +116,7 @@ def roi_random_crop(
     known = {count for value in arguments.values() if (count := _count(value)) is not None}
     if len(known) != 1:
         raise DefinitionError(
-            f"{kind}: all arguments have a number per axis",
+            f"{kind}: all arguments must have one number per axis",
             given=f"{sorted(known)} numbers" if known else "nodes of unknown length",
             expected="one number of axes",
         )
@@ -123,9 +126,9 @@ def roi_random_crop(
     return apply(RoiRandomCrop(ndim), seed=seed, **arguments)
 
 
-def _count(given: Any) -> int | None:
-    """How many numbers an argument has, where that is known."""
-    if not isinstance(given, DataNode):
-        return int(np.size(given))
-    shape = given.spec.shape
+def _count(value: Any) -> int | None:
+    """Return the number of elements of an argument, None if unknown."""
+    if not isinstance(value, DataNode):
+        return int(np.size(value))
+    shape = value.spec.shape
     return shape[0] if shape else 1

@@ -1,4 +1,4 @@
-"""ssd_random_crop: a random window of an image that shows enough of its objects."""
+"""`fn.ssd_random_crop`."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ def ssd_random_crop(
     num_attempts: Attempts = 1,
     seed: int = -1,
 ) -> list[DataNode]:
-    """Cut a random window out of each image, as the SSD detector is trained, and move the boxes into it.
+    """Cut a random window from each image, as for training SSD, and convert the boxes to it.
 
-    `fn.random_bbox_crop` with the choices of that paper (Liu et al., 2016), and `fn.slice`: windows with an overlap of
-    0, 0.1, 0.3, 0.5, 0.7 or 0.9 with every box, or the whole image; at least 0.3 of the image wide and high.
+    Combines `fn.slice` and `fn.random_bbox_crop` with the choices of the paper (Liu et al., 2016): windows with a
+    minimum IoU of 0, 0.1, 0.3, 0.5, 0.7 or 0.9 with every box, or the whole image; extents at least 0.3 of the image.
 
     Args:
-        images: any dtype, layout with H and W (HWC where none is named).
-        bboxes: boxes relative to the image, float32 (n, 4): left, top, right and bottom.
-        labels: what belongs to boxes, (n, ...) of any dtype.
-        num_attempts: how many windows are tried before another overlap is chosen; with 0 and less, the whole
-            image is taken.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        images: Images of any dtype; layout with H and W (HWC if the input has none).
+        bboxes: Boxes relative to the image, float32 (n, 4): left, top, right, bottom.
+        labels: Labels of the boxes, (n, ...), any dtype.
+        num_attempts: Windows to try before another overlap is chosen; 0 or less uses the whole image.
+        seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
 
     Returns:
-        The windows; the boxes whose centres are inside, relative to the window and cut off at its edges; their labels.
+        Windows; the boxes whose centers are inside, relative to the window and clipped to it; their labels.
 
     Raises:
-        ArgumentTypeError: boxes of another dtype.
-        SampleError: while running, a box that leaves the image.
+        ArgumentTypeError: If the boxes are not float32.
+        SampleError: While running, if a box leaves the image.
 
     Example:
         >>> import numpy as np, penstock
@@ -51,7 +50,7 @@ def ssd_random_crop(
     """
     if num_attempts < 1:
         return [images, bboxes, labels]
-    anchor, shape, kept, of_kept = random_bbox_crop(
+    anchor, shape, kept, kept_labels = random_bbox_crop(
         bboxes,
         labels,
         thresholds=[0.1, 0.3, 0.5, 0.7, 0.9, 0.0],
@@ -60,4 +59,4 @@ def ssd_random_crop(
         num_attempts=num_attempts,
         seed=seed,
     )
-    return [cut.forward(images, anchor, shape), kept, of_kept]
+    return [cut.forward(images, anchor, shape), kept, kept_labels]
