@@ -195,7 +195,7 @@ def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
     with pipeline:
         made = jax_function(lambda x: x)(fn.readers.arrays(NUMBERS))
         pipeline.set_outputs(fn.cast(made, dtype=np.int64))
-    with pytest.raises(DefinitionError, match="cannot be on the device") as caught:
+    with pytest.raises(DefinitionError, match="cannot run on the device") as caught:
         pipeline.build()
     assert "fn.cast(made, dtype=np.int64)" in str(caught.value.where)
 
@@ -291,7 +291,7 @@ def test_a_sharding_over_other_devices_is_refused():
     other = NamedSharding(Mesh(DEVICES[::-1], ("batch",)), P("batch"))
     with pytest.raises(UsageError, match="in the same order"):
         values(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)))
-    with pytest.raises(UsageError, match="on other devices"):
+    with pytest.raises(UsageError, match="the devices of the batches"):
         next(
             data_iterator(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)), ["x"])(
                 batch_size=8
