@@ -60,7 +60,7 @@ MISTAKES = [
     (lambda x: x[types.Constant(1.5)], "an index must be an integer"),
     (lambda x: x[np.array(1.5) :], "an index must be an integer"),
     (lambda x: fn.dump_image(x, input_layout="CHW"), "no such input_layout"),
-    (lambda x: fn.dump_image(x, suffix="a/b"), "part of a file's name"),
+    (lambda x: fn.dump_image(x, suffix="a/b"), "part of a file name"),
     (lambda x: fn.dump_image(fn.cast(x, dtype=types.FLOAT)), "gray or RGB images"),
     (lambda x: fn.dump_image(fn.transpose(x, perm=[2, 0, 1])), "layout HWC"),
     (lambda x: fn.decoders.inflate(x, shape=3, algorithm="zip"), "unknown algorithm"),

@@ -285,7 +285,7 @@ def test_a_sharding_over_other_devices_is_refused():
     other = NamedSharding(Mesh(DEVICES[::-1], ("batch",)), P("batch"))
     with pytest.raises(UsageError, match="in the same order"):
         values(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)))
-    with pytest.raises(UsageError, match="on other devices"):
+    with pytest.raises(UsageError, match="the devices of the batches"):
         next(
             data_iterator(lambda: jax_function(lambda x: x, sharding=other)(fn.readers.arrays(NUMBERS)), ["x"])(
                 batch_size=8

@@ -96,11 +96,11 @@ def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOU
         >>> from penstock import fn
         >>> pipeline = penstock.Pipeline(batch_size=1, exec_async=False)  # so that nothing is written later
         >>> with pipeline:
-        ...     grey = fn.readers.arrays(np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1), layout="HWC")
-        ...     pipeline.set_outputs(fn.dump_image(grey, suffix="grey"))
+        ...     gray = fn.readers.arrays(np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1), layout="HWC")
+        ...     pipeline.set_outputs(fn.dump_image(gray, suffix="gray"))
         >>> with contextlib.chdir(tempfile.mkdtemp()):
         ...     _ = pipeline.run()
-        ...     pathlib.Path("0-grey-0.ppm").read_text().split()
+        ...     pathlib.Path("0-gray-0.ppm").read_text().split()
         ['P2', '2', '2', '255', '0', '1', '2', '3']
     """
     if input_layout != _LAYOUT:
