@@ -446,7 +446,7 @@ def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_thread
     pipe = pipeline(lambda sample: sample, threads=1)
     loader, busy, submitted, raised = pipe._start().cursor.run._loader, threading.Event(), threading.Event(), []
     loader._context.executor.submit(busy.wait, 20)
-    begin = loader._begin
+    begin = loader._submit_chunks
 
     def begun(step):
         made = begin(step)
@@ -454,7 +454,7 @@ def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_thread
             submitted.set()
         return made
 
-    loader._begin = begun
+    loader._submit_chunks = begun
 
     def consume():
         with pytest.raises(ContextError, match="closed while this thread waited") as error:

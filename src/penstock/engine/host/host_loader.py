@@ -167,7 +167,7 @@ class HostLoader:
             if not self._ahead and light:
                 self._compute(step, light)
             elif not self._ahead:
-                self._ahead += self._begin(step)
+                self._ahead += self._submit_chunks(step)
         except (PenstockError, EndOfStreamError) as error:
             if feeder is not None:
                 ended = isinstance(error, EndOfStreamError)
@@ -186,7 +186,7 @@ class HostLoader:
         self.begin(step)
         while self._room(step.rows) and not self._light(step.rows):
             try:
-                self._ahead += self._begin(self._next_step(self._ahead[-1].step))
+                self._ahead += self._submit_chunks(self._next_step(self._ahead[-1].step))
             except (PenstockError, EndOfStreamError):
                 break  # the stream raises it again for the batch it belongs to
         batch = self._ahead.popleft()
@@ -202,7 +202,7 @@ class HostLoader:
             if batch.slice_index is not None and isinstance(error, Exception):
                 # The bad sample may belong to the other batch of the pair.
                 self._discard()
-                self._ahead += self._begin(step, alone=True)
+                self._ahead += self._submit_chunks(step, alone=True)
                 return self.get(step)
             self.close()
             raise
@@ -268,7 +268,7 @@ class HostLoader:
         self._ahead += [batch.with_failed(result.failed) for batch in batches]
         return None
 
-    def _begin(self, step: BatchStep, *, alone: bool = False) -> list[HostBatch]:
+    def _submit_chunks(self, step: BatchStep, *, alone: bool = False) -> list[HostBatch]:
         """Submit the chunks of a batch, together with the following batch if they are computed in pairs."""
         fed_step, fed = self._feed(step)
         steps, rows = self._together(fed_step, 2 if not alone and self._in_pairs(fed_step.rows) else 1)
