@@ -14,6 +14,7 @@ from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.image.passes.sampling_coordinates import RemapCoordinates
@@ -92,9 +93,8 @@ class Remap(Operator, BatchKernel):
             made: Any = np.empty((len(flat), *shape), flat.dtype)
             sizes = (np.array([each.shape[1:]] * len(flat), np.int64).reshape(-1, 3) for each in (flat, made))
             given, target = sizes
-            warp.run_host(
-                StridedImages.of_batch(np.ascontiguousarray(flat)), given, terms, StridedImages.of_batch(made), target
-            )
+            source = StridedImages.of_batch(np.ascontiguousarray(flat))
+            warp.run_host(PassImages(source, given, StridedImages.of_batch(made), target), terms)
         else:
             made = warp.trace_xla(flat, np.array([flat.shape[1:]], np.int32), terms, np.array([shape], np.int32), shape)
         return cast_saturating(xp, made, images.dtype).reshape(*images.shape[:-3], *shape)
