@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.image.passes import warp_pass
@@ -32,11 +33,8 @@ def test_small_images_as_large_ones(monkeypatch, fill, interpolation, matrix):
         monkeypatch.setattr(warp_pass, "_SURROUNDED", most)
         out = np.zeros_like(pixels)
         rule.run_host(
-            images,
-            shapes,
+            PassImages(images, shapes, StridedImages.packed(out, shapes), shapes),
             (np.float32([MATRICES[matrix]]), np.float32([fill])),
-            StridedImages.packed(out, shapes),
-            shapes,
         )
         made[most] = out.tolist()
     assert made[0] == made[1 << 13]

@@ -97,21 +97,21 @@ def test_indexes(tmp_path):
     assert read(source(path, indexes=[index], ext=["jpeg;jpg", "png"])) == [[b"jpg", b"j"], [b"jpgjpg", b""]]
     assert read(source(path, indexes=[index], ext=["cls", "jpeg"], missing="skip")) == [[b"d", b"jpgjpg"]]
     for content, message in (
-        ("", "is no index"),
-        ("v1.2 1\njpg 512 3\n", "is no index"),
-        ("v1.2 2\njpg 512 3 d/0.jpg\n", "is no index"),
-        ("v9 1\njpg 512 3 d/0.jpg\n", "is no index"),
-        ("v1.2 1\njpg five 3 d/0.jpg\n", "is no index"),
+        ("", "is not an index"),
+        ("v1.2 1\njpg 512 3\n", "is not an index"),
+        ("v1.2 2\njpg 512 3 d/0.jpg\n", "is not an index"),
+        ("v9 1\njpg 512 3 d/0.jpg\n", "is not an index"),
+        ("v1.2 1\njpg five 3 d/0.jpg\n", "is not an index"),
         ("v1.2 1\njpg 51200 3 d/0.jpg\n", "goes beyond its end"),
-        ("v1.2 1\njpg 512 -3 d/0.jpg\n", "is no index"),
-        ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is no index"),
-        ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is no index"),
-        ("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(300)), "is no index"),
+        ("v1.2 1\njpg 512 -3 d/0.jpg\n", "is not an index"),
+        ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is not an index"),
+        ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is not an index"),
+        ("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(300)), "is not an index"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):
             source(path, indexes=[index])
-    with pytest.raises(SourceError, match="there is no index"):
+    with pytest.raises(SourceError, match=r"index .* does not exist"):
         source(path, indexes=[tmp_path / "none"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.graph.ir.node import NodeHandle
@@ -11,6 +12,20 @@ from penstock.types import Constant
 
 if TYPE_CHECKING:
     from penstock.graph.tracing.trace import DataNode
+
+
+def _binary(name: str) -> Callable[[Any, Any], DataNode]:
+    """Return the method of a binary operator."""
+
+    def method(left: Any, right: Any) -> DataNode:
+        return lookup(f"arithmetic.{name}")(left, right)
+
+    return method
+
+
+def _reflected(name: str) -> Callable[[Any, Any], DataNode]:
+    """Return the method of a binary operator for a node on the right."""
+    return lambda self, other: lookup(f"arithmetic.{name}")(other, self)
 
 
 class Expression(NodeHandle):
@@ -32,95 +47,29 @@ class Expression(NodeHandle):
         """Return the same value with the hint to run its consumers on the host."""
         return lookup("copy")(self, device="cpu")
 
-    def __add__(self, other: Any) -> DataNode:
-        return _binary("add", self, other)
-
-    def __radd__(self, other: Any) -> DataNode:
-        return _binary("add", other, self)
-
-    def __sub__(self, other: Any) -> DataNode:
-        return _binary("sub", self, other)
-
-    def __rsub__(self, other: Any) -> DataNode:
-        return _binary("sub", other, self)
-
-    def __mul__(self, other: Any) -> DataNode:
-        return _binary("mul", self, other)
-
-    def __rmul__(self, other: Any) -> DataNode:
-        return _binary("mul", other, self)
-
-    def __truediv__(self, other: Any) -> DataNode:
-        return _binary("truediv", self, other)
-
-    def __rtruediv__(self, other: Any) -> DataNode:
-        return _binary("truediv", other, self)
-
-    def __floordiv__(self, other: Any) -> DataNode:
-        return _binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Any) -> DataNode:
-        return _binary("floordiv", other, self)
-
-    def __mod__(self, other: Any) -> DataNode:
-        return _binary("mod", self, other)
-
-    def __rmod__(self, other: Any) -> DataNode:
-        return _binary("mod", other, self)
-
-    def __pow__(self, other: Any) -> DataNode:
-        return _binary("pow", self, other)
-
-    def __rpow__(self, other: Any) -> DataNode:
-        return _binary("pow", other, self)
-
-    def __and__(self, other: Any) -> DataNode:
-        return _binary("and", self, other)
-
-    def __rand__(self, other: Any) -> DataNode:
-        return _binary("and", other, self)
-
-    def __or__(self, other: Any) -> DataNode:
-        return _binary("or", self, other)
-
-    def __ror__(self, other: Any) -> DataNode:
-        return _binary("or", other, self)
-
-    def __xor__(self, other: Any) -> DataNode:
-        return _binary("xor", self, other)
-
-    def __rxor__(self, other: Any) -> DataNode:
-        return _binary("xor", other, self)
-
-    def __lshift__(self, other: Any) -> DataNode:
-        return _binary("lshift", self, other)
-
-    def __rlshift__(self, other: Any) -> DataNode:
-        return _binary("lshift", other, self)
-
-    def __rshift__(self, other: Any) -> DataNode:
-        return _binary("rshift", self, other)
-
-    def __rrshift__(self, other: Any) -> DataNode:
-        return _binary("rshift", other, self)
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("sub"), _reflected("sub")
+    __mul__, __rmul__ = _binary("mul"), _reflected("mul")
+    __truediv__, __rtruediv__ = _binary("truediv"), _reflected("truediv")
+    __floordiv__, __rfloordiv__ = _binary("floordiv"), _reflected("floordiv")
+    __mod__, __rmod__ = _binary("mod"), _reflected("mod")
+    __pow__, __rpow__ = _binary("pow"), _reflected("pow")
+    __and__, __rand__ = _binary("and"), _reflected("and")
+    __or__, __ror__ = _binary("or"), _reflected("or")
+    __xor__, __rxor__ = _binary("xor"), _reflected("xor")
+    __lshift__, __rlshift__ = _binary("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _binary("rshift"), _reflected("rshift")
 
     def __eq__(self, other: object) -> DataNode:  # type: ignore[override]  # compares per sample, like NumPy
-        return _binary("eq", self, other)
+        return _binary("eq")(self, other)
 
     def __ne__(self, other: object) -> DataNode:  # type: ignore[override]  # as above
-        return _binary("ne", self, other)
+        return _binary("ne")(self, other)
 
-    def __lt__(self, other: Any) -> DataNode:
-        return _binary("lt", self, other)
-
-    def __le__(self, other: Any) -> DataNode:
-        return _binary("le", self, other)
-
-    def __gt__(self, other: Any) -> DataNode:
-        return _binary("gt", self, other)
-
-    def __ge__(self, other: Any) -> DataNode:
-        return _binary("ge", self, other)
+    __lt__ = _binary("lt")
+    __le__ = _binary("le")
+    __gt__ = _binary("gt")
+    __ge__ = _binary("ge")
 
     def __neg__(self) -> DataNode:
         return lookup("arithmetic.neg")(self)
@@ -135,14 +84,10 @@ class Expression(NodeHandle):
         return lookup("arithmetic.invert")(self)
 
 
-def _binary(name: str, left: Any, right: Any) -> DataNode:
-    return lookup(f"arithmetic.{name}")(left, right)
-
-
 def _equal(number: Constant, other: object) -> Any:
     if not (number.is_number and isinstance(other, Constant) and other.is_number):
         fits = isinstance(other, NodeHandle | Constant) or not number.is_number
-        return _binary("eq", number, other) if fits else NotImplemented
+        return _binary("eq")(number, other) if fits else NotImplemented
     return (number.value, number.dtype) == (other.value, other.dtype)
 
 
@@ -150,7 +95,7 @@ def _unequal(number: Constant, other: object) -> Any:
     equal = _equal(number, other)
     if equal is NotImplemented:
         return equal
-    return not equal if isinstance(equal, bool) else _binary("ne", number, other)
+    return not equal if isinstance(equal, bool) else _binary("ne")(number, other)
 
 
 def _property(constant: Constant, key: str, **device: Any) -> DataNode:

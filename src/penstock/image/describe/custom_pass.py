@@ -55,22 +55,12 @@ class CustomPass(ABC):
         raise ValueError("it has no nearest-neighbor variant, so masks cannot follow it")
 
     @abstractmethod
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Compute on the host.
 
         Args:
-            source: Images.
-            shapes: Shapes of the images, (rows, axes).
+            images: Images and memory for the results.
             terms: Terms of the step, each (rows, n) or (1, n).
-            target: Memory for the results.
-            out_shapes: Shapes of the results.
         """
 
     @abstractmethod
@@ -113,6 +103,8 @@ class Planes:
     An image has one plane, a sequence one per frame, a volume one per slice.
 
     Args:
+        pixels: Memory of the input.
+        out: Memory of the results.
         row: Row of the batch of each plane, int64 (planes,).
         read: Offset of the first element, and strides of rows, columns and channels, in elements, int64 (planes, 4).
         write: The same for the results.
@@ -121,6 +113,8 @@ class Planes:
         rounding: Number that loops add before they write: 0.5 for integers, otherwise 0.
     """
 
+    pixels: Array
+    out: Array
     row: NDArray[np.int64]
     read: NDArray[np.int64]
     write: NDArray[np.int64]
@@ -128,30 +122,40 @@ class Planes:
     sizes_out: NDArray[np.int64]
     rounding: np.float32
 
-    @staticmethod
-    def of(
-        layout: str,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> Planes:
-        """Return the planes of some rows.
+    def term(self, values: Any, dtype: Any = np.float32) -> Array:
+        """Return a contiguous term with one entry per plane, or a single one if all rows have the same few numbers."""
+        term = np.asarray(values, dtype)
+        if len(term) > 1 and term[0].size <= _MAX_COMPARED and (term == term[:1]).all():
+            term = term[:1]
+        return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
 
-        Args:
-            layout: Layout of the images, with H and W.
-            source: Images.
-            shapes: Shapes of the images, (rows, axes).
-            target: Memory for the results.
-            out_shapes: Shapes of the results. Axes other than H, W and C have the extents of the images.
-        """
+
+@dataclass(frozen=True, slots=True)
+class PassImages:
+    """Images that a custom pass reads on the host, and memory for its results.
+
+    Args:
+        source: Images.
+        shapes: Shapes of the images, (rows, axes).
+        target: Memory for the results.
+        out_shapes: Shapes of the results. Axes other than H, W and C have the extents of the images.
+    """
+
+    source: StridedImages
+    shapes: NDArray[np.int64]
+    target: StridedImages
+    out_shapes: NDArray[np.int64]
+
+    def planes(self, layout: str) -> Planes:
+        """Return the planes of images whose layout contains H and W."""
+        source, shapes, target = self.source, self.shapes, self.target
         rows = len(shapes)
         row = np.arange(rows)
         read, write = (np.zeros((rows, 4), np.int64) for _ in range(2))
         sizes = [np.ones((rows, 3), np.int64) for _ in range(2)]
         for place, memory, size, extents in (
             (read, source, sizes[0], shapes),
-            (write, target, sizes[1], out_shapes),
+            (write, target, sizes[1], self.out_shapes),
         ):
             place[:, 0] = memory.starts
             for at, letter in enumerate("HWC"):
@@ -169,14 +173,8 @@ class Planes:
             read[:, 0] += index * source.strides[row, at]
             write[:, 0] += index * target.strides[row, at]
         rounding = np.float32(0.5 if target.values.dtype.kind in "iu" else 0)
-        return Planes(row, read, write, sizes[0][row], sizes[1][row], rounding)
-
-    def term(self, values: Any, dtype: Any = np.float32) -> Array:
-        """Return a contiguous term with one entry per plane, or a single one if all rows have the same few numbers."""
-        term = np.asarray(values, dtype)
-        if len(term) > 1 and term[0].size <= _MAX_COMPARED and (term == term[:1]).all():
-            term = term[:1]
-        return np.ascontiguousarray(np.broadcast_to(term, (1, *term.shape[1:])) if len(term) == 1 else term[self.row])
+        extents = sizes[0][row], sizes[1][row]
+        return Planes(source.values, target.values, row, read, write, *extents, rounding)
 
 
 def as_planes(images: Any, layout: str, within: str = "HWC") -> Any:

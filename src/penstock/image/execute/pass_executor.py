@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.core.columns import Array
 from penstock.image.describe.axis_mapping import identity
+from penstock.image.describe.custom_pass import PassImages
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, offsets, range_inside
 from penstock.image.describe.steps import FillStep
 from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values
@@ -60,7 +61,8 @@ def _run_all(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
 def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
     """Run a pass that is not a single call of the loops for values."""
     if pass_.apply:
-        return pass_.apply.transform.run_host(source, pass_.input_shapes, pass_.apply.terms, target, pass_.shapes)
+        images = PassImages(source, pass_.input_shapes, target, pass_.shapes)
+        return pass_.apply.transform.run_host(images, pass_.apply.terms)
     if not pass_.computes:
         return _copy(pass_, source, target)
     channels = channels_of(pass_)

@@ -6,17 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
 from penstock.native.compiled import Compiled, precompile
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -33,18 +29,11 @@ class ChannelMixPass(InPlacePass):
     layout: str
     factors: tuple[tuple[float, ...], ...]
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Mix all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         factors = np.array(self.factors, np.float32)
-        blend_channels(source.values, planes.read, planes.sizes_in, factors, target.values, planes.write)
+        blend_channels(planes.pixels, planes.read, planes.sizes_in, factors, planes.out, planes.write)
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Compute one sum per output channel."""

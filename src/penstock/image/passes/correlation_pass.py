@@ -6,22 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.plane_io import load_row, mirror_index, store_limited, weigh_five
 from penstock.image.passes.sampling_coordinates import Affine
 from penstock.image.passes.warp_pass import Interpolation, WarpPass
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 # Border modes by index, as the compiled loops receive them (see the constants below).
 BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
@@ -62,19 +58,12 @@ class CorrelationPass(CustomPass):
         shift = WarpPass(layout, Affine(), Interpolation.NEAREST, Border.CONSTANT)
         return shift, (self.source_map(terms), np.array([[fill]], np.float32))
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         weights, anchors, fills = map(planes.term, terms)
         across = int(((planes.sizes_out[:, 1] + self.extents[1] - 1) * planes.sizes_out[:, 2]).max(initial=0))
-        bytes_in, bytes_out = (memory.values.dtype == np.uint8 for memory in (source, target))
+        bytes_in, bytes_out = (memory.dtype == np.uint8 for memory in (planes.pixels, planes.out))
         integer = bytes_in and bytes_out and _sums_fit_int16(weights, fills)
         pixel, total = (np.uint8, np.int16) if integer else (np.float32, np.float32)
         # Integer sums use 16 bits, half the memory of float32, so a vector register holds twice as many.
@@ -83,9 +72,9 @@ class CorrelationPass(CustomPass):
         pass_memory = np.empty(5, np.int64), np.empty(5, total)
         limits = np.array([0, 255] if bytes_out else [-np.inf, np.inf], total)
         correlate(
-            *(source.values, planes.read, planes.sizes_in, weights.astype(total), self.extents[1], anchors, fills),
+            *(planes.pixels, planes.read, planes.sizes_in, weights.astype(total), self.extents[1], anchors, fills),
             *(BORDERS.index(self.border), total(0 if integer else planes.rounding), limits),
-            *(target.values, planes.write, planes.sizes_out, lines, sums, *pass_memory, bytes_in),
+            *(planes.out, planes.write, planes.sizes_out, lines, sums, *pass_memory, bytes_in),
         )
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:

@@ -6,17 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
 from penstock.native.compiled import Compiled, precompile
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -32,19 +28,12 @@ class EqualizePass(InPlacePass):
 
     layout: str
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Equalize all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         channels = int(planes.sizes_in[:, 2].max(initial=0))
         memory = np.empty(512 * channels, np.int32), np.empty(256 * channels, np.uint8)
-        equalize_planes(source.values, planes.read, planes.sizes_in, target.values, planes.write, *memory)
+        equalize_planes(planes.pixels, planes.read, planes.sizes_in, planes.out, planes.write, *memory)
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Count bytes with scatter-add."""

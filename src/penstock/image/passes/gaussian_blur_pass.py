@@ -7,13 +7,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
 from penstock.image.kernels.plane_io import (
     load_plane,
     load_volume,
@@ -25,9 +24,6 @@ from penstock.image.kernels.plane_io import (
 from penstock.image.passes.separable_pass import filter_along
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -43,23 +39,16 @@ class GaussianBlurPass(InPlacePass):
 
     layout: str
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Blur all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         numbers = planes.term(terms[0])
         if "D" in self.layout:
-            depths = shapes[planes.row, self.layout.index("D")]
+            depths = images.shapes[planes.row, self.layout.index("D")]
             size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return blur_volumes(
-                *(source.values, planes.read, planes.sizes_in, depths, numbers, planes.rounding),
-                *(target.values, planes.write, np.empty((2, size), np.float32)),
+                *(planes.pixels, planes.read, planes.sizes_in, depths, numbers, planes.rounding),
+                *(planes.out, planes.write, np.empty((2, size), np.float32)),
                 np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
             )
         width = int((planes.sizes_in[:, 1] * planes.sizes_in[:, 2]).max(initial=0))
@@ -67,7 +56,7 @@ class GaussianBlurPass(InPlacePass):
         channels, pixels = int(planes.sizes_in[:, 2].max(initial=0)), int(planes.sizes_in.prod(axis=1).max(initial=0))
         memory = [np.empty(size, np.float32) for size in (pixels, width + 2 * most * channels, width, 4 * most + 2)]
         return blur(
-            *(source.values, planes.read, planes.sizes_in, numbers, planes.rounding, target.values, planes.write),
+            *(planes.pixels, planes.read, planes.sizes_in, numbers, planes.rounding, planes.out, planes.write),
             *memory,
         )
 

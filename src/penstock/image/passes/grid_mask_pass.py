@@ -6,18 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import InPlacePass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
 from penstock.image.kernels.row_arithmetic import same_numbers
 from penstock.native.compiled import Compiled, precompile
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 # Elements of the mask that are kept: images up to this size can share one mask over the batch.
 _TOGETHER = 1 << 18
@@ -36,17 +32,10 @@ class GridMaskPass(InPlacePass):
 
     layout: str
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Mask all planes in one call, in any dtype: the bits of 0 are the same in all dtypes."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
-        values, out = (memory.values.view(f"u{memory.values.dtype.itemsize}") for memory in (source, target))
+        planes = images.planes(self.layout)
+        values, out = (memory.view(f"u{memory.dtype.itemsize}") for memory in (planes.pixels, planes.out))
         height, width, channels = planes.sizes_in.max(axis=0, initial=0).tolist()
         mask = np.empty(min(max(_TOGETHER, width * channels), height * width * channels), values.dtype)
         mask_planes(values, planes.read, planes.sizes_in, planes.term(terms[0]), out, planes.write, mask)

@@ -6,20 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.plane_io import load_row, store_plane
 from penstock.image.passes.correlation_pass import border_indices
 from penstock.native.compiled import Compiled, precompile
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
-
 
 # Largest rectangle that `median_of_few` handles, in pixels: its counters are bytes.
 MOST = 255
@@ -149,30 +144,23 @@ class MedianPass(CustomPass):
 
     layout: str
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call: bytes by comparing or counting, floats by selection."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         radii = planes.term(terms[0], np.int64)
         places = planes.read, planes.sizes_in, radii
-        if source.values.dtype == np.uint8 and (2 * radii + 1).prod(axis=1).max(initial=1) <= MOST:
+        if planes.pixels.dtype == np.uint8 and (2 * radii + 1).prod(axis=1).max(initial=1) <= MOST:
             sizes, margins = planes.sizes_in.max(axis=0, initial=0), 2 * radii.max(axis=0, initial=0)
             across = int((sizes[1] + margins[1]) * sizes[2])
             plane = np.empty(int(sizes[0] + margins[0]) * across + int(margins[1] * sizes[2]), np.uint8)
             memory = plane, np.empty((4, max(across, _BLOCK_BYTES)), np.uint8)
-            median_of_few(source.values, *places, *memory, target.values, planes.write)
-        elif source.values.dtype == np.uint8:
+            median_of_few(planes.pixels, *places, *memory, planes.out, planes.write)
+        elif planes.pixels.dtype == np.uint8:
             counts = np.empty(256, np.int64)
-            median_of_bytes(source.values, *places, counts, target.values, planes.write)
+            median_of_bytes(planes.pixels, *places, counts, planes.out, planes.write)
         else:
             window = np.empty(int((2 * radii + 1).prod(axis=1).max(initial=1)), np.float32)
-            median_of_floats(source.values, *places, window, target.values, planes.write)
+            median_of_floats(planes.pixels, *places, window, planes.out, planes.write)
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Search the bits of the medians, from the highest one, over integer codes that sort like the values."""

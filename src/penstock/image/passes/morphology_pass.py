@@ -6,19 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.plane_io import load_plane, store_plane
 from penstock.image.passes.correlation_pass import BORDERS, border_index, border_indices
 from penstock.native.compiled import Compiled, precompile
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -43,27 +39,20 @@ class MorphologyPass(CustomPass):
         """Sign with which values are compared: the minimum is the negated maximum of negated values."""
         return np.float32(1 if self.greatest else -1)
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         numbers = planes.term(terms[0])
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
         wide = width + int(numbers[:, 1].max(initial=0))
-        floats = target.values.dtype != np.uint8
+        floats = planes.out.dtype != np.uint8
         # Bytes are loaded as floats, so 0 and -255 are lower bounds of the signed values; the bound must be finite
         # because it may be stored as a byte.
         least = np.float32(-np.inf if floats else 0 if self.greatest else -255)
         sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), width * channels, wide * channels)
         extremes(
-            *(source.values, planes.read, planes.sizes_in, numbers, BORDERS.index(self.border), self._sign, least),
-            *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
+            *(planes.pixels, planes.read, planes.sizes_in, numbers, BORDERS.index(self.border), self._sign, least),
+            *(planes.out, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.plane_io import (
     load_plane,
     load_volume,
@@ -24,9 +23,6 @@ from penstock.image.kernels.plane_io import (
 from penstock.image.passes.correlation_pass import border_indices
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -46,31 +42,24 @@ class SeparablePass(CustomPass):
     count: int
     length: int
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         deep = "D" in self.layout
         weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
-        limits = np.array([0, 255] if target.values.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
+        limits = np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
         if deep:
-            depths = shapes[planes.row, self.layout.index("D")]
+            depths = images.shapes[planes.row, self.layout.index("D")]
             size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
             return filter_volumes(
-                *(source.values, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
-                *(target.values, planes.write, np.empty((4, size), np.float32)),
+                *(planes.pixels, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
+                *(planes.out, planes.write, np.empty((4, size), np.float32)),
             )
         sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
         return add_separable(
-            *(source.values, planes.read, planes.sizes_in, weights, planes.rounding, limits),
-            *(target.values, planes.write, *(np.empty(size, np.float32) for size in sizes)),
+            *(planes.pixels, planes.read, planes.sizes_in, weights, planes.rounding, limits),
+            *(planes.out, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.interpolate_rows import (
     all_weights,
@@ -31,9 +30,6 @@ from penstock.image.kernels.row_arithmetic import same_numbers
 from penstock.image.passes.sampling_coordinates import Affine, CoordinateMap, Projective, sample_coordinates
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 class Interpolation(IntEnum):
@@ -81,30 +77,23 @@ class WarpPass(CustomPass):
         nearest = replace(self, layout=layout, interpolation=Interpolation.NEAREST, border=Border.CONSTANT)
         return nearest, (terms[0], np.array([[fill]], np.float32))
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Warp all planes in one call."""
-        planes = Planes.of(self.layout, source, shapes, target, out_shapes)
+        planes = images.planes(self.layout)
         numbers, fill = planes.term(terms[0]), planes.term(terms[1])
         height, width, _ = planes.sizes_out.max(axis=0, initial=0).tolist()
         count, channels = min(max(_TOGETHER, width), height * width), int(planes.sizes_out[:, 2].max(initial=0))
         around, surrounded = 1 << int(self.interpolation), 0
-        if self.border is Border.CONSTANT and source.values.dtype == target.values.dtype == np.uint8:
+        if self.border is Border.CONSTANT and planes.pixels.dtype == planes.out.dtype == np.uint8:
             # Four more elements: `linear_three` reads four values for the last pixel's three channels.
             surrounded = int((planes.sizes_in[:, :2] + 2 * around).prod(axis=1).max(initial=0)) * channels + 4
         warp(
-            *(source.values, planes.read, planes.sizes_in, self.places.code, numbers, self.places.table(height, width)),
+            *(planes.pixels, planes.read, planes.sizes_in, self.places.code, numbers, self.places.table(height, width)),
             *(fill, around, int(self.border), planes.rounding),
             *(np.empty((10 if around == 4 else 2, count), np.float32), np.empty((3, count), np.int32)),
             *(np.empty(count * channels + 16, np.float32), np.empty(4, np.int64)),
             *(np.empty(surrounded if surrounded <= _SURROUNDED else 0, np.float32),),
-            *(target.values, planes.write, planes.sizes_out),
+            *(planes.out, planes.write, planes.sizes_out),
         )
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:

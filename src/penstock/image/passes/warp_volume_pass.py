@@ -7,20 +7,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.image.describe.custom_pass import CustomPass, Planes, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import RUN_LENGTH, run_starts
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
-
-if TYPE_CHECKING:
-    from penstock.image.kernels.strided_images import StridedImages
 
 
 @dataclass(frozen=True)
@@ -40,32 +36,25 @@ class WarpVolumePass(CustomPass):
     nearest: bool
     border: Border
 
-    def run_host(
-        self,
-        source: StridedImages,
-        shapes: NDArray[np.int64],
-        terms: Sequence[Any],
-        target: StridedImages,
-        out_shapes: NDArray[np.int64],
-    ) -> None:
+    def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Warp all volumes in one call."""
         deep = self.layout.index("D")
         # `Planes` describes the first plane of each volume; depth and its stride are inserted below.
-        first = [sizes.copy() for sizes in (shapes, out_shapes)]
+        first = [sizes.copy() for sizes in (images.shapes, images.out_shapes)]
         for sizes in first:
             sizes[:, deep] = 1
-        planes = Planes.of(self.layout, source, first[0], target, first[1])
+        planes = PassImages(images.source, first[0], images.target, first[1]).planes(self.layout)
         places = [
             np.insert(place, 1, memory.strides[planes.row, deep], axis=1)
-            for place, memory in ((planes.read, source), (planes.write, target))
+            for place, memory in ((planes.read, images.source), (planes.write, images.target))
         ]
         extents = [
             np.insert(size, 0, sizes[planes.row, deep], axis=1)
-            for size, sizes in ((planes.sizes_in, shapes), (planes.sizes_out, out_shapes))
+            for size, sizes in ((planes.sizes_in, images.shapes), (planes.sizes_out, images.out_shapes))
         ]
         warp_volumes(
-            *(source.values, places[0], extents[0], planes.term(terms[0]), planes.term(terms[1]), self.nearest),
-            *(self.border == Border.CONSTANT, planes.rounding, target.values, places[1], extents[1]),
+            *(planes.pixels, places[0], extents[0], planes.term(terms[0]), planes.term(terms[1]), self.nearest),
+            *(self.border == Border.CONSTANT, planes.rounding, planes.out, places[1], extents[1]),
         )
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:

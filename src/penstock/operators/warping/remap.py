@@ -14,6 +14,7 @@ from penstock.graph.layouts import plane_layout
 from penstock.graph.tracing.apply import apply
 from penstock.graph.tracing.registry import operator
 from penstock.graph.tracing.trace import DataNode
+from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.image.passes.sampling_coordinates import RemapCoordinates
@@ -98,7 +99,7 @@ class Remap(Operator, BatchKernel):
             result: Any = np.empty((len(flat), *shape), flat.dtype)
             sizes = [np.array([batch.shape[1:]] * len(flat), np.int64).reshape(-1, 3) for batch in (flat, result)]
             source, target = (StridedImages.of_batch(batch) for batch in (np.ascontiguousarray(flat), result))
-            warp.run_host(source, sizes[0], terms, target, sizes[1])
+            warp.run_host(PassImages(source, sizes[0], target, sizes[1]), terms)
         else:
             sizes = [np.array([extents], np.int32) for extents in (flat.shape[1:], shape)]
             result = warp.trace_xla(flat, sizes[0], terms, sizes[1], shape)

@@ -1,4 +1,4 @@
-"""Parser for text files of integers, such as indexes with one line per record."""
+"""Reader for indexes of records: text files of integers, with one line per record."""
 
 from __future__ import annotations
 
@@ -6,7 +6,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
+from penstock.errors import SourceError, SourceNotFoundError
 from penstock.native.compiled import Compiled, precompile
+from penstock.sources.storage.disk_cache import read_bytes
+
+
+def read_index(path: str, fix: str) -> bytes:
+    """Return the content of an index file.
+
+    Args:
+        path: The file.
+        fix: Fix to suggest if the file does not exist.
+
+    Raises:
+        SourceNotFoundError: The file does not exist.
+        SourceError: The file cannot be read.
+    """
+    try:
+        return read_bytes(path)
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"index {path!r} does not exist", fix=fix) from None
+    except OSError as error:
+        raise SourceError(f"the index {path!r} cannot be read: {error.strerror}") from error
+
+
+def read_pairs(path: str, kind: str, line: str, fix: str) -> NDArray[np.int64]:
+    """Return the numbers of an index with two on each line, (lines, 2).
+
+    Args:
+        path: The file.
+        kind: Format of the records, such as "RecordIO".
+        line: The two numbers in words.
+        fix: Fix to suggest for a missing or damaged index.
+
+    Raises:
+        SourceNotFoundError: The file does not exist.
+        SourceError: The file is not such an index.
+    """
+    try:
+        return decimals(read_index(path, fix)).reshape(-1, 2)
+    except ValueError:
+        expected = f"a line per record: {line}"
+        raise SourceError(f"{path!r} is not an index of a {kind} file", expected=expected, fix=fix) from None
 
 
 def decimals(text: bytes) -> NDArray[np.int64]:

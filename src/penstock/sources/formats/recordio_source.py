@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, Indices
 from penstock.core.spec import Spec
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
-from penstock.sources.formats.decimal_index import decimals
+from penstock.errors import SampleError, SourceError
+from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
-from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.object_store import map_concurrently
 from penstock.sources.storage.random_access_file import Opened, open_file
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
@@ -207,20 +206,8 @@ def _size(path: str) -> int:
 
 
 def _read_index(name: str) -> NDArray[np.int64]:
-    try:
-        text = read_bytes(name)
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"index {name!r} does not exist", fix="omit index_path to scan the files") from None
-    except OSError as error:
-        raise SourceError(f"the index {name!r} cannot be read: {error.strerror}") from error
-    try:
-        return np.sort(decimals(text).reshape(-1, 2)[:, 1])
-    except ValueError:
-        raise SourceError(
-            f"{name!r} is not an index of a RecordIO file",
-            expected="a line per record: its key and its offset in bytes",
-            fix="omit index_path to scan the files",
-        ) from None
+    fix = "omit index_path to scan the files"
+    return np.sort(read_pairs(name, "RecordIO", "its key and its offset in bytes", fix)[:, 1])
 
 
 def _walk(number: int, file: Opened, size: int) -> Places:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.formats.decimal_index import read_index
 
 _KINDS = 256
 """How many extensions an index has at most."""
@@ -42,12 +42,7 @@ def read_tar_index(index: str, size: int) -> Members:
         SourceNotFoundError: there is no index.
         SourceError: it is none, or goes beyond the end of a file of `size` bytes.
     """
-    try:
-        head, _, lines = read_bytes(index).rstrip().partition(b"\n")
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_paths it is made") from None
-    except OSError as error:
-        raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
+    head, _, lines = read_index(index, "omit index_paths to scan the files").rstrip().partition(b"\n")
     version, said = (*head.split(), b"", b"")[:2]
     found = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
@@ -55,9 +50,9 @@ def read_tar_index(index: str, size: int) -> Members:
         _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, found, kinds, count)
     if not count[1] or said != b"%d" % count[1]:
         raise SourceError(
-            f"{index!r} is no index of a tar file",
+            f"{index!r} is not an index of a tar file",
             expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",
-            fix="without index_paths it is made",
+            fix="omit index_paths to scan the files",
         )
     names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
     members = Members(names, *found[: count[0]].T)

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.columns import Array, Column, Indices
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
-from penstock.sources.formats.decimal_index import decimals
+from penstock.errors import SampleError, SourceError
+from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source
-from penstock.sources.storage.disk_cache import read_bytes
 from penstock.sources.storage.random_access_file import Opened
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
@@ -125,20 +124,8 @@ def read_tfrecord_index(index: str, size: int) -> Places:
         SourceNotFoundError: The index does not exist.
         SourceError: It is not an index, or exceeds a file of `size` bytes.
     """
-    try:
-        text = read_bytes(index)
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"there is no index {index!r}", fix="without index_path it is made") from None
-    except OSError as error:
-        raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
-    try:
-        places = decimals(text).reshape(-1, 2)
-    except ValueError:
-        raise SourceError(
-            f"{index!r} is no index of a TFRecord file",
-            expected="a line per record: the byte at which it begins, and its bytes",
-            fix="without index_path it is made",
-        ) from None
+    line = "its offset and its size in bytes"
+    places = read_pairs(index, "TFRecord", line, fix="omit index_path to scan the files")
     starts, sizes = places[:, 0].copy(), places[:, 1].copy()
     if np.any((starts < 0) | (sizes < _HEAD + _TAIL) | (starts > size - sizes)):
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its {size} bytes")
