@@ -41,16 +41,16 @@ class LocalCopies:
         folder = tempfile.mkdtemp(prefix="penstock-")
         weakref.finalize(self, _remove, folder, os.getpid())
         blocks: list[tuple[Path, ObjectInfo, int]] = []
-        for number, found in zip(far, map_concurrently(head, [paths[number] for number in far]), strict=True):
-            if isinstance(found, OSError):
-                raise open_error(paths[number], found) from found
-            place = Path(folder) / f"{number}-{os.path.basename(found.path)}"  # noqa: PTH119  # a URL
+        for number, match in zip(far, map_concurrently(head, [paths[number] for number in far]), strict=True):
+            if isinstance(match, OSError):
+                raise open_error(paths[number], match) from match
+            place = Path(folder) / f"{number}-{os.path.basename(match.path)}"  # noqa: PTH119  # a URL
             place.touch()
-            self.files[number], self.states[number] = str(place), (found.etag, found.size)
-            blocks += [(place, found, at) for at in range(0, found.size, _BLOCK)]
-        for (_, found, _), error in zip(blocks, map_concurrently(_copy, blocks), strict=True):
+            self.files[number], self.states[number] = str(place), (match.etag, match.size)
+            blocks += [(place, match, at) for at in range(0, match.size, _BLOCK)]
+        for (_, match, _), error in zip(blocks, map_concurrently(_copy, blocks), strict=True):
             if error is not None:
-                raise open_error(found.path, error) from error
+                raise open_error(match.path, error) from error
 
 
 def _remove(folder: str, owner: int) -> None:
@@ -59,8 +59,8 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _copy(block: tuple[Path, ObjectInfo, int]) -> None:
-    place, found, at = block
-    data = fetch_cached(ByteRange(found.path, at, min(at + _BLOCK, found.size), found.etag))
+    place, match, at = block
+    data = fetch_cached(ByteRange(match.path, at, min(at + _BLOCK, match.size), match.etag))
     with place.open("r+b") as file:
         file.seek(at)
         file.write(data.data)

@@ -35,10 +35,10 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, _FLAGS)
-        found = os.fstat(self._descriptor)
-        self.size, self.time = found.st_size, found.st_mtime_ns
+        match = os.fstat(self._descriptor)
+        self.size, self.time = match.st_size, match.st_mtime_ns
         self.tag = ""
-        self.state: Hashable = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        self.state: Hashable = match.st_dev, match.st_ino, match.st_mtime_ns, match.st_size
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""

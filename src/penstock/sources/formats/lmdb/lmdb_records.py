@@ -240,14 +240,14 @@ class LmdbRecordStore:
             places = np.flatnonzero(parts == part)
             first = int(self._starts[part])
             try:
-                found = self._parts[part].get((indices[places] - first).tolist())
+                match = self._parts[part].get((indices[places] - first).tolist())
             except SampleError as error:
                 if error.index is None or not first:
                     raise
                 index = error.index + first  # its number in all databases together
                 what = str(error.args[0]).replace(f"sample {error.index} ", f"sample {index} ", 1)
                 raise SampleError(what, index=index, source=error.source, path=error.path) from error
-            for place, record in zip(places.tolist(), found, strict=True):
+            for place, record in zip(places.tolist(), match, strict=True):
                 records[place] = record
         return records
 

@@ -84,7 +84,7 @@ class NpyRoiSource(RecordSource[NpySource]):
         slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
         places = [(0, 0) if slab is None else slab.places for slab in slabs]
         data = files.ranges(indices, [begin + start for start, _ in places], [begin + stop for _, stop in places])
-        parts = [self._cut(*each) for each in zip(indices.tolist(), slabs, places, data, strict=True)]
+        parts = [self._cut(*item) for item in zip(indices.tolist(), slabs, places, data, strict=True)]
         return (np.stack(parts, out=out[0]) if self.specs[0].dense else parts,)
 
     def _slab(self, index: int, head: Array | Exception) -> _Slab | None:
@@ -122,16 +122,16 @@ class NpyRoiSource(RecordSource[NpySource]):
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """What is fetched from object stores, where files are like the first one."""
         begin, shape = self.records.begin, self.records.first.shape
-        found = self.records.records.range_needs(indices, 0, begin)
-        if not found or not shape:
-            return found
+        match = self.records.records.range_needs(indices, 0, begin)
+        if not match or not shape:
+            return match
         try:
             windows = self._part.windows(shape)
         except ValueError:
-            return found
+            return match
         axis = len(shape) - 1 if self.records.first.fortran else 0
         start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
-        return [*found, *self.records.records.range_needs(indices, begin + start, begin + stop)]
+        return [*match, *self.records.records.range_needs(indices, begin + start, begin + stop)]
 
     def reads_same_samples(self, other: Source) -> bool:
         """Whether the same parts of the same files are read."""
@@ -153,12 +153,12 @@ def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
 def _part(array: Array, windows: Windows, fill: Array) -> Array:
     """The windows of an array, contiguous; what lies outside is filled."""
     inner = [_inside(window, extent) for window, extent in zip(windows, array.shape, strict=True)]
-    cut = array[tuple(slice(*each) for each in inner)]
+    cut = array[tuple(slice(*item) for item in inner)]
     shape = tuple(length for _, length in windows)
     if cut.shape == shape:
         return np.ascontiguousarray(cut).reshape(shape)
     part = np.full(shape, fill, array.dtype)
     places = [(start - first, stop - first) for (start, stop), (first, _) in zip(inner, windows, strict=True)]
     if cut.size:
-        part[tuple(slice(*each) for each in places)] = cut
+        part[tuple(slice(*item) for item in places)] = cut
     return part

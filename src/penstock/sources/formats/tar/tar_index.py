@@ -49,10 +49,10 @@ def read_tar_index(index: str, size: int) -> Members:
     except OSError as error:
         raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
     version, said = (*head.split(), b"", b"")[:2]
-    found = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
+    match = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
     if version in (b"v1.1", b"v1.2"):
-        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, found, kinds, count)
+        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, match, kinds, count)
     if not count[1] or said != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is no index of a tar file",
@@ -60,7 +60,7 @@ def read_tar_index(index: str, size: int) -> Members:
             fix="without index_paths it is made",
         )
     names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
-    members = Members(names, *found[: count[0]].T)
+    members = Members(names, *match[: count[0]].T)
     if np.any(members.starts > size - members.sizes):
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
     return members

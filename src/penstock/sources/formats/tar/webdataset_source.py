@@ -58,7 +58,7 @@ class Components:
     missing: str
 
     def __str__(self) -> str:
-        wanted = [sorted(each) for each in self.wanted]
+        wanted = [sorted(item) for item in self.wanted]
         return f"tar {wanted}, case {self.case_sensitive}, missing {self.missing}"
 
 
@@ -95,7 +95,7 @@ class WebdatasetSource(Source):
             paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
         )
         if not len(self):
-            wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
+            wanted = ", ".join(";".join(sorted(item)) for item in components.wanted)
             raise SourceError(
                 "the tar files have no samples", given=", ".join(paths[:4]), expected=f"files that end in {wanted}"
             )
@@ -192,8 +192,8 @@ def _name(path: str, start: int) -> str:
         try:
             for blocks in (3, 1):  # a long name is a file of its own before the header
                 head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
-                with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as found:
-                    if (member := found.next()) is not None and member.offset_data == len(head):
+                with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as match:
+                    if (member := match.next()) is not None and member.offset_data == len(head):
                         return member.name
         finally:
             file.close()
@@ -226,7 +226,7 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
     firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
     starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
     sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
-    names = [each if components.case_sensitive else each.lower() for each in members.extensions]
+    names = [item if components.case_sensitive else item.lower() for item in members.extensions]
     for output, wanted in enumerate(components.wanted):
         counts = np.array([name in wanted for name in names], np.bool_)
         at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
@@ -249,11 +249,11 @@ def _walked(file: Opened, size: int) -> Members:
         ValueError: it cannot be read.
     """
     kinds: dict[str, int] = {}
-    found = array("q")
+    match = array("q")
     for number, sample in enumerate(_samples(_members(file, size))):
         for extension, start, length in sample:
-            found.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
-    return Members(list(kinds), *np.array(found, np.int64).reshape(-1, 4).T)
+            match.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
+    return Members(list(kinds), *np.array(match, np.int64).reshape(-1, 4).T)
 
 
 def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:
