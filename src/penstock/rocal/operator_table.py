@@ -280,13 +280,13 @@ def row(name: str) -> OperatorMapping:
     """
     if name not in OPERATORS:
         raise UnknownNameError(f"rocAL has no fn.{name}", fix=did_you_mean(name, OPERATORS))
-    match = OPERATORS[name]
-    if not match.offered:
+    rocal_operator = OPERATORS[name]
+    if not rocal_operator.offered:
         raise UnknownNameError(
             f"rocAL's fn.{name} has no counterpart in penstock yet",
             fix="write it: docs/operators.md shows how; or compute it with arithmetic on nodes",
         )
-    return match
+    return rocal_operator
 
 
 def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,11 +349,11 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
         try:
-            match = row(prefix + name)
+            rocal_operator = row(prefix + name)
         except UnknownNameError as error:
             error.where = user_call_site()
             raise
-        return _function(prefix + name, match)
+        return _function(prefix + name, rocal_operator)
 
     def dir_() -> list[str]:
         names = (

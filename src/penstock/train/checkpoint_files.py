@@ -208,13 +208,13 @@ def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], 
         first: whether this is the first process.
         tell: gives every process's message to every process, in the order of their numbers.
     """
-    match, error = None, None
+    outcome, error = None, None
     if first:
         try:
-            match = act()
+            outcome = act()
         except (CheckpointError, StateError) as raised:
             error = raised
-    message = tell({"found": match, "error": error and [type(error).__name__, str(error)]})[0]
+    message = tell({"found": outcome, "error": error and [type(error).__name__, str(error)]})[0]
     if error is not None:
         raise error
     if message["error"] is not None:

@@ -20,8 +20,8 @@ from penstock.graph.tracing.trace import DataNode
 
 Parameters = Callable[[Any], Any]
 
+# Number of magnitude bins.
 Bins = Annotated[int, Range(1, 1 << 16)]
-"""How many bins there are."""
 
 Translation = float | tuple[float, float] | None
 """The greatest translation: one number, or one for the height and one for the width; None for the default."""
@@ -43,7 +43,7 @@ class SignedBin:
     sign: DataNode
 
     def __getitem__(self, number: int) -> SignedBin:
-        """That of one of several augmentations in a row."""
+        """Select the bin of one of several consecutive augmentations."""
         return SignedBin(self.bin if isinstance(self.bin, int) else self.bin[number], self.sign[number])
 
     def magnitudes(self, values: NDArray[Any]) -> tuple[NDArray[Any], int | DataNode]:

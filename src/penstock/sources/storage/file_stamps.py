@@ -16,7 +16,7 @@ def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
 
 def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
     try:
-        match = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
+        status = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
     except OSError:
         return None
-    return match.st_dev, match.st_ino, match.st_mtime_ns, match.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

@@ -12,8 +12,8 @@ from penstock.errors import SourceError, SourceNotFoundError
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.storage.disk_cache import read_bytes
 
+# Maximum number of distinct extensions in an index.
 _KINDS = 256
-"""How many extensions an index has at most."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Members:
 
 
 def read_tar_index(index: str, size: int) -> Members:
-    """What an index lists.
+    """Read an index.
 
     Raises:
-        SourceNotFoundError: there is no index.
-        SourceError: it is none, or goes beyond the end of a file of `size` bytes.
+        SourceNotFoundError: The index does not exist.
+        SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
     """
     try:
         head, _, lines = read_bytes(index).rstrip().partition(b"\n")
@@ -49,10 +49,10 @@ def read_tar_index(index: str, size: int) -> Members:
     except OSError as error:
         raise SourceError(f"the index {index!r} cannot be read: {error.strerror}") from error
     version, said = (*head.split(), b"", b"")[:2]
-    match = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
+    table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
     if version in (b"v1.1", b"v1.2"):
-        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, match, kinds, count)
+        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
     if not count[1] or said != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is no index of a tar file",
@@ -60,7 +60,7 @@ def read_tar_index(index: str, size: int) -> Members:
             fix="without index_paths it is made",
         )
     names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
-    members = Members(names, *match[: count[0]].T)
+    members = Members(names, *table[: count[0]].T)
     if np.any(members.starts > size - members.sizes):
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
     return members

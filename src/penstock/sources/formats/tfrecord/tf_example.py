@@ -36,12 +36,12 @@ Found = tuple[int, list[tuple[int, int, int]]]
 
 
 def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
-    """Where the values of the wanted features lie in an Example. Features that it does not name are left out.
+    """Return the positions of the wanted features in an Example. Absent features are omitted.
 
     Raises:
-        ValueError: these bytes are no Example.
+        ValueError: The bytes are not an Example.
     """
-    match: dict[bytes, Found] = {}
+    located: dict[bytes, Found] = {}
     for number, kind, start, stop in fields(data):
         if number != 1 or kind != BYTES:
             continue
@@ -56,18 +56,18 @@ def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[b
                     value = (first, last)
             if name in wanted:
                 # the last one counts, as in the protobuf library
-                match[name] = _feature(data, *value) or (wanted[name].dtype, [])
-    return match
+                located[name] = _feature(data, *value) or (wanted[name].dtype, [])
+    return located
 
 
 def _feature(data: memoryview, start: int, stop: int) -> Found | None:
-    match: Found | None = None
+    located: Found | None = None
     for number, kind, begin, end in fields(data, start, stop):
         if number in _KINDS and kind == BYTES:
             values = [(wire, a, b) for field, wire, a, b in fields(data, begin, end) if field == 1]
-            before = match[1] if match is not None and match[0] == _KINDS[number] else []
-            match = _KINDS[number], before + values
-    return match if match is not None and match[1] else None  # an empty list has any type
+            before = located[1] if located is not None and located[0] == _KINDS[number] else []
+            located = _KINDS[number], before + values
+    return located if located is not None and located[1] else None  # an empty list has any type
 
 
 def decode_feature(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
