@@ -237,7 +237,7 @@ def translations(
     limit = default if limit is None else limit
     height, width = limit if isinstance(limit, tuple | list) else (limit, limit)
     along = (translate_x, translate_y) if use_shape else (translate_x_no_shape, translate_y_no_shape)
-    return [each.augmentation((0, extent), True) for each, extent in zip(along, (width, height), strict=True)]
+    return [item.augmentation((0, extent), True) for item, extent in zip(along, (width, height), strict=True)]
 
 
 def learned(moves: Sequence[Augmentation]) -> list[Augmentation]:
@@ -251,7 +251,7 @@ def learned(moves: Sequence[Augmentation]) -> list[Augmentation]:
         shear_x.augmentation((0, 0.3), True),
         shear_y.augmentation((0, 0.3), True),
         rotate.augmentation((0, 30), True),
-        *(each.augmentation((0.1, 1.9), False, None) for each in (brightness, contrast, color)),
+        *(item.augmentation((0.1, 1.9), False, None) for item in (brightness, contrast, color)),
         sharpness.augmentation((0.1, 1.9), False, sharpness_kernel_shifted),
         posterize.augmentation((0, 4), False, poster_mask_uint8),
         solarize.augmentation((0, 256), False),
@@ -277,7 +277,7 @@ def monotonic(
         shear_x.augmentation((0, shear), True),
         shear_y.augmentation((0, shear), True),
         rotate.augmentation((0, angle), True),
-        *(each.augmentation(enhanced, True, shift_enhance_range) for each in (brightness, contrast, color)),
+        *(item.augmentation(enhanced, True, shift_enhance_range) for item in (brightness, contrast, color)),
         sharpness.augmentation(enhanced, True, sharpness_kernel),
         posterize.augmentation(bits, False, poster_mask_uint8),
         solarize.augmentation((256, 0)),

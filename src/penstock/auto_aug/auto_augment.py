@@ -59,7 +59,7 @@ equalize .8, equalize .6
 def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
     """A policy of 11 bins, from a text: sequences by semicolons; in these name, probability and perhaps the bin."""
     more = [a.solarize_add.augmentation((0, 110), False), a.invert]
-    suite: Mapping[str, Augmentation] = {each.name: each for each in (*a.learned(moves), *more)}
+    suite: Mapping[str, Augmentation] = {item.name: item for item in (*a.learned(moves), *more)}
 
     def entry(part: str) -> tuple[Augmentation, float, int | None]:
         kind, probability, *number = part.split()

@@ -118,7 +118,7 @@ def apply_rand_augment(
     if n == 0:
         return data
     chosen = fn.random.uniform(values=list(range(len(augmentations))), shape=(n,), dtype=types.INT32, **seeded(seed))
-    signed = any(each.randomly_negate for each in augmentations)
+    signed = any(item.randomly_negate for item in augmentations)
     bins = signed_bin(m, seed=seed, shape=(n,)) if signed else None
     for number in range(n):
         magnitude = m if bins is None else bins[number]
@@ -139,13 +139,13 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
     Raises:
         DefinitionError: a name that none has.
     """
-    names = [each.name for each in augmentations]
+    names = [item.name for item in augmentations]
     unknown = [name for name in excluded or () if name not in names]
     if unknown:
         raise DefinitionError(
             f"no augmentation is named {', '.join(unknown)}", expected=", ".join(names), where=user_call_site()
         )
-    return [each for each in augmentations if each.name not in (excluded or ())]
+    return [item for item in augmentations if item.name not in (excluded or ())]
 
 
 @defining

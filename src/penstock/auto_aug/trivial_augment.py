@@ -93,7 +93,7 @@ def apply_trivial_augment(
         )
     check_arguments(augmentations, kwargs, "apply_trivial_augment")
     number: Any = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=types.INT32, **seeded(seed))
-    if any(each.randomly_negate for each in augmentations):
+    if any(item.randomly_negate for item in augmentations):
         number = signed_bin(number, seed=seed)
     chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, **seeded(seed))
     return select(augmentations, chosen, data, magnitude_bin=number, num_magnitude_bins=num_magnitude_bins, **kwargs)

@@ -28,9 +28,9 @@ def meaning(value: Any) -> Any:
 
 def unless_zero(value: Any) -> Any:
     """None, which is not passed on, for the zeros and empty lists by which rocAL spells "not given"."""
-    given = meaning(value)
-    zero = given is None or (isinstance(given, int | float) and not given)
-    return None if zero or (isinstance(given, list | tuple) and not any(given)) else given
+    argument = meaning(value)
+    zero = argument is None or (isinstance(argument, int | float) and not argument)
+    return None if zero or (isinstance(argument, list | tuple) and not any(argument)) else argument
 
 
 def _window(crop: Any) -> Any:
@@ -280,13 +280,13 @@ def row(name: str) -> OperatorMapping:
     """
     if name not in OPERATORS:
         raise UnknownNameError(f"rocAL has no fn.{name}", fix=did_you_mean(name, OPERATORS))
-    found = OPERATORS[name]
-    if not found.offered:
+    rocal_operator = OPERATORS[name]
+    if not rocal_operator.offered:
         raise UnknownNameError(
             f"rocAL's fn.{name} has no counterpart in penstock yet",
             fix="write it: docs/operators.md shows how; or compute it with arithmetic on nodes",
         )
-    return found
+    return rocal_operator
 
 
 def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,15 +349,15 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
         try:
-            found = row(prefix + name)
+            rocal_operator = row(prefix + name)
         except UnknownNameError as error:
             error.where = user_call_site()
             raise
-        return _function(prefix + name, found)
+        return _function(prefix + name, rocal_operator)
 
     def dir_() -> list[str]:
         names = (
-            name.removeprefix(prefix) for name, each in OPERATORS.items() if name.startswith(prefix) and each.offered
+            name.removeprefix(prefix) for name, item in OPERATORS.items() if name.startswith(prefix) and item.offered
         )
         return sorted({*apart, *(name for name in names if "." not in name)})
 
@@ -372,7 +372,7 @@ def _function(name: str, found: OperatorMapping) -> Callable[..., Any]:
     function.__doc__ = f"rocAL's fn.{name}: {' and '.join(f'fn.{step.core}' for step in found.steps)} of penstock."
     parameters = [inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)]
     parameters += [
-        inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in sorted({*found.arguments, *FORM})
+        inspect.Parameter(item, inspect.Parameter.KEYWORD_ONLY) for item in sorted({*found.arguments, *FORM})
     ]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what help() reads
     return function

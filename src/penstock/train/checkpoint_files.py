@@ -208,19 +208,19 @@ def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], 
         first: whether this is the first process.
         tell: gives every process's message to every process, in the order of their numbers.
     """
-    found, error = None, None
+    outcome, error = None, None
     if first:
         try:
-            found = act()
+            outcome = act()
         except (CheckpointError, StateError) as raised:
             error = raised
-    told = tell({"found": found, "error": error and [type(error).__name__, str(error)]})[0]
+    message = tell({"found": outcome, "error": error and [type(error).__name__, str(error)]})[0]
     if error is not None:
         raise error
-    if told["error"] is not None:
-        name, text = told["error"]
+    if message["error"] is not None:
+        name, text = message["error"]
         raise {"CheckpointError": CheckpointError, "StateError": StateError}[name](f"in process 0: {text}")
-    return told["found"]
+    return message["found"]
 
 
 def _files(folder: Path) -> list[Path]:

@@ -180,11 +180,11 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
         fresh: whether the arrays must be in memory of their own.
     """
     try:
-        wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda each: isinstance(each, NamedSharding))
+        wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda item: isinstance(item, NamedSharding))
     except ValueError as error:
         raise UsageError(f"the tree of shardings does not begin as the tree does: {error}") from None
     leaves, structure = jax.tree.flatten(tree)
-    targets = jax.tree.leaves(wanted, is_leaf=lambda each: isinstance(each, NamedSharding))
+    targets = jax.tree.leaves(wanted, is_leaf=lambda item: isinstance(item, NamedSharding))
     wrong = [target for target in targets if not isinstance(target, NamedSharding)]
     if wrong or len(targets) != len(leaves):
         raise UsageError(

@@ -20,8 +20,8 @@ from penstock.graph.tracing.trace import DataNode
 
 Parameters = Callable[[Any], Any]
 
+# Number of magnitude bins.
 Bins = Annotated[int, Range(1, 1 << 16)]
-"""How many bins there are."""
 
 Translation = float | tuple[float, float] | None
 """The greatest translation: one number, or one for the height and one for the width; None for the default."""
@@ -43,7 +43,7 @@ class SignedBin:
     sign: DataNode
 
     def __getitem__(self, number: int) -> SignedBin:
-        """That of one of several augmentations in a row."""
+        """Select the bin of one of several consecutive augmentations."""
         return SignedBin(self.bin if isinstance(self.bin, int) else self.bin[number], self.sign[number])
 
     def magnitudes(self, values: NDArray[Any]) -> tuple[NDArray[Any], int | DataNode]:
@@ -112,7 +112,7 @@ class Augmentation:
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
             )
-        kinds = [each.kind for each in inspect.signature(self.op).parameters.values()]
+        kinds = [item.kind for item in inspect.signature(self.op).parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
             raise ArgumentTypeError(
                 "an augmentation takes images and a parameter", given=short_repr(self.op),
@@ -121,8 +121,8 @@ class Augmentation:
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
         for name, default in defaults.items():
-            given = getattr(self, name)
-            object.__setattr__(self, name, default if given in (None, "") else given)
+            value = getattr(self, name)
+            object.__setattr__(self, name, default if value in (None, "") else value)
 
     def __repr__(self) -> str:
         return f"Augmentation({self.name})"
@@ -164,14 +164,14 @@ class Augmentation:
         """
         parameter = self._parameter(magnitude_bin, num_magnitude_bins)
         takes = list(inspect.signature(self.op).parameters.values())[2:]
-        missing = [each.name for each in takes if each.default is each.empty and each.name not in more]
+        missing = [item.name for item in takes if item.default is item.empty and item.name not in more]
         if missing:
             raise DefinitionError(
                 f"the augmentation {self.name} needs more arguments",
                 expected=", ".join(missing),
                 where=user_call_site(),
             )
-        return self.op(data, parameter, **{each.name: more[each.name] for each in takes if each.name in more})
+        return self.op(data, parameter, **{item.name: more[item.name] for item in takes if item.name in more})
 
     def _parameter(self, number: int | DataNode | SignedBin | None, bins: int | None) -> Any:
         if self.mag_range is None:
@@ -190,15 +190,15 @@ class Augmentation:
             magnitudes, one = signed.magnitudes(magnitudes)
         make = cast(Parameters, self.mag_to_param)
         chosen = magnitudes[one : one + 1] if isinstance(one, int) else magnitudes
-        made = [np.asarray(make(each)) for each in chosen]
-        other = next((each for each in made if (each.dtype, each.shape) != (made[0].dtype, made[0].shape)), None)
+        result = [np.asarray(make(item)) for item in chosen]
+        other = next((item for item in result if (item.dtype, item.shape) != (result[0].dtype, result[0].shape)), None)
         if other is not None:
             raise DefinitionError(
                 f"mag_to_param of the augmentation {self.name} gives arrays of one type and shape",
-                given=f"{made[0].dtype}{list(made[0].shape)} and {other.dtype}{list(other.shape)}",
+                given=f"{result[0].dtype}{list(result[0].shape)} and {other.dtype}{list(other.shape)}",
                 where=user_call_site(),
             )
-        return types.Constant(made[0], layout="") if isinstance(one, int) else fn.constant(np.stack(made))[one]
+        return types.Constant(result[0], layout="") if isinstance(one, int) else fn.constant(np.stack(result))[one]
 
     def _magnitudes(self, bins: int | None) -> NDArray[Any]:
         if isinstance(self.mag_range, np.ndarray):
@@ -239,7 +239,7 @@ def augmentation(function: Callable[..., Any] | None = None, **settings: Any) ->
     """
     settings.pop("augmentation_cls", None)
     if function is None:
-        return lambda given: Augmentation(given, **settings)
+        return lambda value: Augmentation(value, **settings)
     return Augmentation(function, **settings)
 
 
@@ -249,7 +249,7 @@ def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any]
     Raises:
         DefinitionError: none takes it.
     """
-    taken = {name for each in augmentations for name in list(inspect.signature(each.op).parameters)[2:]}
+    taken = {name for item in augmentations for name in list(inspect.signature(item.op).parameters)[2:]}
     unknown = sorted(given.keys() - taken)
     if unknown:
         raise DefinitionError(

@@ -26,7 +26,7 @@ class Policy:
     @defining
     def __init__(self, name: str, num_magnitude_bins: Bins, sub_policies: Sequence[Sequence[Any]]) -> None:
         self.name, self.num_magnitude_bins = name, num_magnitude_bins
-        for entry in (entry for each in sub_policies for entry in each):
+        for entry in (entry for item in sub_policies for entry in item):
             problem = self._problem(entry)
             if problem:
                 raise DefinitionError(
@@ -53,8 +53,8 @@ class Policy:
     @property
     def augmentations(self) -> dict[str, Augmentation]:
         """All that occur, by name."""
-        return {entry[0].name: entry[0] for each in self.sub_policies for entry in each}
+        return {entry[0].name: entry[0] for item in self.sub_policies for entry in item}
 
     def __repr__(self) -> str:
-        lines = [str([(entry[0].name, *entry[1:]) for entry in each]) for each in self.sub_policies]
+        lines = [str([(entry[0].name, *entry[1:]) for entry in item]) for item in self.sub_policies]
         return f"Policy({self.name!r}, {self.num_magnitude_bins}, [{', '.join(lines)}])"

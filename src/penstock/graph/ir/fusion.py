@@ -144,12 +144,12 @@ class FusibleOperator(ABC):
     """
 
     fusion_group: ClassVar[type[FusionGroup]]
-    """What computes chains of its family. Operators of one family stand in one chain."""
+    """Group that computes chains of this family. Only operators of one family are chained."""
 
     starts_group: ClassVar[bool] = False
-    """Whether it only begins chains: its input is none of the family's values, as encoded bytes are no image."""
+    """True if it can only start a chain, because its input is not a value of the family (such as encoded bytes)."""
 
     @property
     def traceable(self) -> bool:
-        """Whether it can be described in the device program where its arguments, or random bits, vary by row."""
+        """True if the device program can describe it when its arguments or random bits vary by row."""
         return True

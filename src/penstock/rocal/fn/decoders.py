@@ -17,7 +17,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     decode = _offered(name)
 
     def decoder(files: Any, **given: Any) -> Any:
-        loader = {each: given.pop(each) for each in tuple(given) if each in LOADER}
+        loader = {item: given.pop(item) for item in tuple(given) if item in LOADER}
         if isinstance(files, Files):
             return decode(files.read(**loader), **given)
         raise ArgumentTypeError(

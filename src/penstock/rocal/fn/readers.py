@@ -55,8 +55,8 @@ class Files:
         if loader.get("shard_size", -1) > 0:
             raise DefinitionError("shard_size is not offered: a shard is its part of every global batch")
         (step,) = row(self.name).steps
-        told = {LOADER[each].core: meaning(value) for each, value in loader.items() if LOADER[each].core}
-        arguments = {"pad_last_batch": True, **passed_on(self.name, step, self.given), **told}
+        message = {LOADER[item].core: meaning(value) for item, value in loader.items() if LOADER[item].core}
+        arguments = {"pad_last_batch": True, **passed_on(self.name, step, self.given), **message}
         data, labels = getattr(core.readers, step.core.rpartition(".")[2])(**arguments, name=READER)
         pipeline.reading = ReaderOutputs(labels, meaning(loader.get("last_batch_policy", types.LAST_BATCH_FILL)))
         return data
@@ -150,5 +150,5 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(
-        name.partition(".")[2] for name, each in _OPERATORS.items() if name.startswith("readers.") and each.offered
+        name.partition(".")[2] for name, item in _OPERATORS.items() if name.startswith("readers.") and item.offered
     )

@@ -19,18 +19,18 @@ from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
 Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
 
-_TOLD = 4
-"""How many data sets plans tell of."""
+# The summary in plans names only the first data sets of a mix.
+_MAX_NAMED_PARTS = 4
 
 
 @dataclass(frozen=True, eq=False)
 class ConcatMember:
-    """A data set among others.
+    """Member of a concatenation: a data set and the values that are used.
 
     Args:
-        source: the data set.
-        values: the numbers of those of its values that count.
-        name: what plans and messages call it.
+        source: Data set.
+        values: Positions of the values that are used.
+        name: Name in plans and messages.
     """
 
     source: Source
@@ -39,7 +39,7 @@ class ConcatMember:
 
     @property
     def specs(self) -> tuple[Spec, ...]:
-        """Of its values that count."""
+        """Specs of the values that are used."""
         return tuple(self.source.specs[value] for value in self.values)
 
 
@@ -47,11 +47,11 @@ class ConcatSource(Source):
     """Concatenation of several data sets.
 
     Args:
-        parts: the data sets.
-        choice: how they are mixed; None: an epoch has each sample once.
+        parts: Members, in order.
+        choice: Interleaving of the members. By default an epoch has each sample once.
 
     Raises:
-        DefinitionError: they differ in their number of values, or in dtype, number of axes or layout of one.
+        DefinitionError: The members differ in their number of values, or in dtype, number of axes or layout of one.
     """
 
     def __init__(self, parts: Sequence[ConcatMember], choice: InterleavedSelection | None = None) -> None:
@@ -79,6 +79,7 @@ class ConcatSource(Source):
         self, indices: Indices, read: Callable[[ConcatMember, Indices], Outcomes], out: Sequence[Array | None]
     ) -> Outcomes:
         rows = len(indices)
+        # Members are read into separate arrays and copied, because their rows are scattered over the batch.
         columns: list[Column] = [
             (slot if slot is not None else np.empty((rows, *spec.fixed_shape), spec.dtype))
             if spec.dense
@@ -92,13 +93,14 @@ class ConcatSource(Source):
             part, places = self._parts[owner], np.flatnonzero(owners == owner)
             start = int(self._starts[owner])
             try:
-                found, failed = read(part, indices[places] - start)
+                values, failed = read(part, indices[places] - start)
             except SampleError as error:
                 raise with_index(error, None if error.index is None else error.index + start) from error
+            # Members number rows and samples from 0; errors must name those of the concatenation.
             for row, error in failed.items():
                 errors[int(places[row])] = with_index(error, int(indices[places[row]]))
             for column, value in zip(columns, part.values, strict=True):
-                _place(column, places.tolist(), found[value])
+                _place(column, places.tolist(), values[value])
         return tuple(columns), errors
 
     @property
@@ -134,8 +136,8 @@ class ConcatSource(Source):
         texts = [f"{part.name} ({part.source.summary()})" for part in self._parts]
         if self.selection is not None:
             texts = [f"{float(share):.4g} of {text}" for share, text in zip(self._shares, texts, strict=True)]
-        more = f" and {len(texts) - _TOLD} more" if len(texts) > _TOLD else ""
-        return f"{self.epoch_length} samples: {' + '.join(texts[:_TOLD])}{more}"
+        more = f" and {len(texts) - _MAX_NAMED_PARTS} more" if len(texts) > _MAX_NAMED_PARTS else ""
+        return f"{self.epoch_length} samples: {' + '.join(texts[:_MAX_NAMED_PARTS])}{more}"
 
     @property
     def _shares(self) -> Sequence[Any]:
@@ -150,7 +152,7 @@ class ConcatSource(Source):
             or self.selection != other.selection
         ):
             return False
-        pairs = zip(self._parts, other._parts, strict=True)  # noqa: SLF001  # likewise
+        pairs = zip(self._parts, other._parts, strict=True)  # noqa: SLF001  # the same class
         return all(
             m.values == t.values and (m.source is t.source or m.source.reads_same_samples(t.source)) for m, t in pairs
         )
@@ -183,7 +185,7 @@ def _count(part: ConcatMember) -> int:
 
 
 def _values(parts: Sequence[ConcatMember]) -> int:
-    """How many values a sample has."""
+    """Count the values of a sample, and check that it is the same for all members."""
     first, *others = parts
     for part in others:
         if len(part.values) != len(first.values):
@@ -197,7 +199,7 @@ def _values(parts: Sequence[ConcatMember]) -> int:
 
 
 def _common(parts: Sequence[ConcatMember], value: int) -> Spec:
-    """What is known of a value in all parts."""
+    """Return the spec that a value has in all members, with the largest bounds."""
     specs = [part.specs[value] for part in parts]
     first = specs[0]
     for spec, part in zip(specs, parts, strict=True):

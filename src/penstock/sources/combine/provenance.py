@@ -16,8 +16,8 @@ class SampleNames(Source):
     """Names of the samples of another source, as vectors of bytes. Samples are not read for them.
 
     Args:
-        source: the other one.
-        value: which of its values is named.
+        source: Source whose samples are named.
+        value: Position of the value whose name is returned.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)),)
@@ -30,6 +30,7 @@ class SampleNames(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the names, without a terminator."""
+        # A file name need not be valid UTF-8: fsencode restores the bytes that fsdecode replaced by surrogates.
         names = [os.fsencode(self.source_info(index)) for index in indices.tolist()]
         return ([np.frombuffer(name, np.uint8) for name in names],)
 
@@ -46,7 +47,7 @@ class SampleNames(Source):
         """Return True if both name the same samples."""
         if not isinstance(other, SampleNames) or self._value != other._value:  # noqa: SLF001  # one class
             return False
-        mine, theirs = self._source, other._source  # noqa: SLF001  # likewise
+        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
         return mine is theirs or mine.reads_same_samples(theirs)
 
     def fingerprint(self) -> str:

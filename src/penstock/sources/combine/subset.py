@@ -21,9 +21,9 @@ class SubsetSource(Source):
     """A selection of samples from another source.
 
     Args:
-        source: the other one.
-        chosen: their numbers there, a range or int64 array: at least one, all of them within the data set.
-        choice: which of them an epoch visits.
+        source: Underlying source.
+        chosen: Positions in `source`, a range or int64 array, not empty. They are not checked.
+        choice: The part of `chosen` that an epoch visits; all of it by default.
     """
 
     def __init__(self, source: Source, chosen: range | Indices, choice: SampleSelection | None = None) -> None:
@@ -83,7 +83,7 @@ class SubsetSource(Source):
         if not isinstance(other, SubsetSource):
             return False
         mine, theirs = self._source, other._source  # noqa: SLF001  # one class
-        same = len(self) == len(other) and np.array_equal(self._chosen, other._chosen)  # noqa: SLF001  # likewise
+        same = len(self) == len(other) and np.array_equal(self._chosen, other._chosen)  # noqa: SLF001  # one class
         return same and self.selection == other.selection and (mine is theirs or mine.reads_same_samples(theirs))
 
     def fingerprint(self) -> str:
@@ -108,33 +108,36 @@ def with_index(error: SampleError, index: int | None) -> SampleError:
     """Return the error of an underlying sample with its index in the subset."""
     if index is None:
         return error
-    said = f"sample {index} of this part of the data: {error.args[0]}"
-    return SampleError(said, index=index, source=error.source, path=error.path)
+    message = f"sample {index} of this part of the data: {error.args[0]}"
+    return SampleError(message, index=index, source=error.source, path=error.path)
 
 
-def make_subset(source: Source, given: range | slice | Callable[[Indices], Any] | Any) -> Source:
+def make_subset(source: Source, selection: range | slice | Callable[[Indices], Any] | Any) -> Source:
     """Create a subset of a data set.
 
     Args:
-        source: the data set.
-        given: a slice, as of a list; a range of numbers; numbers, or a truth value for each sample, as an array or
-            list; or a function that takes the numbers of all samples, int64, and returns such an array.
+        source: Data set.
+        selection: Slice, as of a list; range; array or list of positions, or of one boolean per sample; or a function
+            that takes the positions of all samples, int64, and returns such an array.
 
     Raises:
-        ArgumentTypeError: `given` is none of these.
-        DefinitionError: numbers that the data set does not have, another number of truth values, or no sample is left.
+        ArgumentTypeError: `selection` has another type.
+        DefinitionError: A position is out of range, the number of booleans is wrong, or no sample is left.
     """
     count = len(source)
-    said = _asked(given, count) if callable(given) else given
-    if isinstance(said, slice):
-        said = range(count)[said]
-    if isinstance(said, range):
-        chosen, ends = said, [said[0], said[-1]] if said else []
+    indices = _call_function(selection, count) if callable(selection) else selection
+    if isinstance(indices, slice):
+        indices = range(count)[indices]
+    # A range stays a range: the subset of a large data set then needs no array of positions.
+    if isinstance(indices, range):
+        chosen, ends = indices, [indices[0], indices[-1]] if indices else []
     else:
-        chosen = _numbers(said, count)
+        chosen = _numbers(indices, count)
         ends = [int(chosen.min()), int(chosen.max())] if chosen.size else []
     if not ends:
-        raise DefinitionError("subset leaves no sample", given=short_repr(given), expected=f"some of {count} samples")
+        raise DefinitionError(
+            "subset leaves no sample", given=short_repr(selection), expected=f"some of {count} samples"
+        )
     if min(ends) < 0 or max(ends) >= count:
         raise DefinitionError(
             "subset has numbers that the data set does not have",
@@ -148,12 +151,12 @@ def resample_by_weight(source: Source, weights: Any) -> Source:
     """Create a source that draws a sample with replacement for each position.
 
     Args:
-        source: the data set. It has no choice of its own.
-        weights: per sample how often it is drawn, compared with the others; a list or array.
+        source: Data set, without a selection.
+        weights: Relative frequency of each sample; a list or array.
 
     Raises:
-        ArgumentTypeError: the weights are no numbers.
-        DefinitionError: not one weight per sample; a weight that is negative, nan or infinite; or all are 0.
+        ArgumentTypeError: The weights are not numbers.
+        DefinitionError: There is not one weight per sample, one is negative or not finite, or all are 0.
     """
     values = check_weights(weights, len(source), "sample")
     return SubsetSource(source, range(len(source)), WeightedSampling.from_weights(values))
@@ -163,21 +166,21 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
     """Convert weights to numbers.
 
     Args:
-        weights: a list or array.
-        count: how many there have to be.
-        of: what each of them belongs to.
+        weights: List or array.
+        count: Required number of weights.
+        of: Noun for messages, such as "sample".
 
     Raises:
-        ArgumentTypeError: the weights are no numbers.
-        DefinitionError: another number of them; a negative one, nan or infinity; or all are 0.
+        ArgumentTypeError: The weights are not numbers.
+        DefinitionError: The number of weights is wrong, one is negative or not finite, or all are 0.
     """
     try:
         values = np.asarray(weights, np.float64)
-    except Exception as error:  # whatever an array-like of somebody else's raises
+    except Exception as error:  # a foreign array-like can raise any exception
         raise ArgumentTypeError("weights are numbers", given=short_repr(weights)) from error
     if values.shape != (count,):
-        given = f"{values.size} weights" if values.ndim == 1 else f"shape {values.shape}"
-        raise DefinitionError(f"weights has a number for each {of}", given=given, expected=count)
+        actual = f"{values.size} weights" if values.ndim == 1 else f"shape {values.shape}"
+        raise DefinitionError(f"weights has a number for each {of}", given=actual, expected=count)
     bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
     if bad.size:
         raise DefinitionError(
@@ -188,7 +191,7 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
     return values
 
 
-def _asked(function: Callable[[Indices], Any], count: int) -> Any:
+def _call_function(function: Callable[[Indices], Any], count: int) -> Any:
     try:
         return function(np.arange(count))
     except Exception as error:
@@ -199,13 +202,13 @@ def _asked(function: Callable[[Indices], Any], count: int) -> Any:
         ) from error
 
 
-def _numbers(said: Any, count: int) -> Indices:
+def _numbers(indices: Any, count: int) -> Indices:
     try:
-        numbers: Array = np.asarray(said)
-    except Exception as error:  # whatever an array-like of somebody else's raises
-        raise _no_subset(said) from error
+        numbers: Array = np.asarray(indices)
+    except Exception as error:  # a foreign array-like can raise any exception
+        raise _no_subset(indices) from error
     if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iub"):
-        raise _no_subset(said)
+        raise _no_subset(indices)
     if numbers.dtype.kind != "b":
         return numbers.astype(np.int64)
     if len(numbers) != count:
@@ -213,9 +216,9 @@ def _numbers(said: Any, count: int) -> Indices:
     return np.flatnonzero(numbers)
 
 
-def _no_subset(said: Any) -> ArgumentTypeError:
+def _no_subset(indices: Any) -> ArgumentTypeError:
     return ArgumentTypeError(
         "subset is a slice, a range, an array of numbers or of a truth value for each sample, or a function of the "
         "samples' numbers that returns one of these",
-        given=short_repr(said),
+        given=short_repr(indices),
     )

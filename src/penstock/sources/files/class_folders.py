@@ -1,4 +1,4 @@
-"""Files by the folders they are in: one per class, or the files of a tree."""
+"""Listing of class folders and of the files of a tree."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log = logging.getLogger("penstock")
 def list_class_folders(
     root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
 ) -> FileSource:
-    """The files of the folders directly below `root`, labelled with the number of their folder.
+    """List the files of the folders directly below `root`, labeled with the number of their folder.
 
-    Folders and files are sorted by the bytes of their names. Every folder has a number, an empty one too. Pipes,
-    sockets and devices are left out, with a warning.
+    Folders and files are sorted by the bytes of their names. Empty folders are numbered, too. Pipes, sockets and
+    devices are skipped with a warning.
 
     Raises:
-        SourceNotFoundError: `root` is no folder.
-        SourceError: no file in it matches, or a folder cannot be read.
+        SourceNotFoundError: `root` is not a folder.
+        SourceError: No file matches, or a folder cannot be read.
     """
     if is_remote(root):
         return _from_remote_root(root, file_filters, dir_filters, case_sensitive)
@@ -37,6 +37,8 @@ def list_class_folders(
         raise SourceNotFoundError(f"file_root is no folder: {root!r}")
     top = os.fsencode(root)
     wanted = _matcher(dir_filters, case_sensitive=True)
+    # The file system lists names in any order; sorted ones give the same labels on every machine. Names are bytes,
+    # because they need not be valid UTF-8.
     folders = sorted(entry.name for entry in _entries(top) if wanted(entry.name) and _kind(entry) == stat.S_IFDIR)
     wanted = _matcher(file_filters, case_sensitive=case_sensitive)
     names: list[bytes] = []
@@ -50,6 +52,7 @@ def list_class_folders(
                 if kind in (stat.S_IFREG, None):
                     files.append(folder + b"/" + entry.name)
                 elif kind != stat.S_IFDIR:
+                    # Opening a pipe would block the reader until another process writes to it.
                     others.append(entry.path)
         names += sorted(files)
         labels += [label] * len(files)
@@ -75,30 +78,30 @@ def _none_found(root: str, folders: int, file_filters: tuple[str, ...]) -> Sourc
 def _from_remote_root(
     root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
 ) -> FileSource:
-    """The same of a prefix in an object store."""
+    """List class folders below a prefix of an object store."""
     try:
         folders = subfolders(root, _matcher(dir_filters, case_sensitive=True))
     except OSError as error:
         raise open_error(root, error) from error
     wanted = _matcher(file_filters, case_sensitive=case_sensitive)
-    found: list[tuple[bytes, int, str]] = []
+    files: list[tuple[bytes, int, str]] = []
     for label, (folder, objects) in enumerate(folders):
-        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.etag) for each in objects)
-        found += [(folder + b"/" + name, label, tag) for name, tag in named if wanted(name)]
-    if not found:
+        named = sorted((os.fsencode(item.path.rpartition("/")[2]), item.etag) for item in objects)
+        files += [(folder + b"/" + name, label, tag) for name, tag in named if wanted(name)]
+    if not files:
         raise _none_found(root, len(folders), file_filters)
-    names, labels, tags = zip(*found, strict=True)
+    names, labels, tags = zip(*files, strict=True)
     return FileSource(root, names, labels, tags)
 
 
 def list_files(root: str, file_filter: str) -> FileSource:
-    """The files in a folder and in the folders directly below it, each labelled with 0.
+    """List the files in a folder and in the folders directly below it, all labeled 0.
 
-    The folder's own come first, then those of its folders; all are sorted by the bytes of their names.
+    Files in the folder come first, then those in its folders, both sorted by the bytes of their names.
 
     Raises:
-        SourceNotFoundError: `root` is no folder.
-        SourceError: no file in it matches, or a folder cannot be read.
+        SourceNotFoundError: `root` is not a folder.
+        SourceError: No file matches, or a folder cannot be read.
     """
     wanted = _matcher((file_filter,), case_sensitive=True)
     if is_remote(root):
@@ -130,26 +133,28 @@ def _none_in_tree(root: str, folders: int, file_filter: str) -> SourceError:
 
 
 def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], bool]) -> FileSource:
-    """The same of a prefix in an object store."""
+    """List the files below a prefix of an object store."""
     try:
         own, folders = list_prefix(root)[1], subfolders(root, lambda _: True)
     except OSError as error:
         raise open_error(root, error) from error
-    found: list[tuple[bytes, str]] = []
+    files: list[tuple[bytes, str]] = []
     for folder, objects in ((b"", own), *((name + b"/", objects) for name, objects in folders)):
-        named = sorted((os.fsencode(each.path.rpartition("/")[2]), each.etag) for each in objects)
-        found += [(folder + name, tag) for name, tag in named if wanted(name)]
-    if not found:
+        named = sorted((os.fsencode(item.path.rpartition("/")[2]), item.etag) for item in objects)
+        files += [(folder + name, tag) for name, tag in named if wanted(name)]
+    if not files:
         raise _none_in_tree(root, len(folders), file_filter)
-    names, tags = zip(*found, strict=True)
+    names, tags = zip(*files, strict=True)
     return FileSource(root, names, [0] * len(names), tags)
 
 
 def class_folder_stamp(root: str) -> Hashable:
-    """What changes when `from_root` would find other files: the stamps of the folder and of the folders in it."""
+    """Return the stamps of the folder and of the folders in it, which change when files are added or removed."""
     if not Path(root).is_dir():
         return None
-    return file_stamps(root, *sorted(each.path for each in _entries(os.fsencode(root)) if _kind(each) == stat.S_IFDIR))
+    return file_stamps(
+        root, *sorted(entry.path for entry in _entries(os.fsencode(root)) if _kind(entry) == stat.S_IFDIR)
+    )
 
 
 def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
@@ -164,23 +169,23 @@ def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
 
 
 def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
-    """Tells whether one of the patterns matches a name; without patterns every name counts."""
+    """Return a function that tests names against patterns. Without patterns, every name matches."""
     if not patterns:
         return lambda _: True
-    found = re.compile("|".join(translate(each if case_sensitive else each.lower()) for each in patterns))
+    # One compiled expression, as fnmatch() looks up each pattern again for every name.
+    expression = re.compile("|".join(translate(item if case_sensitive else item.lower()) for item in patterns))
     if case_sensitive:
-        return lambda name: found.match(os.fsdecode(name)) is not None
-    return lambda name: found.match(os.fsdecode(name).lower()) is not None
+        return lambda name: expression.match(os.fsdecode(name)) is not None
+    return lambda name: expression.match(os.fsdecode(name).lower()) is not None
 
 
 def _kind(entry: os.DirEntry[bytes]) -> int | None:
-    """What an entry is, or the link leads to; None for a link that leads nowhere, to itself, or where nobody may look.
-
-    Such a link stays in the data set: it is a sample that cannot be read, and says so.
-    """
+    """Return the file type of an entry, after following links; None for a link that cannot be resolved."""
+    # scandir knows the type of most entries already, so that a large folder does not need a stat() per file.
     if entry.is_file(follow_symlinks=False):
         return stat.S_IFREG
     try:
         return stat.S_IFMT(entry.stat().st_mode)
+    # A broken link stays in the data set, as a sample whose error names the file.
     except OSError:
         return None

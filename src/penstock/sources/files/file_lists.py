@@ -1,4 +1,4 @@
-"""Files by their names: given, or listed in a text file."""
+"""Files named by a list of paths or by a text file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from penstock.sources.storage.object_store import is_remote, open_error
 
 
 def files_from_paths(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
-    """The files named, each labelled as given, or with its number.
+    """Create a source from paths, labeled by `labels` or by position.
 
     Raises:
-        SourceError: there are no files, or not one label per file.
-        SourceNotFoundError: the first file does not exist.
+        SourceError: There are no files, there is not one label per file, or a label exceeds 32 bits.
+        SourceNotFoundError: The first file does not exist.
     """
     if not files:
         raise SourceError("files is empty", expected="at least one path")
     if labels is not None and len(labels) != len(files):
         raise SourceError(f"{len(labels)} labels for {len(files)} files", fix="give one label per file")
     numbers = range(len(files)) if labels is None else labels
+    # Labels are int32, as in DALI.
     wrong = next((number for number in numbers if not -(2**31) <= number < 2**31), None)
     if wrong is not None:
         raise SourceError("a label is a number of 32 bits", given=wrong)
@@ -30,13 +31,13 @@ def files_from_paths(root: str, files: tuple[str, ...], labels: tuple[int, ...] 
 
 
 def files_from_name_list(list_path: str, root: str | None) -> FileSource:
-    """The files that a text file lists, a path per line, each labelled with 0.
+    """Create a source from a text file with one path per line. All labels are 0.
 
-    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
+    Paths are relative to the list's folder or to `root`; they can contain spaces. Blank lines are skipped.
 
     Raises:
-        SourceNotFoundError: the list, or the first file in it, does not exist.
-        SourceError: there are no lines.
+        SourceNotFoundError: The list, or the first file in it, does not exist.
+        SourceError: The list is empty.
     """
     names = [name for line in _lines(list_path) if (name := line.strip())]
     if not names:
@@ -45,19 +46,20 @@ def files_from_name_list(list_path: str, root: str | None) -> FileSource:
 
 
 def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
-    """The files that a text file lists, a line each: a path, a space, a label.
+    """Create a source from a text file with one path, a space and a label per line.
 
-    Paths are relative to the list's folder or to `root`; they may contain spaces; blank lines do not count.
+    Paths are relative to the list's folder or to `root`; they can contain spaces. Blank lines are skipped.
 
     Raises:
-        SourceNotFoundError: the list, or the first file in it, does not exist.
-        SourceError: a line has no label, or there are no lines.
+        SourceNotFoundError: The list, or the first file in it, does not exist.
+        SourceError: A line has no label, or the list is empty.
     """
     names: list[bytes] = []
     labels: list[int] = []
     for number, line in enumerate(_lines(list_path), start=1):
         if not line.strip():
             continue
+        # The label follows the last space, because a path can contain spaces.
         name, _, label = line.rstrip().rpartition(b" ")
         if not name.strip() or not label.isdigit() or int(label) >= 2**31:
             raise SourceError(
@@ -92,5 +94,6 @@ def _folder_of(list_path: str) -> str:
 
 
 def _checked(source: FileSource) -> FileSource:
+    # Only the first file is checked: a wrong root fails at once, and millions of files need no stat() each.
     source.check_first("paths are relative to file_root")
     return source

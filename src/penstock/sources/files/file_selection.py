@@ -1,4 +1,4 @@
-"""The three ways to say which files are samples, whatever is in them."""
+"""Selection of files by folder, by paths or by a list file, for readers of any format."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from penstock.sources.storage.file_stamps import file_stamps
 
 @dataclass(frozen=True)
 class FileSelection:
-    """A folder with its folders, a list of paths, or a text file with a path per line.
+    """Files of a folder and its subfolders, a list of paths, or a text file with one path per line.
 
     Args:
-        root: the folder; with one of the others, what paths are relative to.
-        files: the paths; None without.
-        file_list: the text file; None without.
-        file_filter: which files of the folder count.
+        root: Folder to list, or base of relative paths with `files` or `file_list`.
+        files: Paths, or None.
+        file_list: Text file, or None.
+        file_filter: Glob for the names of files in the folder.
     """
 
     root: str | None
@@ -32,7 +32,7 @@ class FileSelection:
     file_filter: str
 
     def open(self) -> FileSource:
-        """The files; see `from_tree`, `from_files` and `from_names`."""
+        """List the files."""
         if self.files is not None:
             return files_from_paths(self.root or "", self.files, None)
         if self.file_list is not None:
@@ -40,7 +40,8 @@ class FileSelection:
         return list_files(self.root or "", self.file_filter)
 
     def stamp(self) -> Hashable:
-        """What changes when other files would be found, or another first one, which tells what all have."""
+        """Return a value that changes if the listing, or the first of the named files, changes."""
+        # The spec of all samples comes from the first file.
         if self.files is not None:
             return file_stamps(*(f"{self.root}/{path}" if self.root else path for path in self.files[:1]))
         if self.file_list is not None:
@@ -49,10 +50,10 @@ class FileSelection:
 
 
 class SelectedFilesSource(RecordSource[FileSource]):
-    """A source with a sample per file, whatever is in them.
+    """Base of sources with one sample per file.
 
     Args:
-        choice: which files.
+        choice: Selection of files.
     """
 
     def __init__(self, choice: FileSelection) -> None:
@@ -60,7 +61,8 @@ class SelectedFilesSource(RecordSource[FileSource]):
         self._in_folder = choice.files is None and choice.file_list is None
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The file's path as the data set has it; in the folder itself, as DALI has it there."""
+        """Return the path of the file, relative to the root."""
+        # DALI starts the names of files in the root itself with "./".
         name = super().source_info(index, value)
         return f"./{name}" if self._in_folder and "/" not in name else name
 
@@ -68,10 +70,10 @@ class SelectedFilesSource(RecordSource[FileSource]):
 def select_files(
     reader: str, file_root: Path | None, files: Path | Sequence[Path] | None, file_list: Path | None, file_filter: str
 ) -> FileSelection:
-    """What a reader's arguments say.
+    """Create the selection from the arguments of a reader.
 
     Raises:
-        DefinitionError: two lists, or nothing.
+        DefinitionError: Both `files` and `file_list` are set, or nothing is.
     """
     if files is not None and file_list is not None:
         raise DefinitionError(f"{reader}: either files or file_list")

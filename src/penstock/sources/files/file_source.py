@@ -1,4 +1,4 @@
-"""Files with labels, as a data set. `folders` and `file_lists` find them."""
+"""Source of files with labels. `class_folders` and `file_lists` create it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from penstock.sources.storage.prefetch import ahead
 
 
 class FileSource(Source):
-    """The bytes of files, and an int32 label for each.
+    """Source of the bytes of files, with an int32 label for each file.
 
     Args:
-        root: the folder to which the names are relative; "" where they are complete.
-        names: the files, as bytes, in the order of the data set.
-        labels: one per file.
-        tags: the ETags of files that are objects of a store, where they are known.
+        root: Folder that names are relative to, or "" if they are complete.
+        names: Names of the files as bytes, in order.
+        labels: One label per file.
+        tags: ETags of remote files, if known.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)), Spec(np.dtype(np.int32), (1,)))
@@ -49,43 +49,44 @@ class FileSource(Source):
         return len(self._names)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The bytes of the files, and their labels."""
+        """Read the bytes and labels of files."""
         return self.contents(indices), np.take(self._labels, indices, axis=0, out=out[1], mode="clip")
 
     def contents(self, indices: Indices) -> list[Array]:
-        """The bytes of some files.
+        """Read the bytes of files.
 
         Raises:
-            SampleError: one cannot be read.
-            ResourceError: one has more bytes than are read for one sample.
+            SampleError: A file cannot be read.
+            ResourceError: A file exceeds the size limit of a sample.
         """
-        return [self.checked(*each) for each in zip(indices.tolist(), self.attempts(indices), strict=True)]
+        return [self.checked(*pair) for pair in zip(indices.tolist(), self.attempts(indices), strict=True)]
 
     def attempts(self, indices: Indices) -> Iterable[Array | OSError]:
-        """The bytes of each file, or what went wrong with it."""
+        """Read the bytes of each file, or return its error."""
+        # Local files are read one by one; only remote or prefetched reads gain from a joint request.
         if not self._remote and not ahead.is_active:
             return map(self._local, indices.tolist())
         return ahead.read(self.byte_ranges(indices))
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading one file."""
         return ReadCost.STORE if self._remote else ReadCost.FILE
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """The files that are read for some samples."""
+        """Return the byte ranges of whole files."""
         return [ByteRange(path, 0, None, tag, limited=True) for path, tag in self._tagged(indices)]
 
     def ranges(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[Array | OSError]:
-        """Bytes of some files, of each from its start to its stop; or what went wrong with it.
+        """Read one byte range per file, or return its error.
 
-        Where a file ends before, there are fewer, or something went wrong.
+        A range beyond the end of its file gives fewer bytes, or an error.
         """
         files = zip(self._tagged(indices), starts, stops, strict=True)
         return list(ahead.read([ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]))
 
     def is_shorter(self, index: int, size: int) -> bool:
-        """Whether a file has fewer bytes; of an object that is not known."""
+        """Return True if a local file has fewer bytes than `size`. Remote files always give False."""
         path = self._path(index)
         try:
             return not is_remote(path) and os.stat(path).st_size < size  # noqa: PTH116  # bytes
@@ -93,25 +94,25 @@ class FileSource(Source):
             return True
 
     def range_needs(self, indices: Indices, start: int, stop: int) -> list[ByteRange]:
-        """What `ranges` reads for one range of each file."""
+        """Return the byte ranges that `ranges` reads, with one range for all files."""
         return [ByteRange(path, start, stop, tag) for path, tag in self._tagged(indices)]
 
     def _tagged(self, indices: Indices) -> Iterable[tuple[str, str]]:
-        """The paths of some files, and their tags."""
+        """Return paths and tags of files."""
         names: list[bytes] = self._names[indices].tolist()
         tags: Iterable[str] = repeat("") if self._tags is None else self._tags[indices].tolist()
         return zip([os.fsdecode(self._joined(name)) for name in names], tags)  # noqa: B905  # one may be endless
 
     @property
     def labels(self) -> list[int]:
-        """The label of each file."""
+        """Labels of all files."""
         return self._labels.ravel().tolist()
 
     def content(self, index: int) -> Array:
-        """The bytes of file `index`.
+        """Read the bytes of one file.
 
         Raises:
-            SampleError: it cannot be read.
+            SampleError: The file cannot be read.
         """
         return self.contents(np.array([index]))[0]
 
@@ -122,11 +123,11 @@ class FileSource(Source):
             return error
 
     def checked(self, index: int, data: Array | OSError) -> Array:
-        """The bytes that were read for file `index`, unless they are an error.
+        """Return the bytes of a file, or raise its error.
 
         Raises:
-            SampleError: it cannot be read.
-            ResourceError: it has more bytes than are read for one sample.
+            SampleError: The file cannot be read.
+            ResourceError: The file exceeds the size limit of a sample.
         """
         if not isinstance(data, OSError):
             return data
@@ -144,7 +145,7 @@ class FileSource(Source):
         return os.path.join(self._root, name)  # noqa: PTH118  # bytes: names need not be valid text
 
     def describe(self, index: int) -> str:
-        """The file's path."""
+        """Return the path of the file."""
         return os.fsdecode(self._path(index))
 
     path = describe
@@ -153,11 +154,11 @@ class FileSource(Source):
         """Check that the first file exists.
 
         Args:
-            fix: what to do where it does not.
+            fix: Advice for the message.
 
         Raises:
-            SourceNotFoundError: it does not.
-            SourceError: it is an object of a store that does not answer.
+            SourceNotFoundError: It does not exist.
+            SourceError: The object store does not answer.
         """
         first = self.describe(0)
         if is_remote(first):
@@ -165,27 +166,29 @@ class FileSource(Source):
                 head(first)
             except OSError as error:
                 raise open_error(first, error) from error
+        # A broken link counts as present: it is reported as a bad sample when it is read.
         elif not os.path.lexists(first):
             raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The file's path as the data set has it: relative to its root."""
+        """Return the name of the file, relative to the root."""
         del value
         return os.fsdecode(self._names[index])
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same files have the same labels."""
+        """Return True if both have the same files with the same labels."""
         if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class
             return False
         pairs = ((self._names, other._names), (self._labels, other._labels))  # noqa: SLF001  # one class
         return all(mine is theirs or np.array_equal(mine, theirs) for mine, theirs in pairs)
 
     def fingerprint(self) -> str:
-        """The names below their common folder, and the labels."""
+        """Return a text that identifies the files and labels, wherever the data set is mounted."""
         names: list[bytes] = self._names.tolist()
-        if self._remote:  # buckets are where data sets are mounted
+        # A copy in another bucket or under another mount point is the same data set: saved states stay valid.
+        if self._remote:
             names = [b"/" + name.partition(b"://")[2] if is_remote(name) else name for name in names]
-        absolute = all(map(os.path.isabs, names))  # they begin with where the data set is mounted
+        absolute = all(map(os.path.isabs, names))
         folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120  # bytes
         digest = hashlib.sha256(b"\0".join(name[len(folder) :] for name in names) + self._labels.tobytes())
         return f"files:{len(self)}:{digest.hexdigest()[:16]}"

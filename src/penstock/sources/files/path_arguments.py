@@ -20,31 +20,31 @@ _NUMBERS = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.-?(\d+))?", re.ASCII)
 _LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.-?(\d+))?", re.ASCII)
 
 
-def as_paths(given: Path | Sequence[Path] | None) -> tuple[str, ...]:
-    """The paths as texts; none, where nothing is given.
+def as_paths(paths: Path | Sequence[Path] | None) -> tuple[str, ...]:
+    """Convert a path, or several, to a tuple of strings. None gives an empty tuple.
 
     >>> as_paths("a.tar"), as_paths(["a.tar", "b.tar"]), as_paths(None)
     (('a.tar',), ('a.tar', 'b.tar'), ())
     """
-    if not given:
+    if not paths:
         return ()
-    return tuple(fspath(each) for each in ([given] if isinstance(given, str | PathLike) else given))
+    return tuple(fspath(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths))
 
 
-def as_shards(given: Path | Sequence[Path] | None, suffix: str) -> tuple[str, ...]:
-    """The files that paths stand for: a file itself, a folder or a glob its files in the order of their names.
+def as_shards(paths: Path | Sequence[Path] | None, suffix: str) -> tuple[str, ...]:
+    """Expand paths, folders and globs to files, sorted by name within a folder or glob.
 
-    Brace patterns are expanded first: ``shard-{000..012}.tar``. A file that exists under a name counts as that file.
+    Brace patterns are expanded first: ``shard-{000..012}.tar``. An existing local file is never a pattern.
 
     Args:
-        given: paths, of an object store, too; there, a folder ends with a slash.
-        suffix: of the files that count in a folder.
+        paths: Local or remote paths. A remote folder ends with a slash.
+        suffix: Suffix of the files to take from a folder.
 
     Raises:
-        SourceNotFoundError: a folder has no such files, or nothing matches a glob.
-        SourceError: a prefix of an object store cannot be listed.
+        SourceNotFoundError: A folder has no such files, or nothing matches a glob.
+        SourceError: A prefix of an object store cannot be listed.
     """
-    return tuple(file for path in as_paths(given) for file in _files(path, suffix))
+    return tuple(file for path in as_paths(paths) for file in _files(path, suffix))
 
 
 def _files(path: str, suffix: str) -> list[str]:
@@ -52,6 +52,7 @@ def _files(path: str, suffix: str) -> list[str]:
         return [file for name in expand_braces(path) for file in _objects(name, suffix)]
     if LocalPath(path).is_file():
         return [path]
+    # Braces are legal in file names, so this comes after the check for a file.
     names = expand_braces(path)
     if names != [path]:
         return [file for name in names for file in _files(name, suffix)]
@@ -65,16 +66,17 @@ def _files(path: str, suffix: str) -> list[str]:
 
 
 def _objects(path: str, suffix: str) -> list[str]:
-    """The objects that a folder or a glob of an object store stands for; web servers cannot list theirs."""
+    """Expand a folder or glob of an object store to its objects."""
     folder, _, name = path.rpartition("/")
+    # Web servers cannot list folders: the path must name a file.
     if path.startswith("http") or (name and not has_magic(name)):
         return [path]
     try:
-        objects = [found.path for found in list_prefix(folder)[1]]
+        objects = [item.path for item in list_prefix(folder)[1]]
     except OSError as error:
         raise open_error(path, error) from error
     pattern = name or f"*{suffix}"
-    files = sorted(each for each in objects if fnmatchcase(each.rpartition("/")[2], pattern))
+    files = sorted(name for name in objects if fnmatchcase(name.rpartition("/")[2], pattern))
     return _some(files, f"no object matches {folder}/{pattern}")
 
 
@@ -85,7 +87,7 @@ def _some(files: list[str], otherwise: str) -> list[str]:
 
 
 def expand_braces(pattern: str) -> list[str]:
-    """The names that a pattern stands for, as in a shell: lists and ranges between braces.
+    """Expand lists and ranges in braces, as a shell does.
 
     >>> expand_braces("{train,test}-{08..10}.tar")[:4]
     ['train-08.tar', 'train-09.tar', 'train-10.tar', 'test-08.tar']
@@ -110,9 +112,10 @@ def expand_braces(pattern: str) -> list[str]:
 
 
 def _range(text: str) -> list[str]:
-    """The numbers or letters of a range such as ``08..10``; none, if it is not a range."""
+    """Expand a range such as ``08..10``. Text that is not a range gives an empty list."""
     if (match := _NUMBERS.fullmatch(text)) is not None:
         first, last = int(match[1]), int(match[2])
+        # As in bash, a leading zero in either bound pads all numbers to the longer bound.
         padded = any(number.lstrip("-").startswith("0") and len(number) > 1 for number in match.group(1, 2))
         width = max(map(len, match.group(1, 2))) if padded else 0
         return [f"{number:0{width}d}" for number in _between(first, last, match[3])]

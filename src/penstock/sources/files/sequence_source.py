@@ -1,4 +1,4 @@
-"""Sequences of files: those of a folder, in the order of their names, cut into runs of one length."""
+"""Sequences of consecutive files in a folder."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _VISIBLE = ("[!.]*",)
 
 
 class SequenceSource(Source):
-    """The bytes of files that follow each other, and the length of each, for the sequences of each folder.
+    """Source of file sequences: the concatenated bytes of the files, and the length of each file.
 
     Args:
-        root: the folder above the folders of files; hidden ones do not count.
-        patterns: a file counts if one of them matches its name, in upper or lower case.
-        length: files of a sequence.
-        step: files from the first one of a sequence to that of the next.
-        stride: files from one of a sequence to the next.
+        root: Folder that contains the folders of files. Hidden folders are skipped.
+        patterns: Globs for file names, not case-sensitive.
+        length: Number of files of a sequence.
+        step: Distance, in files, between the starts of two sequences.
+        stride: Distance, in files, between two files of a sequence.
 
     Raises:
-        SourceNotFoundError: `root` is no folder.
-        SourceError: no folder has enough files, or one cannot be read.
+        SourceNotFoundError: `root` is not a folder.
+        SourceError: No folder has enough files, or one cannot be read.
     """
 
     def __init__(self, root: str, patterns: tuple[str, ...], length: int, step: int, stride: int) -> None:
@@ -38,6 +38,7 @@ class SequenceSource(Source):
         counts: list[int] = np.bincount(self._files.labels).tolist()
         whole = (length - 1) * stride
         starts: list[NDArray[np.int64]] = []
+        # A sequence never crosses folders, so each folder is cut separately.
         first = 0
         for count in counts:
             starts.append(first + np.arange(0, max(count - whole, 0), step, dtype=np.int64))
@@ -56,7 +57,7 @@ class SequenceSource(Source):
         return len(self._starts)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The bytes of the files, one after the other, and how many each has."""
+        """Read sequences: the concatenated bytes of the files, and the length of each file."""
         data: list[Array] = []
         sizes = np.empty((len(indices), len(self._offsets)), np.int64) if out[1] is None else out[1]
         for row, index in enumerate(indices.tolist()):
@@ -73,28 +74,28 @@ class SequenceSource(Source):
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading the files."""
         return self._files.cost
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from object stores for some samples."""
+        """Return the byte ranges of the files of these samples."""
         return self._files.byte_ranges((self._starts[indices][:, None] + self._offsets).ravel())
 
     def describe(self, index: int) -> str:
-        """The paths of the first and the last file."""
+        """Return the paths of the first and the last file."""
         first, last = (self._files.describe(int(self._starts[index] + self._offsets[end])) for end in (0, -1))
         return first if first == last else f"{first} to {last}"
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same sequences of the same files are read."""
+        """Return True if both read the same sequences of the same files."""
         return (
             isinstance(other, SequenceSource)
             and np.array_equal(self._starts, other._starts)  # noqa: SLF001  # one class
-            and np.array_equal(self._offsets, other._offsets)  # noqa: SLF001  # likewise
-            and self._files.reads_same_samples(other._files)  # noqa: SLF001  # likewise
+            and np.array_equal(self._offsets, other._offsets)  # noqa: SLF001  # one class
+            and self._files.reads_same_samples(other._files)  # noqa: SLF001  # one class
         )
 
     def fingerprint(self) -> str:
-        """The names of the files below the folder, and which of them a sequence has."""
+        """Return a text that identifies the files and how they are cut into sequences."""
         step = int(self._starts[1] - self._starts[0]) if len(self) > 1 else 0
         return f"sequence:{len(self)}:{self._offsets.tolist()}:{step}:{self._files.fingerprint()}"

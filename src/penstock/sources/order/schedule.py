@@ -1,4 +1,4 @@
-"""Steps and epochs: which rows a batch consists of, how many batches there are, which follows which. Pure."""
+"""Schedule of steps and epochs: the rows of each batch, the number of batches and their sequence. Pure functions."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.types import LastBatchPolicy
 
 @dataclass(frozen=True, slots=True)
 class BatchStep:
-    """Which rows one batch consists of. With the definition, the data and the seed it determines the batch.
+    """Position of one batch. With the definition, the data and the seed, it determines the batch.
 
     Args:
-        epoch: the number of the epoch, from 0.
-        row: how many positions of the epoch lie before the batch, counted in the leading reader's order.
-        consumed: per reader, how many positions it has passed since the beginning, over all epochs.
-        rows: how many rows the batch has, over all devices and processes.
+        epoch: Number of the epoch, from 0.
+        row: Number of positions of the epoch before the batch, in the leading reader's order.
+        consumed: Number of positions that each reader has passed since the beginning, over all epochs.
+        rows: Number of rows of the batch, over all devices and processes.
     """
 
     epoch: int
@@ -30,13 +30,13 @@ class Schedule:
     """The sequence of steps of an iterator.
 
     Args:
-        batch_size: how many rows a batch has.
-        length: how many positions an epoch has, in the order that leads; None for an endless one.
-        stride: how many positions a batch passes in that order.
-        strides: the same for each reader.
-        policy: what becomes of the batch that the epoch does not fill.
-        padded: for each reader, whether a batch with fewer rows passes as many positions as a whole one.
-        length_unknown: whether the data may end an epoch, before its length if there is one.
+        batch_size: Number of rows of a full batch.
+        length: Number of positions of an epoch in the leading order; None if it is endless.
+        stride: Number of positions that a batch passes in that order.
+        strides: The same number for each reader.
+        policy: Treatment of an incomplete last batch.
+        padded: For each reader, True if a batch with fewer rows passes as many positions as a full one.
+        length_unknown: True if the data can end an epoch, possibly before `length`.
     """
 
     batch_size: int
@@ -48,18 +48,18 @@ class Schedule:
     length_unknown: bool = False
 
     def first(self) -> BatchStep:
-        """The first step of the first epoch."""
+        """Return the first step of the first epoch."""
         return self.step_at(0, 0, (0,) * len(self.strides))
 
     def position_after(self, step: BatchStep) -> BatchStep:
-        """The position after this step. It may be the end of the epoch, where there is no batch."""
+        """Return the position after this step. At the end of an epoch it has no batch."""
         rows = [self.batch_size if padded else step.rows for padded in self.padded or (False,) * len(self.strides)]
         passed = zip(step.consumed, self.strides, rows, strict=True)
         totals = tuple([total + stride * count // self.batch_size for total, stride, count in passed])
         return self.step_at(step.epoch, step.row + self.stride, totals)
 
     def is_epoch_end(self, step: BatchStep) -> bool:
-        """Whether a position is the end of its epoch."""
+        """Return True if a position is the end of its epoch."""
         if self.length is None:
             return False
         if self.policy is LastBatchPolicy.DROP:
@@ -67,68 +67,65 @@ class Schedule:
         return step.row >= self.length
 
     def batches_before(self, step: BatchStep) -> int:
-        """How many batches of its epoch lie before a place."""
+        """Count the batches of the epoch before a position."""
         return self.batches_per_epoch or 0 if self.is_epoch_end(step) else step.row // self.stride
 
     def next_epoch(self, step: BatchStep) -> BatchStep:
-        """The first step of the epoch that follows.
-
-        All readers pass what is left of this one, so that an epoch is the same wherever the one before it was left; and
-        the batch that is dropped, so that those which are as long as the epoch begin with it.
-        """
+        """Return the first step of the next epoch."""
+        # All readers pass the rest of this epoch, so that the next one is the same wherever the loop left this one.
         if self.batches_per_epoch and not self.is_epoch_end(step):
             skipped = self.batches_per_epoch - 1 - step.row // self.stride
             totals = tuple(
                 [total + skipped * stride for total, stride in zip(step.consumed, self.strides, strict=True)]
             )
             step = self.position_after(self.step_at(step.epoch, step.row + skipped * self.stride, totals))
+        # They also pass the dropped batch, so that a reader as long as the epoch starts at its first sample again.
         if self.drops_last_batch:
             step = self.position_after(step)
         return self.step_at(step.epoch + 1, 0, step.consumed)
 
     def batch_at_or_after(self, step: BatchStep) -> BatchStep:
-        """The position of the next batch: this one, or the first one of the next epoch where this epoch has ended."""
+        """Return this position, or the first one of the next epoch if this epoch has ended."""
         return self.next_epoch(step) if self.is_epoch_end(step) else step
 
     def next_step(self, step: BatchStep) -> BatchStep:
-        """The step that follows, in the next epoch if need be."""
+        """Return the next step, which can be in the next epoch."""
         return self.batch_at_or_after(self.position_after(step))
 
     @property
     def batches_per_epoch(self) -> int | None:
-        """How many batches an epoch has; None for an endless one."""
+        """Number of batches of an epoch; None if it is endless."""
         if self.length is None:
             return None
         return self.length // self.stride if self.policy is LastBatchPolicy.DROP else -(-self.length // self.stride)
 
     @property
     def drops_last_batch(self) -> bool:
-        """Whether an epoch leaves out a batch at its end, which it does not fill."""
+        """True if an epoch drops an incomplete batch at its end."""
         return self.policy is LastBatchPolicy.DROP and bool((self.length or 0) % self.stride)
 
     @property
     def remainder(self) -> int:
-        """How many rows the last batch has under PARTIAL."""
+        """Number of rows of the last batch under PARTIAL."""
         return (self.length or 0) % self.stride or self.stride
 
     def end(self, step: BatchStep) -> BatchStep:
-        """The end of the epoch of a step, as it is reached from the epoch's beginning."""
+        """Return the end of the step's epoch, as a run from the start of the epoch reaches it."""
         return self.step_at(step.epoch, (self.batches_per_epoch or 0) * self.stride, step.consumed)
 
     def step_at(self, epoch: int, row: int, totals: tuple[int, ...]) -> BatchStep:
-        """The step at a row of an epoch."""
+        """Return the step at a row of an epoch."""
         if self.length is None or self.policy is not LastBatchPolicy.PARTIAL:
             return BatchStep(epoch, row, totals, self.batch_size)
-        left = (
-            max(self.length - row, 0) * self.batch_size // self.stride
-        )  # where shards have parts, each passes a position
+        # With contiguous shards, one position of the order counts a row of every shard.
+        left = max(self.length - row, 0) * self.batch_size // self.stride
         return BatchStep(epoch, row, totals, min(self.batch_size, left) or self.batch_size)
 
     def check(self) -> None:
         """Check that an epoch has a batch.
 
         Raises:
-            UsageError: it has none.
+            UsageError: An epoch has no batch, or PARTIAL is used with one order per shard and a remainder.
         """
         if self.batches_per_epoch == 0:
             raise UsageError(

@@ -126,8 +126,8 @@ class DiskCache:
         """Return paths and sizes of the entries, and remove unfinished files of killed processes."""
         entries: list[tuple[str, int]] = []
         for folder in self._folder.glob("??"):
-            with contextlib.suppress(OSError), os.scandir(folder) as found:
-                for entry in found:
+            with contextlib.suppress(OSError), os.scandir(folder) as listing:
+                for entry in listing:
                     with contextlib.suppress(OSError):
                         info = entry.stat()
                         if not entry.name.endswith(UNFINISHED):

@@ -16,7 +16,7 @@ def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
 
 def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
     try:
-        found = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
+        status = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
     except OSError:
         return None
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size

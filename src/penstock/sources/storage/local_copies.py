@@ -41,16 +41,16 @@ class LocalCopies:
         folder = tempfile.mkdtemp(prefix="penstock-")
         weakref.finalize(self, _remove, folder, os.getpid())
         blocks: list[tuple[Path, ObjectInfo, int]] = []
-        for number, found in zip(far, map_concurrently(head, [paths[number] for number in far]), strict=True):
-            if isinstance(found, OSError):
-                raise open_error(paths[number], found) from found
-            place = Path(folder) / f"{number}-{os.path.basename(found.path)}"  # noqa: PTH119  # a URL
+        for number, remote in zip(far, map_concurrently(head, [paths[number] for number in far]), strict=True):
+            if isinstance(remote, OSError):
+                raise open_error(paths[number], remote) from remote
+            place = Path(folder) / f"{number}-{os.path.basename(remote.path)}"  # noqa: PTH119  # a URL
             place.touch()
-            self.files[number], self.states[number] = str(place), (found.etag, found.size)
-            blocks += [(place, found, at) for at in range(0, found.size, _BLOCK)]
-        for (_, found, _), error in zip(blocks, map_concurrently(_copy, blocks), strict=True):
+            self.files[number], self.states[number] = str(place), (remote.etag, remote.size)
+            blocks += [(place, remote, at) for at in range(0, remote.size, _BLOCK)]
+        for (_, remote, _), error in zip(blocks, map_concurrently(_copy, blocks), strict=True):
             if error is not None:
-                raise open_error(found.path, error) from error
+                raise open_error(remote.path, error) from error
 
 
 def _remove(folder: str, owner: int) -> None:
@@ -59,8 +59,8 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _copy(block: tuple[Path, ObjectInfo, int]) -> None:
-    place, found, at = block
-    data = fetch_cached(ByteRange(found.path, at, min(at + _BLOCK, found.size), found.etag))
+    place, remote, at = block
+    data = fetch_cached(ByteRange(remote.path, at, min(at + _BLOCK, remote.size), remote.etag))
     with place.open("r+b") as file:
         file.seek(at)
         file.write(data.data)

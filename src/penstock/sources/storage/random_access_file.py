@@ -35,10 +35,10 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self._descriptor = os.open(path, _FLAGS)
-        found = os.fstat(self._descriptor)
-        self.size, self.time = found.st_size, found.st_mtime_ns
+        status = os.fstat(self._descriptor)
+        self.size, self.time = status.st_size, status.st_mtime_ns
         self.tag = ""
-        self.state: Hashable = found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+        self.state: Hashable = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""

@@ -56,16 +56,16 @@ class RecordRanges:
         self._find, self._what = find, what
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
-        found = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
-        for result in found:
+        files = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
+        for result in files:
             if isinstance(result, Exception):
                 raise result
-        self._stamps = [state for state, *_ in found]
-        self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in found)])
-        self.starts = np.concatenate([starts for _, starts, *_ in found])
-        self.sizes = np.concatenate([sizes for _, _, sizes, _ in found])
+        self._stamps = [state for state, *_ in files]
+        self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in files)])
+        self.starts = np.concatenate([starts for _, starts, *_ in files])
+        self.sizes = np.concatenate([sizes for _, _, sizes, _ in files])
         self.cost = ReadCost.STORE if self._far.any() else ReadCost.FILE
-        self._objects = RangeReader([opened for *_, opened in found])
+        self._objects = RangeReader([opened for *_, opened in files])
 
     def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
         """Return the state of a file, the offsets and sizes of its records, and its object info."""

@@ -23,17 +23,17 @@ _BIG, _SUB, _DUPLICATES = 1, 2, 4
 _DUPLICATE_KEYS = 4
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _NOWHERE = (1 << 64) - 1
+# Size of the header of a page, also of the first page of a long value.
 HEAD = _HEADER.size
-"""How many bytes of a page, or of the first page of a long value, tell what it is."""
 
 
 class CorruptDatabaseError(Exception):
-    """What was read is no LMDB, or is not whole."""
+    """Error for bytes that are not an LMDB database, or only part of one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaPage:
-    """What the last transaction left: its number, the size of a page, the tree's root, depth, and number of records."""
+    """Meta page of the last transaction: its number, the page size, and the root, depth and length of the tree."""
 
     transaction: int
     page: int

@@ -93,18 +93,18 @@ class LmdbRecords:
         return self._index.key(index)
 
     def same_records(self, other: LmdbRecords) -> bool:
-        """Whether the other is the same database, in the same state."""
+        """Return True if the other is the same database in the same state."""
         return self._opened.state == other._opened.state and self._root == other._root
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from an object store for some records."""
+        """Return the byte ranges of records in an object store."""
         if self.cost is not ReadCost.STORE:
             return []
         small = np.frombuffer(self._index.sizes, np.int64)[indices] <= max_sample_size()  # `get` refuses the others
         return self._pieces.coalesced_ranges(*self._places(indices[small]))
 
     def _places(self, indices: Indices) -> tuple[Indices, Indices, Indices]:
-        """Where records lie, with the head of a long one: the number of the file, the first byte, the one after."""
+        """Return file numbers, starts and stops of records. A long record includes its page header."""
         starts = np.frombuffer(self._index.starts, np.int64)[indices]
         stops = starts + np.frombuffer(self._index.sizes, np.int64)[indices]
         return np.zeros(len(indices), np.int64), starts - HEAD * (starts % self._root.page == HEAD), stops
@@ -158,7 +158,7 @@ class LmdbRecords:
         return f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
 
     def _short(self, indices: Sequence[int]) -> list[Record] | None:
-        """What `get` gives for records of a local file that are all whole and lie in pages with others; else None."""
+        """Return what `get` returns, for intact local records that share pages with others; otherwise None."""
         places = [self._index.starts[index] for index in indices]
         sizes = [self._index.sizes[index] for index in indices]
         if any(place % self._root.page == HEAD for place in places):
@@ -216,7 +216,7 @@ class LmdbRecordStore:
         return int(self._starts[-1])
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from object stores for some records."""
+        """Return the byte ranges of records in object stores."""
         owners = np.searchsorted(self._starts, indices, side="right") - 1
         return [
             extent
@@ -240,14 +240,14 @@ class LmdbRecordStore:
             places = np.flatnonzero(parts == part)
             first = int(self._starts[part])
             try:
-                found = self._parts[part].get((indices[places] - first).tolist())
+                part_records = self._parts[part].get((indices[places] - first).tolist())
             except SampleError as error:
                 if error.index is None or not first:
                     raise
                 index = error.index + first  # its number in all databases together
                 what = str(error.args[0]).replace(f"sample {error.index} ", f"sample {index} ", 1)
                 raise SampleError(what, index=index, source=error.source, path=error.path) from error
-            for place, record in zip(places.tolist(), found, strict=True):
+            for place, record in zip(places.tolist(), part_records, strict=True):
                 records[place] = record
         return records
 
@@ -275,7 +275,7 @@ class LmdbRecordStore:
         return SampleError.of(index, self.describe(index), what, self.path(index))
 
     def same_records(self, other: LmdbRecordStore) -> bool:
-        """Whether the others are the same databases, in the same state."""
+        """Return True if the others are the same databases in the same state."""
         mine, theirs = self._parts, other._parts
         return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
 
@@ -289,7 +289,7 @@ class LmdbRecordStore:
 
 
 def lmdb_stamp(paths: Sequence[str]) -> Hashable:
-    """What changes when one of the databases does."""
+    """Return a value that changes when one of the databases changes."""
     return file_stamps(*map(_file_in, paths))
 
 

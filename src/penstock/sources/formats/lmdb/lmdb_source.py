@@ -28,8 +28,8 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
         SourceError: as `LmdbRecordStore`, or the first record is not what the arguments say.
     """
 
+    # Name of the record type in messages.
     format: ClassVar[str]
-    """What its records are called."""
 
     def __init__(self, paths: tuple[str, ...], read_as: tuple[Any, ...]) -> None:
         super().__init__(LmdbRecordStore(paths))
@@ -42,15 +42,15 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
 
     @abstractmethod
     def _values(self, record: Record) -> list[Array]:
-        """What is read of a record.
+        """Decode the values of a record.
 
         Raises:
-            ValueError: the record is damaged, or of another kind than the first.
+            ValueError: The record is damaged, or differs in type from the first.
         """
 
     @abstractmethod
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
-        """What all records have, if this is what is read of the first one."""
+        """Return the specs of all records, from the values of the first one."""
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """The values of the records at `indices`."""
@@ -73,7 +73,7 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
         return self.records.path(index)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same records of the same databases are read in the same way."""
+        """Return True if both read the same records in the same way."""
         return (
             isinstance(other, type(self))
             and self._read_as == other._read_as  # noqa: SLF001  # one class

@@ -20,28 +20,28 @@ Windows = Sequence[tuple[int, int]]
 
 
 class RegionOfInterest(Protocol):
-    """Which part of each array is read; equal ones are the same."""
+    """Part of each array to read. Two of them are compared by value."""
 
     def spec(self, whole: Spec) -> Spec:
-        """What parts look like."""
+        """Return the spec of the parts."""
         ...
 
     def windows(self, shape: tuple[int, ...]) -> Windows:
-        """Where the part lies in an array of this shape.
+        """Return the windows of the part in an array of this shape.
 
         Raises:
-            ValueError: it lies outside, and may not.
+            ValueError: It is out of bounds and the policy forbids that.
         """
         ...
 
     def fill(self, dtype: np.dtype[Any]) -> Array:
-        """What stands outside the array."""
+        """Return the fill value outside the array."""
         ...
 
 
 @dataclass(frozen=True)
 class _Slab:
-    """What is read of a file: its header's `first` up to `stop` along the slowest axis."""
+    """Slab of a file: `first` to `stop` along the slowest axis."""
 
     header: Header
     windows: Windows
@@ -84,11 +84,11 @@ class NpyRoiSource(RecordSource[NpySource]):
         slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
         places = [(0, 0) if slab is None else slab.places for slab in slabs]
         data = files.ranges(indices, [begin + start for start, _ in places], [begin + stop for _, stop in places])
-        parts = [self._cut(*each) for each in zip(indices.tolist(), slabs, places, data, strict=True)]
+        parts = [self._cut(*item) for item in zip(indices.tolist(), slabs, places, data, strict=True)]
         return (np.stack(parts, out=out[0]) if self.specs[0].dense else parts,)
 
     def _slab(self, index: int, head: Array | Exception) -> _Slab | None:
-        """What is read of a file; None for all of it."""
+        """Return the slab of a file to read; None to read the whole file."""
         if isinstance(head, Exception):
             return None
         try:
@@ -120,32 +120,33 @@ class NpyRoiSource(RecordSource[NpySource]):
         return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from object stores, where files are like the first one."""
+        """Return byte ranges in object stores, on the assumption that all files resemble the first."""
         begin, shape = self.records.begin, self.records.first.shape
-        found = self.records.records.range_needs(indices, 0, begin)
-        if not found or not shape:
-            return found
+        ranges = self.records.records.range_needs(indices, 0, begin)
+        if not ranges or not shape:
+            return ranges
         try:
             windows = self._part.windows(shape)
         except ValueError:
-            return found
+            return ranges
         axis = len(shape) - 1 if self.records.first.fortran else 0
         start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
-        return [*found, *self.records.records.range_needs(indices, begin + start, begin + stop)]
+        return [*ranges, *self.records.records.range_needs(indices, begin + start, begin + stop)]
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same parts of the same files are read."""
+        """Return True if both read the same parts of the same files."""
         if not isinstance(other, NpyRoiSource) or self._part != other._part:  # noqa: SLF001  # one class
             return False
         return self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
-        """That of the files: the definition says which part."""
+        """Return the fingerprint of the files."""
+        # The definition identifies the part.
         return self.records.fingerprint()
 
 
 def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
-    """What of a window lies in an array: from where to where."""
+    """Clip a window to an array, as start and stop."""
     start = min(max(window[0], 0), extent)
     return start, max(start, min(sum(window), extent))
 
@@ -153,12 +154,12 @@ def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
 def _part(array: Array, windows: Windows, fill: Array) -> Array:
     """The windows of an array, contiguous; what lies outside is filled."""
     inner = [_inside(window, extent) for window, extent in zip(windows, array.shape, strict=True)]
-    cut = array[tuple(slice(*each) for each in inner)]
+    cut = array[tuple(slice(*item) for item in inner)]
     shape = tuple(length for _, length in windows)
     if cut.shape == shape:
         return np.ascontiguousarray(cut).reshape(shape)
     part = np.full(shape, fill, array.dtype)
     places = [(start - first, stop - first) for (start, stop), (first, _) in zip(inner, windows, strict=True)]
     if cut.size:
-        part[tuple(slice(*each) for each in places)] = cut
+        part[tuple(slice(*item) for item in places)] = cut
     return part

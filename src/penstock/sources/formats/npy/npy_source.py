@@ -28,7 +28,7 @@ _LONGEST = 10_000
 
 @dataclass(frozen=True)
 class Header:
-    """What the header of a .npy file says."""
+    """Header of a .npy file."""
 
     dtype: np.dtype[Any]
     fortran: bool
@@ -128,7 +128,7 @@ class NpySource(SelectedFilesSource):
         return SampleError.of(index, path, what, path)
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same files are read."""
+        """Return True if both read the same files."""
         return isinstance(other, NpySource) and self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
@@ -154,10 +154,10 @@ def parse_npy(data: Array) -> Array:
 
 
 def read_npy_header(data: Array) -> tuple[Header, int]:
-    """What the header in the first bytes of a .npy file says, and where its values begin.
+    """Parse the header of a .npy file, and return it with the offset of the values.
 
     Raises:
-        ValueError: the bytes are no .npy file, or end within the header.
+        ValueError: The bytes are not a .npy file, or end within the header.
     """
     start = data[:12].tobytes()
     if start[:6] != _MAGIC or len(start) < 10 or start[6] not in (1, 2, 3):

@@ -12,8 +12,8 @@ from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.formats.decimal_index import read_index
 
+# Maximum number of distinct extensions in an index.
 _KINDS = 256
-"""How many extensions an index has at most."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,18 @@ class Members:
 
 
 def read_tar_index(index: str, size: int) -> Members:
-    """What an index lists.
+    """Read an index.
 
     Raises:
-        SourceNotFoundError: there is no index.
-        SourceError: it is none, or goes beyond the end of a file of `size` bytes.
+        SourceNotFoundError: The index does not exist.
+        SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
     """
     head, _, lines = read_index(index, "omit index_paths to scan the files").rstrip().partition(b"\n")
     version, said = (*head.split(), b"", b"")[:2]
-    found = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
+    table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
     if version in (b"v1.1", b"v1.2"):
-        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, found, kinds, count)
+        _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
     if not count[1] or said != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is not an index of a tar file",
@@ -55,7 +55,7 @@ def read_tar_index(index: str, size: int) -> Members:
             fix="omit index_paths to scan the files",
         )
     names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
-    members = Members(names, *found[: count[0]].T)
+    members = Members(names, *table[: count[0]].T)
     if np.any(members.starts > size - members.sizes):
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
     return members

@@ -45,12 +45,12 @@ def kind_of(extension: str) -> str:
 
 @dataclass(frozen=True)
 class Components:
-    """What is read of a sample.
+    """Components of a sample that are read.
 
     Args:
-        wanted: per output the extensions of which one is read.
-        case_sensitive: whether upper and lower case of extensions differ.
-        missing: "empty", "skip" or "error": what becomes of a sample that lacks one.
+        wanted: Accepted extensions of each output.
+        case_sensitive: True if extensions differ by case.
+        missing: Treatment of samples without a component: "empty", "skip" or "error".
     """
 
     wanted: tuple[frozenset[str], ...]
@@ -58,7 +58,7 @@ class Components:
     missing: str
 
     def __str__(self) -> str:
-        wanted = [sorted(each) for each in self.wanted]
+        wanted = [sorted(item) for item in self.wanted]
         return f"tar {wanted}, case {self.case_sensitive}, missing {self.missing}"
 
 
@@ -95,7 +95,7 @@ class WebdatasetSource(Source):
             paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
         )
         if not len(self):
-            wanted = ", ".join(";".join(sorted(each)) for each in components.wanted)
+            wanted = ", ".join(";".join(sorted(item)) for item in components.wanted)
             raise SourceError(
                 "the tar files have no samples", given=", ".join(paths[:4]), expected=f"files that end in {wanted}"
             )
@@ -109,7 +109,7 @@ class WebdatasetSource(Source):
         return len(self._parts) // self._count
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """What each sample has for each output; nothing where it is missing."""
+        """Read the component of each output. A missing one gives an empty array."""
         numbers = self._numbers_of(indices)
         samples = np.repeat(indices, self._count)
         block = self._parts.read(numbers, samples)
@@ -149,11 +149,11 @@ class WebdatasetSource(Source):
 
     @property
     def cost(self) -> ReadCost:
-        """What reading costs."""
+        """Cost of reading."""
         return self._parts.cost
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
-        """What is fetched from object stores for some samples."""
+        """Return the byte ranges of samples in object stores."""
         return self._parts.byte_ranges(self._numbers_of(indices))
 
     def describe(self, index: int) -> str:
@@ -173,7 +173,7 @@ class WebdatasetSource(Source):
         return f"{path}:{start}:{name}"
 
     def reads_same_samples(self, other: Source) -> bool:
-        """Whether the same components of the same samples are read."""
+        """Return True if both read the same components of the same samples."""
         return (
             isinstance(other, WebdatasetSource)
             and self._read_as == other._read_as  # noqa: SLF001  # one class
@@ -186,14 +186,17 @@ class WebdatasetSource(Source):
 
 
 def _name(path: str, start: int) -> str:
-    """What the header before some data in a tar file calls them; "" where it cannot be read."""
+    """Return the name in the tar header before `start`, or "" if it cannot be read."""
     try:
         file = open_file(path)
         try:
             for blocks in (3, 1):  # a long name is a file of its own before the header
                 head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
-                with contextlib.suppress(tarfile.TarError), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as found:
-                    if (member := found.next()) is not None and member.offset_data == len(head):
+                with (
+                    contextlib.suppress(tarfile.TarError),
+                    tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
+                ):
+                    if (member := header_tar.next()) is not None and member.offset_data == len(head):
                         return member.name
         finally:
             file.close()
@@ -217,16 +220,16 @@ Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:
-    """Where what is read of each sample lies, output by output.
+    """Return the starts and sizes of the components of each sample, by output.
 
     Raises:
-        ValueError: the file cannot be read, or a sample lacks what it must have.
+        ValueError: The file cannot be read, or a sample lacks a required component.
     """
     members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
     firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
     starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
     sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
-    names = [each if components.case_sensitive else each.lower() for each in members.extensions]
+    names = [item if components.case_sensitive else item.lower() for item in members.extensions]
     for output, wanted in enumerate(components.wanted):
         counts = np.array([name in wanted for name in names], np.bool_)
         at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
@@ -249,11 +252,11 @@ def _walked(file: Opened, size: int) -> Members:
         ValueError: it cannot be read.
     """
     kinds: dict[str, int] = {}
-    found = array("q")
+    header_tar = array("q")
     for number, sample in enumerate(_samples(_members(file, size))):
         for extension, start, length in sample:
-            found.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
-    return Members(list(kinds), *np.array(found, np.int64).reshape(-1, 4).T)
+            header_tar.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
+    return Members(list(kinds), *np.array(header_tar, np.int64).reshape(-1, 4).T)
 
 
 def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:

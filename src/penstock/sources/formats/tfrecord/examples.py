@@ -86,15 +86,15 @@ class Examples:
 
     def _named(self, messages: Messages, indices: Indices) -> set[bytes]:
         """Return the wanted features that occur in any of these messages."""
-        return {key for _, found, _ in self._found(messages, indices) for key in found}
+        return {key for _, located, _ in self._found(messages, indices) for key in located}
 
     def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
         for index, message in messages.messages(indices):
             try:
-                found = locate_features(message.data, self._wanted)
+                located = locate_features(message.data, self._wanted)
             except ValueError as error:
                 raise messages.error(index, f"{_NOT_READ}: {error}") from error
-            yield index, found, message
+            yield index, located, message
 
     def read(self, messages: Messages, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Decode the features of messages; dense ones into `out` if given.
@@ -103,11 +103,11 @@ class Examples:
             SampleError: A message cannot be read, or a feature is missing or has another type or shape.
         """
         columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
-        for index, found, message in self._found(messages, indices):
+        for index, located, message in self._found(messages, indices):
             view: memoryview = message.data
             for column, (name, key, feature) in zip(columns, self.features, strict=True):
                 try:
-                    column.append(decode_feature(feature, found.get(key), view, message))
+                    column.append(decode_feature(feature, located.get(key), view, message))
                 except ValueError as error:
                     raise messages.error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
         return tuple(

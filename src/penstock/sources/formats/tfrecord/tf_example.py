@@ -36,12 +36,12 @@ Found = tuple[int, list[tuple[int, int, int]]]
 
 
 def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
-    """Where the values of the wanted features lie in an Example. Features that it does not name are left out.
+    """Return the positions of the wanted features in an Example. Absent features are omitted.
 
     Raises:
-        ValueError: these bytes are no Example.
+        ValueError: The bytes are not an Example.
     """
-    found: dict[bytes, Found] = {}
+    located: dict[bytes, Found] = {}
     for number, kind, start, stop in fields(data):
         if number != 1 or kind != BYTES:
             continue
@@ -56,18 +56,18 @@ def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[b
                     value = (first, last)
             if name in wanted:
                 # the last one counts, as in the protobuf library
-                found[name] = _feature(data, *value) or (wanted[name].dtype, [])
-    return found
+                located[name] = _feature(data, *value) or (wanted[name].dtype, [])
+    return located
 
 
 def _feature(data: memoryview, start: int, stop: int) -> Found | None:
-    found: Found | None = None
+    located: Found | None = None
     for number, kind, begin, end in fields(data, start, stop):
         if number in _KINDS and kind == BYTES:
             values = [(wire, a, b) for field, wire, a, b in fields(data, begin, end) if field == 1]
-            before = found[1] if found is not None and found[0] == _KINDS[number] else []
-            found = _KINDS[number], before + values
-    return found if found is not None and found[1] else None  # an empty list has any type
+            before = located[1] if located is not None and located[0] == _KINDS[number] else []
+            located = _KINDS[number], before + values
+    return located if located is not None and located[1] else None  # an empty list has any type
 
 
 def decode_feature(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
@@ -114,18 +114,18 @@ def default_value(feature: Feature) -> Array:
     dtype = DTYPES[feature.dtype]
     if isinstance(feature, VarLenFeature) and feature.dtype != string:
         return np.empty((0, *feature.shape), dtype)
-    given = feature.default_value
-    if given is None:
+    value = feature.default_value
+    if value is None:
         raise ValueError("it is missing, and there is no default value")
     try:
         if feature.dtype == string:
-            text = given.encode() if isinstance(given, str) else bytes(memoryview(given))
+            text = value.encode() if isinstance(value, str) else bytes(memoryview(value))
             return np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
-        return np.broadcast_to(np.asarray(given, dtype), feature.shape).copy()
+        return np.broadcast_to(np.asarray(value, dtype), feature.shape).copy()
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
             "a feature's default value has another type or shape than the feature",
-            given=short_repr(given),
+            given=short_repr(value),
             expected=f"{_NAMES[feature.dtype]}{list(feature.shape) if feature.shape else ''}",
         ) from None
 
@@ -188,12 +188,12 @@ def encode_example(features: Mapping[str, bytes | Sequence[int] | Sequence[float
     [1.5]
     """
     entries = b""
-    for name, given in features.items():
-        if isinstance(given, bytes):
-            value = encode_bytes(1, encode_bytes(1, given))
-        elif any(isinstance(number, float | np.floating) for number in given):
-            value = encode_bytes(2, encode_bytes(1, np.asarray(given, "<f4").tobytes()))
+    for name, argument in features.items():
+        if isinstance(argument, bytes):
+            value = encode_bytes(1, encode_bytes(1, argument))
+        elif any(isinstance(number, float | np.floating) for number in argument):
+            value = encode_bytes(2, encode_bytes(1, np.asarray(argument, "<f4").tobytes()))
         else:
-            value = encode_bytes(3, encode_bytes(1, b"".join(encode_varint(int(n) & (1 << 64) - 1) for n in given)))
+            value = encode_bytes(3, encode_bytes(1, b"".join(encode_varint(int(n) & (1 << 64) - 1) for n in argument)))
         entries += encode_bytes(1, encode_bytes(1, name.encode()) + encode_bytes(2, value))
     return encode_bytes(1, entries)
