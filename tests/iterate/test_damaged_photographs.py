@@ -63,7 +63,7 @@ def step(weights, batch):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_a_training_over_damaged_photographs(files, on_error, tmp_path):
+def test_training_with_damaged_photographs(files, on_error, tmp_path):
     lists = {devices: tmp_path / f"{devices}.jsonl" for devices in (1, 2, 8)}
     made = {devices: iterator(files, on_error, devices, quarantine=path) for devices, path in lists.items()}
     batches = {devices: taken(one) for devices, one in made.items()}

@@ -194,14 +194,14 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_found_before_anything_runs(name):
+def test_invalid_arguments_raise_before_anything_runs(name):
     make, error = MISTAKES[name]
     with pytest.raises(error) as caught:
         make()
     assert f"{__file__}:" in str(caught.value)
 
 
-def test_refusals_touch_little_memory():
+def test_refused_arguments_allocate_little_memory():
     """Whoever reads or writes nothing large answers at once."""
     for name, (make, error) in MISTAKES.items():
         tracemalloc.start()
@@ -212,7 +212,7 @@ def test_refusals_touch_little_memory():
         assert most < 1 << 26, name
 
 
-def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
+def test_message_names_wrong_element_and_expected_value():
     with pytest.raises(UsageError) as caught:
         fit(epochs=1, callbacks=[train.StopOnSignal])
     assert "at [0]" in str(caught.value)
@@ -221,12 +221,12 @@ def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
         first(placement="hots")
 
 
-def test_none_stands_for_what_is_not_given():
+def test_none_means_not_given():
     mirrored = first(lambda: fn.crop_mirror_normalize(images(), mirror=None))["x"]
     assert mirrored.tolist() == first(lambda: fn.crop_mirror_normalize(images()))["x"].tolist()
 
 
-def test_whole_numbers_may_be_floats():
+def test_integral_floats_are_accepted():
     def labels():
         return fn.readers.arrays([1, 2, 3, 0], name="r")
 
@@ -234,7 +234,7 @@ def test_whole_numbers_may_be_floats():
     assert whole.tolist() == floats.tolist()
 
 
-def test_arrays_lie_on_the_device_that_a_pipeline_names():
+def test_arrays_are_on_selected_device():
     device = jax.local_devices()[3]
     assert first(device_id=3)["x"].devices() == {device}
     assert first(lambda: fn.cast(images(), dtype=types.FLOAT), device_id=3, placement="device")["x"].devices() == {
@@ -242,7 +242,7 @@ def test_arrays_lie_on_the_device_that_a_pipeline_names():
     }
 
 
-def test_an_exception_without_text_is_named():
+def test_exception_without_message_is_named_by_type():
     def fails_later(x):
         if x.any():
             raise KeyError
@@ -340,7 +340,7 @@ SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[Heal
 
 @SETTINGS
 @given(mistakes({name: lookup(name) for name in OPERATORS}))
-def test_operators_take_anything_or_refuse_it(mistake):
+def test_operators_accept_or_refuse_any_argument(mistake):
     name, arguments = mistake
     check(lambda: used(name, arguments).run())
 
@@ -509,7 +509,7 @@ CALLS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-def test_each_argument_of_a_function_is_right_or_refused(name):
+def test_function_arguments_are_accepted_or_refused(name):
     """One argument at a time, and everything for each."""
     function, call = CALLS[name]
     for argument in names_of(function):
@@ -522,19 +522,19 @@ def test_each_argument_of_a_function_is_right_or_refused(name):
 
 @SETTINGS
 @given(mistakes({name: function for name, (function, _) in CALLS.items()}))
-def test_functions_take_anything_or_refuse_it(mistake):
+def test_functions_accept_or_refuse_any_argument(mistake):
     name, arguments = mistake
     check(lambda: CALLS[name][1](arguments))
 
 
 @pytest.mark.parametrize("name", USES)
-def test_the_uses_are_right(name):
+def test_valid_uses_run(name):
     if name not in ALSO_NEED:
         used(name, {}).run()
 
 
 @pytest.mark.parametrize("turn", range(12))
-def test_each_argument_in_turn(turn):
+def test_each_argument_is_checked_separately(turn):
     """One argument of each operator at a time, and another value for each."""
     for number, name in enumerate(OPERATORS):
         names = names_of(lookup(name))

@@ -132,7 +132,7 @@ def hints_of(name):
     return {**group_hints(CommonArguments), **type_hints(inspect.unwrap(lookup(name)))}
 
 
-def test_every_whole_number_is_limited_or_has_a_reason():
+def test_every_integer_argument_has_limit_or_reason():
     unlimited = {
         argument
         for name in OPERATORS
@@ -156,7 +156,7 @@ def test_a_huge_number_is_refused_or_harmless(name):
                 check(lambda argument=argument, value=value: used(name, {argument: value}).run())
 
 
-def test_a_sample_that_is_far_too_long_at_its_new_rate_is_refused():
+def test_too_long_resampled_audio_is_refused():
     """The rate of a file is what its header says."""
     with pytest.raises(ValueError, match="elements, more than the"):
         resample(np.zeros(100, np.float32), 1e-8, 10**10, 50.0)
@@ -169,7 +169,7 @@ def test_a_sample_that_is_far_too_long_at_its_new_rate_is_refused():
 
 
 @pytest.mark.parametrize("arguments", [{"ratio": 1e9}, {"ratio": 1.0, "min_canvas_size": 1e9}])
-def test_a_canvas_has_a_limit(arguments):
+def test_canvas_size_is_limited(arguments):
     one = pipeline(lambda: fn.paste(images(), fill_value=0, **arguments))
     with pytest.raises(SampleError, match="the canvas has more than"):
         one.run()

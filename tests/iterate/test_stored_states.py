@@ -122,7 +122,7 @@ def test_store_the_states(root):
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.__name__)
-def test_a_stored_state_continues_the_stream(definition, root):
+def test_stored_state_resumes_stream(definition, root):
     stored = json.loads(STORED.read_text())[definition.__name__]
     iterator = iterator_of(definition, root)
     if definition.__name__ in REFUSED:

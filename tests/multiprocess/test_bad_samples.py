@@ -32,7 +32,7 @@ def jobs(execute, launched, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_batches_counts_limits_and_the_list_do_not_depend_on_the_number_of_processes(jobs, processes):
+def test_bad_samples_do_not_depend_on_number_of_processes(jobs, processes):
     (alone, *_), (batches, out, lines) = jobs[1], jobs[processes]
     assert alone.keys() == batches.keys()
     for name, batch in alone.items():

@@ -25,7 +25,7 @@ def uninterrupted(steps):
 
 
 @pytest.mark.slow
-def test_killed_and_continued_by_other_numbers_of_processes(tmp_path, execute, launched):
+def test_killed_job_resumes_with_other_numbers_of_processes(tmp_path, execute, launched):
     steps = 14
     for processes, devices, killed_at in ((2, 1, 3), (3, 1, 8), (1, 2, 11), (2, 2, 0)):
         done = execute(launched(processes, devices, PROGRAM, tmp_path, steps, killed_at), timeout=60)
@@ -42,7 +42,7 @@ def test_killed_and_continued_by_other_numbers_of_processes(tmp_path, execute, l
 
 
 @pytest.mark.slow
-def test_a_process_that_stands_still_for_a_while_is_waited_for(tmp_path, launched, environment):
+def test_paused_process_is_waited_for(tmp_path, launched, environment):
     command = [*map(str, launched(2, 1, PROGRAM, tmp_path, 300, 0))]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:

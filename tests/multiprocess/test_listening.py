@@ -40,7 +40,7 @@ def on(name, command):
     return ["ip", "netns", "exec", name, *map(str, command)]
 
 
-def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched, execute):
+def test_single_machine_job_listens_only_on_loopback(program, hosts, launched, execute):
     names, _ = hosts  # whose own names resolve to addresses of the network
     done = execute(on(names[0], launched(PROCESSES, 1, program)))
     assert done.returncode == 0, done.stderr
@@ -51,14 +51,14 @@ def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched,
     assert interface == "lo"
 
 
-def test_a_job_is_not_open_where_there_is_one_network_only(program, launched, execute):
+def test_job_is_not_reachable_with_single_network(program, launched, execute):
     done = execute(launched(PROCESSES, 1, program))
     assert done.returncode == 0, done.stderr
     _, addresses = listening(done.stdout)
     assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
 
 
-def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, program, hosts, launched, execute):
+def test_program_with_own_jax_initialization_is_not_reachable(tmp_path, program, hosts, launched, execute):
     text = program.read_text()
     own = "jax.distributed.initialize(num_processes=2, process_id=int(os.environ['PENSTOCK_PROCESS_ID']))"
     script = tmp_path / "program.py"
@@ -84,7 +84,7 @@ def outputs(job):
 
 
 @pytest.mark.parametrize("bind", [None, "127.0.0.1:29411"])
-def test_an_explicit_address_is_bound_exactly(bind, program, hosts, environment):
+def test_explicit_address_is_bound_exactly(bind, program, hosts, environment):
     names, addresses = hosts
     count = 1 if bind else 2  # nobody else reaches the second
     variables = {"JAX_COORDINATOR_ADDRESS": f"{addresses[0]}:29411", "PENSTOCK_NUM_PROCESSES": str(count)}
@@ -99,7 +99,7 @@ def test_an_explicit_address_is_bound_exactly(bind, program, hosts, environment)
     assert interface == ("lo" if bind else None)
 
 
-def test_open_mpi_on_one_machine_listens_on_loopback_only(program, hosts, environment):
+def test_open_mpi_on_one_machine_listens_only_on_loopback(program, hosts, environment):
     names, addresses = hosts
     variables = {
         "OMPI_MCA_orte_hnp_uri": f"1531576320.0;tcp://{addresses[0]}:34911",
@@ -121,7 +121,7 @@ def test_open_mpi_on_one_machine_listens_on_loopback_only(program, hosts, enviro
         ("10.0.0.1", "not a host and a port"),
     ],
 )
-def test_an_address_that_is_not_of_this_machine_is_refused(address, message, monkeypatch):
+def test_address_of_other_machine_is_refused(address, message, monkeypatch):
     if address.startswith("named"):
         entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 29411))
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [entry])

@@ -53,11 +53,11 @@ def simulate(clock, fetch, run, steps=10):
         (0.0, 1.0, 0.0),
     ],
 )
-def test_the_share_is_that_of_the_time_in_which_devices_idle(clock, fetch, run, share):
+def test_stall_share_is_device_idle_time(clock, fetch, run, share):
     assert simulate(clock, fetch, run).stall_fraction == pytest.approx(share)
 
 
-def test_without_metrics_the_loops_own_waiting_counts(clock):
+def test_without_metrics_host_wait_counts(clock):
     def batches():
         for _ in range(4):
             clock.now += 3.0
@@ -81,7 +81,7 @@ def test_the_slowest_stage_is_named():
     assert slowest_stage(after, after) == "the pipeline keeps no count of its stages"
 
 
-def test_a_slow_operator_is_found(monkeypatch):
+def test_slow_operator_is_reported(monkeypatch):
     """On a clock on which every call of an operator takes a day: real ones depend on what else the machine does."""
     days = itertools.count(step=86400.0)
     monkeypatch.setattr("penstock.engine.host.host_program.time", SimpleNamespace(perf_counter=lambda: next(days)))
@@ -105,7 +105,7 @@ def one_device():
     return train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 
 
-def test_a_step_that_fails_on_the_device_does_not_hang_the_watch():
+def test_failed_device_step_does_not_hang_monitor():
     class Broken:
         def block_until_ready(self):
             raise RuntimeError

@@ -82,7 +82,7 @@ def runs(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_run_ends_at_the_same_batch_from_any_state(run, data):
+def test_error_limit_is_reached_at_same_batch_from_any_state(run, data):
     rate, window, batches = run
     size, end = len(batches[0]), expected(*run)
     assert ends(ledger(rate, window, size), batches) == end
@@ -98,7 +98,7 @@ def test_a_run_ends_at_the_same_batch_from_any_state(run, data):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_processes_agree_whichever_is_ahead(run, data):
+def test_processes_agree_in_any_order_of_progress(run, data):
     """Each process has every third row, and may be up to 2 batches ahead of the others; they read what was shown."""
     rate, window, batches = run
     texts, taken = {}, [0, 0, 0]
@@ -119,7 +119,7 @@ def test_processes_agree_whichever_is_ahead(run, data):
 
 @pytest.mark.parametrize("batch_size", [1, 600, 999, 1000, 1001, 4096])
 @pytest.mark.parametrize("times", [1, 3])
-def test_all_rows_are_not_more_than_all(batch_size, times):
+def test_rate_of_one_tolerates_all_rows(batch_size, times):
     one = ledger(1.0, 1000, batch_size)
     for _ in range(5000 // batch_size + 3):
         take(one, np.ones(batch_size, bool), times)
@@ -127,14 +127,14 @@ def test_all_rows_are_not_more_than_all(batch_size, times):
 
 
 @pytest.mark.parametrize("batch_size", [1, 100, 600, 1000, 4096, 100_000])
-def test_the_share_decides_and_not_the_size_of_the_batch(batch_size):
+def test_rate_does_not_depend_on_batch_size(batch_size):
     batches = cut(np.arange(6 * max(1000, batch_size)) % 100 < 3, batch_size)
     assert ends(ledger(0.1, 1000, batch_size), batches) is None
     batches = cut(np.arange(6 * max(1000, batch_size)) % 100 < 12, batch_size)
     assert ends(ledger(0.1, 1000, batch_size), batches) is not None
 
 
-def test_the_message_has_rows_and_share():
+def test_message_contains_rows_and_rate():
     one = ledger(0.1, 1000, 4096)
     with pytest.raises(
         SampleError, match=r"^615 of the last 4096 rows have bad samples, and max_bad_rate=\(0.1, 1000\)"
@@ -142,7 +142,7 @@ def test_the_message_has_rows_and_share():
         take(one, np.arange(4096) % 20 < 3)
 
 
-def test_a_window_of_another_length_is_left_out_of_a_state():
+def test_window_of_other_length_is_not_restored():
     one, other = ledger(0.5, 10, 4), ledger(0.5, 10, 40)
     take(one, np.ones(4, bool))
     other.restore(one.state())

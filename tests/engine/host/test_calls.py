@@ -110,7 +110,7 @@ def test_ragged_images_in_memory_need_no_python_per_row(name):
 
 
 @pytest.mark.parametrize("name", DECODED)
-def test_encoded_images_need_the_decoder_alone(name, jpeg):
+def test_encoded_images_only_need_python_for_decoding(name, jpeg):
     files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
     longest = max(map(len, files))
     build, expected = DECODED[name]
@@ -122,7 +122,7 @@ def test_encoded_images_need_the_decoder_alone(name, jpeg):
     assert others.total() == expected * (MANY - FEW), others
 
 
-def test_a_photograph_needs_few_calls_where_it_is_decoded_alone(jpeg, monkeypatch):
+def test_single_photograph_needs_few_calls(jpeg, monkeypatch):
     monkeypatch.setattr("penstock.image.execute.row_executor.CACHE", 1)
     files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
     longest = max(map(len, files))
