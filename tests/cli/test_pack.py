@@ -1,4 +1,4 @@
-"""`penstock pack`: what it writes is what the reader reads, also after a kill; what is wrong is said."""
+"""Tests of `penstock pack`: contents, resuming after a kill, errors."""
 
 import errno
 import io
@@ -26,7 +26,7 @@ COUNT = 23
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """A folder of JPEGs and a PNG of three classes, each with a colour of its own."""
+    """Create a folder of JPEGs and a PNG of three classes, each image with a different color."""
     root = tmp_path_factory.mktemp("photos")
     for number in range(COUNT):
         folder = root / f"class{number % 3}"
@@ -38,7 +38,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def contents(photos):
-    """The bytes of the files, each with its class as text."""
+    """Return the bytes of each file with its class as text."""
     return {path.read_bytes(): path.parent.name[-1].encode() for path in photos.rglob("*.*")}
 
 
@@ -47,12 +47,12 @@ def pack(*words):
 
 
 def run(*words):
-    """Pack, which succeeds."""
+    """Pack and check that it succeeds."""
     assert pack(*words, "--threads", 3) == 0
 
 
 def members(folder):
-    """The files in all tars of a folder, by `tarfile`."""
+    """Return the files in all tars of a folder, read with `tarfile`."""
     found = {}
     for path in sorted(folder.glob("*.tar")):
         with tarfile.open(path) as archive:
@@ -61,7 +61,7 @@ def members(folder):
 
 
 def samples(folder):
-    """Per sample its values by extension."""
+    """Return the values of each sample by extension."""
     found = {}
     for name, data in members(folder).items():
         key, _, extension = name.partition(".")
@@ -114,7 +114,7 @@ def test_image_folder_to_array_records(photos, contents, tmp_path):
 
 
 def red(image):
-    """The brightness by which the photos differ."""
+    """Return the red values that identify the photos."""
     return round(float(image[..., 0].mean()) / 10)
 
 

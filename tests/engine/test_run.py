@@ -1,4 +1,4 @@
-"""A plan in motion: what it holds in memory."""
+"""Tests of the memory of a run."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""Bad samples in iterators: what is delivered in their place, on any devices and from any state; counts and limits."""
+"""Tests of bad samples in iterators: replacements, masks, counts and limits, on any devices and from any state."""
 
 import errno
 import json
@@ -38,7 +38,7 @@ def refused(data, bad):
 
 
 def numbers(bad):
-    """Numbers, some of which are bad, their squares from a reader of their own, and a random number of the row."""
+    """Return numbers, some of them bad, their squares from a second reader, and a random number per row."""
     data = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), name="numbers", random_shuffle=True)
     squares = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32) ** 2, name="squares", random_shuffle=True)
     number = refused(data, bad)
@@ -123,7 +123,7 @@ def test_a_skipped_row_holds_zeros_and_is_masked():
     policy=st.sampled_from([LastBatchPolicy.FILL, LastBatchPolicy.PAD]),
 )
 def test_rows_depend_only_on_position(bad, on_error, batch_size, other_size, place, policy):
-    """Random sets of bad rows; the batch size before and after a resume; the place of the resume."""
+    """Draws sets of bad rows, the batch sizes before and after a resume, and its position."""
 
     def rows(batches):
         joined = [np.concatenate([batch[name] for batch in batches]) for name in ("x", "y", "random")]
@@ -182,7 +182,7 @@ WAYS = {
 
 
 def too_large(bad):
-    """Numbers, of which those that are bad do not fit int32; no Python runs for each."""
+    """Return numbers without Python code per sample; the bad ones do not fit int32."""
     data = np.array([number + (number in bad) * 2**40 for number in range(LENGTH)])
     return fn.copy(fn.readers.arrays(data, name="r", random_shuffle=True)), fn.random.uniform()
 
@@ -249,7 +249,7 @@ def test_exceeded_limit_raises_with_first_bad_sample(limits, said):
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_bad_row_does_not_reference_frames(on_error):
-    """A traceback would hold the samples of its whole batch, in a cycle, until the garbage collector finds it."""
+    """A traceback would keep all samples of its batch alive in a cycle until the garbage collector runs."""
     one, errors = iterator(on_error), []
     for _ in range(5):
         one._cursor.peek()
@@ -262,7 +262,7 @@ def test_bad_row_does_not_reference_frames(on_error):
 @pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"max_bad_rate": (1.0, 1000)})], ids=["default", "all"])
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_batch_larger_than_window_is_the_window(on_error, share, options):
-    """Of every 100 samples so many are bad: int64 values that do not fit int32."""
+    """`share` of every 100 samples are bad: int64 values that do not fit int32."""
     rows = np.arange(3 * 4096)
 
     def definition():
@@ -280,7 +280,7 @@ def test_batch_larger_than_window_is_the_window(on_error, share, options):
     "limits", [{"max_bad_samples": 5}, {"max_bad_rate": (0.1, 40)}, {"max_bad_rate": (0.03, 1000)}]
 )
 def test_limits_apply_across_resume(limits):
-    """Counts, the batch at which the limit is reached, and what is said then: interrupted after each of the batches."""
+    """Compares counts, the batch that exceeds the limit, and the message, interrupted after each batch."""
 
     def end(one):
         states, counts = [], []

@@ -1,4 +1,4 @@
-"""The digest of the user's functions tells versions of them apart; not where they stand or what they close over."""
+"""Tests that the digest of user functions depends on their code, not on their location or closure."""
 
 import functools
 

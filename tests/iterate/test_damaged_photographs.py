@@ -1,4 +1,4 @@
-"""A training over photographs of which some are damaged: with ImageNet's where they are there, else with made ones."""
+"""Tests of training with damaged photographs, from ImageNet if available, otherwise generated."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ DAMAGE = {11: lambda data: data[: len(data) // 3], 24: lambda data: b"no photogr
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, jpeg):
-    """The photographs' paths."""
+    """Return the paths of the photographs."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(1)
     sample = sorted(SAMPLE.glob("*.JPEG"))[: 8 * COUNT : 8]
     for number in range(COUNT):

@@ -1,4 +1,4 @@
-"""Failures of the environment are not bad samples: they end the run, with the cause, whatever `on_error` says."""
+"""Tests that failures of the environment end the run with their cause, regardless of `on_error`."""
 
 import errno
 import io
@@ -30,7 +30,7 @@ def png():
 
 
 class Failing:
-    """Fails after a number of good calls."""
+    """Function that fails after a number of successful calls."""
 
     def __init__(self, error, good=1 << 30):
         self.error, self.good = error, good
@@ -103,7 +103,7 @@ def by_items(failing, monkeypatch, tmp_path):
 
 
 def started(where, on_error, failing, *places):
-    """An iterator whose first batch is taken."""
+    """Return an iterator after its first batch."""
     names = ["x", "valid"] if on_error == "skip" else ["x"]
     limits = {} if on_error == "raise" else {"max_bad_rate": (1.0, 1000)}
     make = data_iterator(lambda: where(failing, *places), names, reader_name="r", on_error=on_error, **limits)

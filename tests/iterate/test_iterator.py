@@ -1,4 +1,4 @@
-"""Epochs, last batches, state, topology: what `data_iterator` and `DataIterator` promise."""
+"""Tests of `data_iterator` and `DataIterator`: epochs, last batches, state, topology."""
 
 import inspect
 import json
@@ -694,7 +694,7 @@ def test_last_batch_policy_is_ignored_without_last_batch(policy):
 
 
 class CountingAsPrograms(DataIterator):
-    """An iterator that tells its length from what DALI's has inside, as published programs do."""
+    """Iterator that computes its length from private attributes of DALI's iterator, as published programs do."""
 
     def __len__(self):
         if self._reader_name and self._last_batch_policy is DROP:

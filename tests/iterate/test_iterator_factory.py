@@ -1,4 +1,4 @@
-"""What making an iterator makes, and how often."""
+"""Tests of the objects that iterator creation builds, and how often."""
 
 import functools
 
@@ -22,7 +22,7 @@ def sharding(count):
 
 
 def counted(monkeypatch, kind, name):
-    """A list that grows with each call of a method."""
+    """Return a list that grows with each call of a method."""
     calls, plain = [], getattr(kind, name)
 
     @functools.wraps(plain)

@@ -1,6 +1,6 @@
-"""Wrong arguments: each public function gives a right result, or a PenstockError with the user's line.
+"""Tests of invalid arguments: each public function returns a correct result or raises a PenstockError with the line.
 
-The arguments are generated from the functions' own signatures, which are what they are checked against.
+The arguments are generated from the signatures of the functions.
 """
 
 import inspect
@@ -59,7 +59,7 @@ from penstock.tensors import TensorCPU, TensorListCPU, TensorListGPU
 
 @pytest.fixture(autouse=True, scope="module")
 def elsewhere(tmp_path_factory):
-    """Where operators that write files write them."""
+    """Run in a temporary folder, because some operators write files."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("written"))
     yield
@@ -73,7 +73,7 @@ def pipeline(build=images, **arguments):
 
 
 def first(build=images, iterator=(), **arguments):
-    """The first batch of an iterator."""
+    """Return the first batch of an iterator."""
     return next(DataIterator(pipeline(build, **arguments), ["x"], **{"reader_name": "r", **dict(iterator)}))
 
 
@@ -92,7 +92,7 @@ def foreign():
 
 
 def fed(**arguments):
-    """A pipeline's batch that it was fed."""
+    """Return the fed batch of a pipeline."""
     one = pipeline(lambda: fn.external_source(name="s", dtype=types.FLOAT64, ndim=1))
     one.feed_input(**arguments)
     return one.run()
@@ -202,7 +202,7 @@ def test_invalid_arguments_raise_before_anything_runs(name):
 
 
 def test_refused_arguments_allocate_little_memory():
-    """Whoever reads or writes nothing large answers at once."""
+    """Functions that refuse an argument do not allocate memory for it first."""
     for name, (make, error) in MISTAKES.items():
         tracemalloc.start()
         with pytest.raises(error):
@@ -260,7 +260,7 @@ def _list(made):
 
 
 def used(name, arguments):
-    """A pipeline with one use of an operator."""
+    """Build a pipeline with one use of an operator."""
     if name in USES:
         return pipeline(lambda: _list(USES[name](**arguments))[0])
     function = lookup(name)
@@ -274,7 +274,7 @@ def used(name, arguments):
 
 
 class Unfriendly:
-    """An object that cannot be shown, compared or counted."""
+    """Object without a usable repr, comparison or length."""
 
     def __repr__(self):
         raise RuntimeError("no")
@@ -317,14 +317,14 @@ def names_of(function):
 
 @st.composite
 def mistakes(draw, functions):
-    """A function and one or two of its arguments, which may be anything."""
+    """Draw a function and one or two arbitrary arguments."""
     name, function = draw(st.sampled_from(sorted(functions.items())))
     chosen = draw(st.lists(st.sampled_from(names_of(function)), min_size=1, max_size=2, unique=True))
     return name, {argument: draw(st.sampled_from(WRONG)) for argument in chosen}
 
 
 def check(run):
-    """A call gives what it should, or an error of ours with a line of this file."""
+    """Check that a call succeeds or raises a PenstockError with a line of this file."""
     try:
         run()
     except PenstockError as error:
@@ -346,7 +346,7 @@ def test_operators_accept_or_refuse_any_argument(mistake):
 
 
 def augmented(function, **usual):
-    """A use of a function that augments images."""
+    """Return a use of an augmentation function."""
     return function, lambda a: pipeline(lambda: function(**{"data": images(), **usual, **a})).run()
 
 
@@ -358,7 +358,7 @@ def rocal(**arguments):
 
 
 def computed(function):
-    """A use of one of the functions of `penstock.math`, on floats."""
+    """Return a use of a function of `penstock.math` on floats."""
 
     def use(arguments):
         def build():
@@ -510,7 +510,7 @@ CALLS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_function_arguments_are_accepted_or_refused(name):
-    """One argument at a time, and everything for each."""
+    """Tests all values for one argument at a time."""
     function, call = CALLS[name]
     for argument in names_of(function):
         for wrong in WRONG:
@@ -535,7 +535,7 @@ def test_valid_uses_run(name):
 
 @pytest.mark.parametrize("turn", range(12))
 def test_each_argument_is_checked_separately(turn):
-    """One argument of each operator at a time, and another value for each."""
+    """Tests another value for one argument of each operator at a time."""
     for number, name in enumerate(OPERATORS):
         names = names_of(lookup(name))
         arguments = {names[(number + 5 * turn) % len(names)]: WRONG[(7 * number + turn) % len(WRONG)]}

@@ -1,4 +1,4 @@
-"""States: what they hold, where they fit, and what a refusal says."""
+"""Tests of saved states: contents, compatibility, and errors."""
 
 import json
 
@@ -23,7 +23,7 @@ LENGTH = 20
 
 
 def augmented(rows=8, *, name="r", seed=1, data=IMAGES, **change):
-    """An iterator over a definition that can be changed a little."""
+    """Return an iterator over a definition with variable details."""
     reader = {name: change.pop(name) for name in ("random_shuffle", "pad_last_batch") if name in change}
 
     @data_iterator(output_map=["x"], reader_name="r")
@@ -50,7 +50,7 @@ def numbers(rows, policy=FILL, *, length=LENGTH, reader="r", devices=None, shuff
 
 
 def taken(iterator, count=10**6):
-    """What is left of the epoch, or so many batches of it, as lists; without rows that a mask takes out."""
+    """Return the rest of the epoch, or a number of its batches, as lists without masked rows."""
     found = []
     for _ in range(count):
         batch = next(iterator, None)
@@ -104,7 +104,7 @@ def test_refusal_shows_changed_call(change, given, expected):
 
 
 def chain(length, last=1.0):
-    """A definition of so many calls, whose arguments hardly compress."""
+    """Return a definition with many calls whose arguments compress badly."""
 
     @data_iterator(output_map=["x"], reader_name="r")
     def definition():
@@ -259,7 +259,7 @@ def test_numpy_integers_are_accepted():
 @pytest.mark.parametrize("new", [1, 4, 5, 20])
 @pytest.mark.parametrize("old", [3, 8])
 def test_position_with_other_batch_size_is_refused_or_exact(policy, old, new):
-    """What follows has each sample that is left once, and the next epoch is as ever; or the state is refused."""
+    """The rest of the epoch has each remaining sample once and the next epoch is unchanged, or the state is refused."""
     before, after, fresh = numbers(old, policy), numbers(new, policy), numbers(new, policy)
     order = sum(taken(numbers(1)), [])
     taken(fresh)
@@ -321,7 +321,7 @@ def test_random_numbers_depend_on_position_not_batch():
 
 @pytest.mark.parametrize("devices", [None, 2])
 def test_secondary_padded_reader_resumes_with_other_batch_size(devices):
-    """Its epochs end with a batch, so how many positions they take depends on the batch size."""
+    """Its epochs end with a batch, so their number of positions depends on the batch size."""
     sharding = None
     if devices is not None:
         sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))

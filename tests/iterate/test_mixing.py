@@ -1,4 +1,4 @@
-"""Readers that are mixed, drawn from and cut in iterators: epochs, states, shards, bad samples, and what is refused."""
+"""Tests of mixtures, weights and subsets in iterators: epochs, states, shards, bad samples, errors."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def sharding(count):
 
 
 def mixed(weights=(3, 2, 1), *, datasets=(A, B, C), devices=1, policy=LastBatchPolicy.FILL, batch_size=8, **options):
-    """An iterator over a mixture of arrays."""
+    """Return an iterator over a mixture of arrays."""
     state = {name: options.pop(name) for name in ("on_error",) if name in options}
 
     def definition(shard_id, num_shards):
@@ -38,7 +38,7 @@ def mixed(weights=(3, 2, 1), *, datasets=(A, B, C), devices=1, policy=LastBatchP
 
 
 def epochs(iterator, count=1):
-    """The samples of each epoch in turn."""
+    """Return the samples of each epoch."""
     return [np.concatenate([np.asarray(batch["x"]) for batch in iterator]).tolist() for _ in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Looking at the next batch: peek, peek_async, element_spec, from one thread and from several."""
+"""Tests of peek, peek_async and element_spec, from one and several threads."""
 
 import asyncio
 import concurrent.futures
@@ -47,13 +47,13 @@ def on_host(batch):
 
 @pytest.fixture(scope="module")
 def stream():
-    """The plain stream, epoch by epoch."""
+    """Return the stream without peeking, by epoch."""
     plain = make(data_iterator)
     return [[on_host(batch) for batch in plain] for _ in range(6)]
 
 
 class Model:
-    """What an iterator should do: a place in the stream, and the futures that were handed out."""
+    """Reference model of an iterator: a position in the stream and the returned futures."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -223,7 +223,7 @@ def test_only_consumer_thread_dispatches(monkeypatch):
 
 
 class Gate(ListSource):
-    """Numbers that cannot be read before a gate is opened."""
+    """Source of numbers that blocks until a gate is opened."""
 
     def __init__(self, columns):
         super().__init__(columns)

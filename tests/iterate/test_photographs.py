@@ -1,4 +1,4 @@
-"""Photographs from folder to sharded batch: the same on any machine, and exact about what is wrong."""
+"""Tests of photographs from folder to sharded batch: reproducibility and errors."""
 
 import io
 import json
@@ -27,7 +27,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 
 def photograph(number, size, kind="JPEG", **options):
-    """An encoded image with something to see in it."""
+    """Return an encoded image with some structure."""
     rng = np.random.default_rng(number)
     small = Image.fromarray(rng.integers(0, 256, (6, 8, 3), np.uint8))
     file = io.BytesIO()
@@ -37,7 +37,7 @@ def photograph(number, size, kind="JPEG", **options):
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory):
-    """Two classes of small images of many sizes, most of them JPEGs."""
+    """Create two classes of small images of many sizes, most of them JPEGs."""
     root = tmp_path_factory.mktemp("photographs")
     for number in range(37):
         folder = root / f"class{number % 2}"
@@ -51,7 +51,7 @@ def generated(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def imagenet(tmp_path_factory):
-    """The sample of ImageNet, a folder per class."""
+    """Return the sample of ImageNet, one folder per class."""
     if not SAMPLE.is_dir():
         pytest.skip("the ImageNet sample is missing")
     root = tmp_path_factory.mktemp("imagenet")
@@ -255,7 +255,7 @@ def test_padding_to_largest_uses_one_batch_at_a_time():
 
 
 def test_2000_damaged_files_are_refused_or_decoded(generated):
-    """Never a crash, a hang, or memory beyond what the pixel limit allows."""
+    """Damaged files must not crash, hang, or use more memory than the pixel limit allows."""
     files = [path.read_bytes() for path in sorted(generated.glob("*/*")) if path.suffix in (".jpeg", ".png")]
     if SAMPLE.is_dir():
         files += [path.read_bytes() for path in sorted(SAMPLE.glob("*.JPEG"))[::40]]
@@ -286,7 +286,7 @@ def _as_png(path):
 
 
 def test_damaged_files_in_a_pipeline_are_named(generated, tmp_path):
-    """Through all stages: the error names the file, and restoring behind it goes on."""
+    """The error names the file in all stages, and a state after it resumes."""
     paths = sorted(generated.glob("*/*.jpeg"))
     rng = np.random.default_rng(9)
     (tmp_path / "c").mkdir()

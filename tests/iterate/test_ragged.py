@@ -1,4 +1,4 @@
-"""Ragged images through iterators: one shape is demanded of the values that need it, and of no others."""
+"""Tests of ragged images in iterators: only values that need one shape demand it."""
 
 import io
 
@@ -107,7 +107,7 @@ def test_error_names_sample_of_other_shape(name):
 
 
 def test_digits_are_transferred_as_uint8(digits_lmdb):
-    """The demand of the reshape reaches the decoder, so that all that follows can be on the device."""
+    """The shape demand of the reshape reaches the decoder, so everything after it can be on the device."""
 
     def definition():
         files, _ = fn.readers.caffe2(path=digits_lmdb, name="r")

@@ -1,4 +1,4 @@
-"""Pipelines without a seed: the order of their readers is that of seed 0 in all of them; augmentations differ."""
+"""Tests of pipelines without a seed: readers use the order of seed 0, and augmentations differ."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""States that an earlier version of the package saved continue the same stream here.
+"""Tests that states saved by an earlier version resume the same stream.
 
 `golden/states.json` holds, for each definition below, a state and digests of the batches that followed it when it was
 saved. It is never written again: a definition whose fingerprint has to change is listed in REFUSED instead.

@@ -1,4 +1,4 @@
-"""The coordinator's address under Open MPI and SLURM is the one that all processes compute."""
+"""Tests of the coordinator's address under Open MPI and SLURM."""
 
 import pytest
 

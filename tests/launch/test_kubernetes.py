@@ -1,4 +1,4 @@
-"""The example for Kubernetes: the API knows its fields, and they fit together and with `penstock.launch`."""
+"""Tests of the Kubernetes example: valid fields that match each other and `penstock.launch`."""
 
 import re
 from pathlib import Path

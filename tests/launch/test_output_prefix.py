@@ -1,4 +1,4 @@
-"""Passing on output: whole lines, progress bars, lines without end."""
+"""Tests of forwarded output: complete lines, progress bars, endless lines."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from penstock.launch.output_prefix import Printer, forward_output
 
 
 class Bytes(io.BytesIO):
-    """A stream whose writes are counted, and whose largest is known."""
+    """Stream that counts its writes and records the largest."""
 
     largest = 0
 
@@ -18,7 +18,7 @@ class Bytes(io.BytesIO):
 
 
 def printed(*parts, number=0, printer=None):
-    """What is printed of the parts that a process writes, each of which is waited for."""
+    """Return the printed output of the parts that a process writes, waiting for each."""
     target = io.TextIOWrapper(Bytes())
     printer = printer or Printer(target)
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""What processes do together: exchange rows, agree on what they run, and dispatch collectives in one order."""
+"""Tests of jobs: exchanged rows, agreement on definitions, and the order of collectives."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""One job, one, two or four processes: the batches are the same, bit by bit."""
+"""Tests that batches are bit-for-bit the same with one, two or four processes."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 
 def batches(folder):
-    """The saved batches, put together from the rows that each process saved."""
+    """Assemble the batches from the rows that each process saved."""
     parts = {}
     for path in sorted(folder.glob("*.npy")):
         parts.setdefault(path.stem.rpartition("-")[0], []).append(np.load(path))
@@ -16,7 +16,7 @@ def batches(folder):
 
 @pytest.fixture(scope="module")
 def streams(job, tmp_path_factory):
-    """Per number of processes: batches by name, the states that the processes printed, the seeds that they drew."""
+    """Run jobs and return, per number of processes, batches by name, printed states, and drawn seeds."""
     found = {}
     for processes in (1, 2, 4):
         folder = tmp_path_factory.mktemp(f"streams{processes}")

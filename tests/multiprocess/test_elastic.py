@@ -1,4 +1,4 @@
-"""A job that is killed and started again with other numbers of processes gives the batches of one that is not."""
+"""Tests that a killed job resumes with other numbers of processes and yields the same batches."""
 
 import importlib.util
 import signal
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).parent / "programs" / "elastic.py"
 
 
 def uninterrupted(steps):
-    """The batches, by step."""
+    """Return the batches of an uninterrupted job by step."""
     spec = importlib.util.spec_from_file_location("elastic", PROGRAM)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)

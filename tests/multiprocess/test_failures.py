@@ -1,6 +1,6 @@
-"""However one process of a job ends, the others learn of it, say so, and end with the same exit code.
+"""Tests that all processes of a job report the end of one and exit with the same code.
 
-JAX would wait 300 seconds for the end of a process that waits for the others; what these tests wait is much less.
+JAX would wait 300 seconds for a process that does not end; these tests wait much less.
 """
 
 import os
@@ -22,7 +22,7 @@ TOLD = "has failed:\nTraceback (most recent call last):"
 
 
 def started(how, address, environment, front=((), ()), **variables):
-    """Two processes without any launcher."""
+    """Start two processes without a launcher."""
     return [
         subprocess.Popen(
             [*front[number], sys.executable, PROGRAM, how],
@@ -36,7 +36,7 @@ def started(how, address, environment, front=((), ()), **variables):
 
 
 def ended(processes):
-    """Their exit codes and standard errors, once they have ended."""
+    """Wait for processes and return their exit codes and standard errors."""
     try:
         errors = [process.communicate(timeout=PATIENCE)[1].rstrip() for process in processes]
     finally:
@@ -48,7 +48,7 @@ def ended(processes):
 
 @pytest.fixture
 def bare(environment):
-    """A function that runs two processes without any launcher."""
+    """Return a function that runs two processes without a launcher."""
 
     def run(how):
         with free_port() as port:

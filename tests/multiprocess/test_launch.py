@@ -1,4 +1,4 @@
-"""`penstock launch`: output, exit codes, failures, interruptions; and nothing is left behind."""
+"""Tests of `penstock launch`: output, exit codes, failures, interruptions, cleanup."""
 
 import signal
 import socket
@@ -64,7 +64,7 @@ def pids(out):
 
 
 def gone(numbers):
-    """Whether processes have ended; those that nobody has collected yet have, too."""
+    """Return True if processes have ended, including zombies."""
     for number in numbers:
         try:
             if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:

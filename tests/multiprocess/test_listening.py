@@ -1,4 +1,4 @@
-"""Jobs listen where they have to, and nowhere else."""
+"""Tests that jobs listen only at the required addresses."""
 
 import ipaddress
 import json
@@ -17,12 +17,12 @@ PROCESSES = 2
 
 @pytest.fixture
 def program(pytestconfig):
-    """The program that prints where it listens."""
+    """Return the path of the program that prints its addresses."""
     return pytestconfig.rootpath / "tests" / "multiprocess" / "programs" / "listening.py"
 
 
 def listening(*outputs):
-    """Per process the addresses at which it listens; NCCL's interface is the same for all."""
+    """Return the addresses of each process; NCCL's interface is the same for all."""
     lines = [line.partition("[[")[2] for line in "".join(outputs).splitlines()]
     rows = [json.loads(f"[{line}") for line in lines if line]
     (interface,) = {interface for _, interface, _ in rows}
@@ -30,13 +30,13 @@ def listening(*outputs):
 
 
 def plain(address):
-    """An address without the form in which a socket of IPv6 has one of IPv4."""
+    """Return an address without the IPv4-mapped prefix of IPv6 sockets."""
     parsed = ipaddress.ip_address(address)
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def on(name, command):
-    """A command as it runs on a host of the fixture."""
+    """Return a command that runs on a host of the fixture."""
     return ["ip", "netns", "exec", name, *map(str, command)]
 
 
@@ -70,14 +70,14 @@ def test_program_with_own_jax_initialization_is_not_reachable(tmp_path, program,
 
 
 def started(name, program, environment, **variables):
-    """A process of a job on a host of the fixture."""
+    """Start a process of a job on a host of the fixture."""
     command = on(name, [sys.executable, program])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, text=True, env=environment(**variables), **pipes)
 
 
 def outputs(job):
-    """The output of each process of a job."""
+    """Return the output of each process of a job."""
     texts = [process.communicate(timeout=120) for process in job]
     assert [process.returncode for process in job] == [0] * len(job), texts
     return [out for out, _ in texts]

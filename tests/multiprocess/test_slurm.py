@@ -1,4 +1,4 @@
-"""SLURM itself: its daemons, two nodes on this machine, `srun`."""
+"""Tests with SLURM: its daemons, two nodes on this machine, `srun`."""
 
 import getpass
 import os
@@ -63,7 +63,7 @@ def wait_until(condition, daemons, folder):
 
 @pytest.fixture(scope="module")
 def srun(tmp_path_factory):
-    """The command that runs a program as a job of two nodes."""
+    """Return the command that runs a program as a job of two nodes."""
     missing = [name for name in NEEDED if shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} (Debian: slurm-wlm munge) not installed")

@@ -1,4 +1,4 @@
-"""`penstock.train` in a job of two processes."""
+"""Tests of `penstock.train` in a job of two processes."""
 
 import json
 import re

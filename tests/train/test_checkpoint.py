@@ -1,4 +1,4 @@
-"""Saves survive what happens to disks and processes."""
+"""Tests of checkpoints after disk and process failures."""
 
 import errno
 import json

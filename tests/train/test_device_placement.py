@@ -1,4 +1,4 @@
-"""Copies on every device, and the way back."""
+"""Tests of replication to all devices and back."""
 
 import equinox as eqx
 import flax.linen

@@ -1,4 +1,4 @@
-"""The programs of docs/training.md: they run on small data, and are as short as the page says."""
+"""Tests that the programs of docs/training.md run on small data and have the documented lengths."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ PROGRAMS = dict(re.findall(r"<!-- program: (\w+) -->\n```python\n(.*?)```", PAGE
 
 
 def lines(program):
-    """Lines of code; comments and blank lines are none."""
+    """Count the lines of code without comments and blank lines."""
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in program.splitlines())
 
 

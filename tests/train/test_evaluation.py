@@ -1,4 +1,4 @@
-"""Means over every sample once; data in memory."""
+"""Tests of exact evaluation and of batches of arrays in memory."""
 
 import gc
 import weakref
@@ -116,14 +116,14 @@ def test_inexact_iterators_are_refused():
 
 
 def files(folder, flat):
-    """File names as predictions, and labels as the reader gives them or flat."""
+    """Return file contents as predictions, and labels, optionally flattened."""
     content, labels = fn.readers.file(file_root=str(folder), name="reader")
     return fn.reshape(content, shape=[]), fn.squeeze(labels, axes=[0]) if flat else labels
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of 12 classes with one file each; the byte in it is the class."""
+    """Create 12 class folders with one file each, whose only byte is the class."""
     for number in range(12):
         (tmp_path / f"{number:02}").mkdir()
         (tmp_path / f"{number:02}" / "1.jpg").write_bytes(bytes([number]))
@@ -135,7 +135,7 @@ def right(_, batch):
 
 
 def wrong(metric, iterator, given, expected="shape (8,)", fix="flatten the labels"):
-    """A metric is refused at the first batch, before it is compiled."""
+    """Check that a metric is refused at the first batch, before it is compiled."""
     taken = []
 
     def watched():
@@ -253,7 +253,7 @@ def test_invalid_arrays_are_refused():
 
 
 def sharded(reader, devices=4, policy=LastBatchPolicy.PAD, **options):
-    """An iterator over a definition that is traced for each block of rows."""
+    """Return an iterator over a definition that is traced for each block of rows."""
     return data_iterator(reader, ["x"], last_batch_policy=policy, sharding=sharding(devices), **options)(batch_size=8)
 
 

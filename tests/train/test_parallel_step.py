@@ -1,4 +1,4 @@
-"""A step that was written for one device, on eight."""
+"""Tests of single-device steps on eight devices."""
 
 import contextlib
 import dataclasses
@@ -256,7 +256,7 @@ def test_other_mistakes_are_reported(sgd, weights, samples):
 
 @pytest.mark.parametrize("around", [False, True])
 def test_explicit_mesh_axes(around):
-    """What Explicit axes refuse: a part that the devices do not divide, and `shard_map` over what lies on none."""
+    """Explicit axes refuse indivisible parts, and `shard_map` over arrays without a sharding."""
     mesh = jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Explicit,))
     rows = NamedSharding(mesh, PartitionSpec("batch"))
     numbers = np.arange(32, dtype=np.float32).reshape(16, 2)

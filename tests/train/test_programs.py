@@ -1,4 +1,4 @@
-"""The examples that train, compared with themselves on other devices."""
+"""Tests that the training examples give the same results on other devices."""
 
 import importlib
 from pathlib import Path
@@ -23,7 +23,7 @@ def run(name, *arguments):
 
 
 def close(one, other, rtol):
-    """Whether trees agree, each array relative to its largest value."""
+    """Return True if trees match, with a tolerance relative to the largest value of each array."""
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     for a, b in ((np.asarray(a), np.asarray(b)) for a, b in pairs if isinstance(a, jax.Array)):
         np.testing.assert_allclose(a, b.reshape(a.shape), rtol=0, atol=rtol * np.abs(b).max())

@@ -1,4 +1,4 @@
-"""Who waits for whom."""
+"""Tests of the stall monitor."""
 
 import itertools
 import threading
@@ -29,7 +29,7 @@ def clock(monkeypatch):
 
 
 def simulate(clock, fetch, run, steps=10):
-    """A loop whose batches take `fetch` seconds each, made one after the other, and whose steps take `run`."""
+    """Simulate a loop with `fetch` seconds per batch, computed in sequence, and `run` seconds per step."""
 
     def batches():
         for _ in range(steps):
@@ -82,7 +82,7 @@ def test_the_slowest_stage_is_named():
 
 
 def test_slow_operator_is_reported(monkeypatch):
-    """On a clock on which every call of an operator takes a day: real ones depend on what else the machine does."""
+    """Uses a fake clock on which each operator call takes a day, because real times depend on the load."""
     days = itertools.count(step=86400.0)
     monkeypatch.setattr("penstock.engine.host.host_program.time", SimpleNamespace(perf_counter=lambda: next(days)))
 

@@ -1,4 +1,4 @@
-"""The loop: history, callbacks, resuming, signals."""
+"""Tests of the training loop: history, callbacks, resuming, signals."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def standard_promotion():
 
 @pytest.fixture(scope="session")
 def adam(errors):
-    """A step with weights, Adam's moments, a key and a count that begins as a Python number."""
+    """Return a step with weights, Adam's moments, a key, and a count that starts as a Python number."""
 
     def step(state, batch):
         loss, gradient = jax.value_and_grad(lambda weights: errors(weights, batch).mean())(state["weights"])
@@ -175,7 +175,7 @@ def test_step_metrics_must_be_scalars(how, devices):
 
 
 def rows_of(rows):
-    """Whole copies on the devices of a sharding."""
+    """Return the sharding for full copies on the same devices."""
     return train.replicated_sharding(rows.mesh)
 
 

@@ -1,4 +1,4 @@
-"""The functions of `penstock.math` in the device program."""
+"""Tests of `penstock.math` in the device program."""
 
 import inspect
 
@@ -15,7 +15,7 @@ ROWS = 64
 
 
 def computed(functions, numbers, devices):
-    """What functions make of numbers in one program on so many devices."""
+    """Apply functions to numbers in one program on a number of devices."""
 
     def build():
         x = fn.readers.arrays(numbers, name="reader")

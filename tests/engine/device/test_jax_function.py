@@ -1,4 +1,4 @@
-"""jax_function: what DALI's operator of that name does, seen from outside, and what it does beyond that."""
+"""Tests of `jax_function`: the behavior of DALI's operator, and Penstock's extensions."""
 
 import functools
 import gc
@@ -254,7 +254,7 @@ MESHES = {
 
 
 def collectives(sharding):
-    """A function with psum, pshuffle and all_gather over the axis "batch", under jit, shard_map and vmap."""
+    """Return a function with psum, pshuffle and all_gather over the axis "batch", under jit, shard_map and vmap."""
     size = sharding.mesh.shape["batch"]
     swap = [number ^ 1 for number in range(size)]
 

@@ -1,4 +1,4 @@
-"""Operators that carry a state from batch to batch."""
+"""Tests of operators with a state that persists across batches."""
 
 import json
 
@@ -17,7 +17,7 @@ DEVICES = np.array(jax.devices())
 
 
 def running_mean(state, x):
-    """The mean of all batches so far, and the batch without it."""
+    """Return the running mean of all batches, and the batch minus the mean."""
     count, mean = state["count"] + 1, state["mean"]
     mean = mean + (x.mean(axis=0) - mean) / count.astype(jnp.float32)
     return {"count": count, "mean": mean}, (x - mean[None], jnp.broadcast_to(count, x.shape[:1]))

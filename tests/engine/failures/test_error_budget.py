@@ -1,4 +1,4 @@
-"""Limits of bad samples: the share of the last rows, at least of a batch, in any number of processes."""
+"""Tests of error limits in any number of processes."""
 
 import json
 
@@ -16,7 +16,7 @@ READER = "reader"
 
 
 class Store:
-    """What processes show each other, as one of them sees it."""
+    """Key-value store of a job, as one process sees it."""
 
     def __init__(self, texts, process):
         self.texts, self.process = texts, process
@@ -38,12 +38,12 @@ def ledger(rate, window, batch_size, board=None):
 
 
 def take(one, rows, times=1):
-    """A batch with these truth values. Each of its bad rows is tried so many times."""
+    """Deliver a batch. `times` is the number of attempts per bad row."""
     one.add([bad_row(number) for number in np.flatnonzero(rows).tolist() for _ in range(times)], len(rows))
 
 
 def ends(one, batches):
-    """The number of the batch that is one too many; None where none is."""
+    """Return the number of the batch that exceeds the limit, or None."""
     for number, rows in enumerate(batches):
         try:
             take(one, rows)
@@ -53,7 +53,7 @@ def ends(one, batches):
 
 
 def expected(rate, window, batches):
-    """The same, counted row by row. A window begins where a sixteenth of it does."""
+    """Reference for `ends` that counts row by row. Windows start at multiples of a sixteenth of their length."""
     rows = np.concatenate([[False], *batches]).cumsum()
     span, end = max(window, len(batches[0])), 0
     bucket = -(-span // BUCKETS)
@@ -71,7 +71,7 @@ def cut(bad, batch_size):
 
 @st.composite
 def runs(draw):
-    """Rate, window, and batches with bad rows: fewer rows than the window, as many, or more."""
+    """Draw a rate, a window, and batches with bad rows that are smaller or larger than the window."""
     window = draw(st.integers(1, 60))
     batch_size = draw(st.one_of(st.integers(1, 8), st.just(window), st.integers(window, 150)))
     share = draw(st.sampled_from([0.02, 0.1, 0.5, 0.9, 1.0]))
@@ -99,7 +99,7 @@ def test_error_limit_is_reached_at_same_batch_from_any_state(run, data):
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
 def test_processes_agree_in_any_order_of_progress(run, data):
-    """Each process has every third row, and may be up to 2 batches ahead of the others; they read what was shown."""
+    """Each process has every third row and may be up to 2 batches ahead of the others."""
     rate, window, batches = run
     texts, taken = {}, [0, 0, 0]
     job = [ledger(rate, window, len(batches[0]), Store(texts, process)) for process in range(3)]

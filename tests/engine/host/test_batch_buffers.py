@@ -1,4 +1,4 @@
-"""Memory is used again, but never while anything can still reach it."""
+"""Tests that buffers are reused, but never while they are referenced."""
 
 import gc
 

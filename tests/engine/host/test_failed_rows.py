@@ -1,4 +1,4 @@
-"""Rows that fail: in which stage they may, what takes their place, and what is refused."""
+"""Tests of failing rows: stages, replacements, and refused combinations."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ LENGTH = 40
 
 @dataclass(frozen=True)
 class Fussy(Operator, SampleKernel):
-    """Refuses some numbers."""
+    """Sample kernel that fails on some numbers."""
 
     bad: frozenset
 
@@ -41,7 +41,7 @@ class Fussy(Operator, SampleKernel):
 
 @dataclass(frozen=True)
 class FussyBatch(Operator, BatchKernel):
-    """Refuses batches with some numbers."""
+    """Batch kernel that fails on batches with some numbers."""
 
     bad: frozenset
 
@@ -56,7 +56,7 @@ class FussyBatch(Operator, BatchKernel):
 
 @dataclass(frozen=True)
 class Shared(Operator, WholeBatchKernel):
-    """Adds the largest number of the batch to all."""
+    """Whole-batch kernel that adds the maximum of the batch to all numbers."""
 
     def infer(self, numbers):
         return numbers
@@ -67,7 +67,7 @@ class Shared(Operator, WholeBatchKernel):
 
 
 class Holes(Source):
-    """Numbers of which some cannot be read, and their squares."""
+    """Source of numbers and their squares, some of which cannot be read."""
 
     specs = (Spec(np.dtype(np.int32), (None,)), Spec(np.dtype(np.int32), ()))
 
@@ -94,7 +94,7 @@ SEVENTHS = frozenset(range(0, LENGTH, 7))
 
 
 def outputs(where, on_error, bad=SEVENTHS):
-    """A number and its square, where some of the numbers are bad."""
+    """Return a number and its square; some of the numbers are bad."""
     if where == "read":
         numbers, squares = apply_reader(Holes(bad), {"on_error": on_error, "random_shuffle": True})
         return numbers[:1], squares

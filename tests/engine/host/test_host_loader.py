@@ -1,4 +1,4 @@
-"""The concurrency contract of `penstock.engine.host.host_loader`. Threads are ordered by events, never by sleeping."""
+"""Tests of the concurrency contract of `penstock.engine.host.host_loader`, ordered by events instead of sleeps."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ from penstock.testing import ListSource
 
 @dataclass(frozen=True, eq=False)
 class Call(Operator, SampleKernel):
-    """Calls a function on each sample."""
+    """Kernel that calls a function on each sample."""
 
     function: object
 
@@ -49,7 +49,7 @@ def alive():
 
 
 def ended():
-    """Whether all threads end by themselves."""
+    """Return True if all threads end."""
     for thread in alive():
         thread.join(20)
     return not alive()
@@ -75,7 +75,7 @@ def test_threads_match_serial_executor(threads, depth):
 
 @pytest.fixture
 def always_threads(monkeypatch):
-    """No batch is so light that it is computed by the consumer."""
+    """Always compute batches on threads, never in the consumer."""
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
@@ -129,7 +129,7 @@ def test_bad_sample_of_later_batch_does_not_affect_current():
 
 @dataclass(frozen=True)
 class Bad(Source):
-    """Numbers, some of which cannot be read."""
+    """Source of numbers, some of which cannot be read."""
 
     bad: tuple[int, ...]
     specs = (Spec(np.dtype(np.int64), ()),)
@@ -157,7 +157,7 @@ def numbers(*bad, depth=2, **options):
 
 
 def places(iterator):
-    """Which of a pair the batches are that are begun ahead."""
+    """Return the positions in their pairs of prefetched batches."""
     return {batch.slice_index for batch in iterator._run._loader._ahead}
 
 
@@ -205,7 +205,7 @@ def test_skipped_rows_in_pair_count_for_their_batch(always_threads):
 
 
 def test_chunks_of_a_batch_run_concurrently():
-    """Two chunks meet at a barrier: neither could pass it if they ran one after the other."""
+    """Two chunks meet at a barrier, which neither could pass if they ran in sequence."""
     barrier = threading.Barrier(2, timeout=20)
 
     def work(sample):
@@ -298,7 +298,7 @@ def test_leaving_a_loop_ends_its_threads():
 
 
 def test_dropping_iterator_does_not_wait_for_running_chunk(always_threads):
-    """A finalizer that waits can wait for ever: the garbage collector runs where a thread holds what others need."""
+    """A finalizer must not wait: the garbage collector may run in a thread that holds a lock that others need."""
     begun, release = threading.Event(), threading.Event()
 
     def work(sample):
@@ -357,7 +357,7 @@ def test_kernel_violating_its_spec_is_internal_error():
 
 
 class Broken(Source):
-    """Fails on sample 2 with an error of its own."""
+    """Source that fails on sample 2 with a custom error."""
 
     specs = (Spec(np.dtype(np.int64), ()),)
 
@@ -415,7 +415,7 @@ def test_cheap_samples_are_serialized(always_threads):
 
 
 class Slow(ListSource):
-    """Reads for as long as it is told to, by a clock that stands still otherwise, and notes on which threads."""
+    """Source whose reads advance a fake clock by a given time, and that records the calling threads."""
 
     def __init__(self, samples, seconds, monkeypatch):
         super().__init__([samples])

@@ -1,4 +1,4 @@
-"""The threads of host pools: shared by all pools of a size, and gone when nobody needs them."""
+"""Tests of worker threads: shared by all pools of a size, and ended with the last pool."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Members of a job report their ends to each other, over a store in memory."""
+"""Tests of job members, which report their ends over a store in memory."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from penstock.errors import JobError
 
 
 class Store(dict):
-    """The key-value store of JAX's coordination service."""
+    """In-memory replacement of the key-value store of JAX's coordination service."""
 
     def key_value_set(self, key, value):
         if key in self:
@@ -25,12 +25,12 @@ class Store(dict):
 
 
 class Left(BaseException):
-    """Instead of the end of the process."""
+    """Raised instead of ending the process."""
 
 
 @pytest.fixture
 def job(monkeypatch):
-    """Three processes of a job."""
+    """Return the members of a job with three processes."""
 
     def leave(code, *, interrupted):
         raise Left(code)
@@ -48,7 +48,7 @@ def take(part, times=1):
 
 
 def leaves(process):
-    """A process whose program is over, as far as the others see it."""
+    """Publish that a process has finished."""
     process._set(f"left/{process._process}", members.json.dumps(process._batches))
 
 

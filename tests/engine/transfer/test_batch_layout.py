@@ -1,4 +1,4 @@
-"""Where rows lie: any NamedSharding whose first axis spec splits the batch, and the layout of pmap."""
+"""Tests of batch layouts: any NamedSharding whose first axis splits the batch, and the layout of pmap."""
 
 import jax
 import numpy as np
@@ -213,7 +213,7 @@ def test_shard_arguments_match_blocks():
 
 
 def test_batches_held_by_jax_are_never_overwritten():
-    """On the CPU, JAX uses our memory as it is. Hold many batches, go on, and compare."""
+    """On the CPU, JAX uses the buffers without a copy, so batches that are held must not change later."""
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=SHARDINGS["one axis"])(
         batch_size=16, seed=5, placement="host"
     )
@@ -237,7 +237,7 @@ def test_transfer_on_cpu_is_zero_copy():
 
 
 def test_iterator_waits_for_emulated_devices():
-    """Without the wait for each batch, twenty programs per batch over eight devices lock XLA's CPU client up."""
+    """Without the wait per batch, twenty programs per batch on eight devices deadlock XLA's CPU client."""
     sharding = SHARDINGS["one axis"]
     weights = jax.device_put(np.eye(6, dtype=np.float32), SHARDINGS["replicated"])
     step = jax.jit(lambda w, x: w + 1e-9 * (x.T @ x))

@@ -1,4 +1,4 @@
-"""Masks of whole batches, which are used again."""
+"""Tests of cached masks of complete batches."""
 
 import jax
 import numpy as np

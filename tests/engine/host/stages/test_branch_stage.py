@@ -1,4 +1,4 @@
-"""Rows that do not take a branch do no work in it, cannot fail in it, and do not depend on how a batch is cut."""
+"""Tests of branches: other rows cost no work, cannot fail, and do not depend on chunks."""
 # ruff: noqa: SIM102, SIM108  # the statements are what is tested
 
 import numpy as np
@@ -134,7 +134,7 @@ WORK = {
 
 @st.composite
 def trees(draw, depth=2):
-    """Statements: names of work, and conditions with two bodies; a body may end by returning."""
+    """Draw programs: work by name, and conditions with two bodies that may return."""
     body = []
     for _ in range(draw(st.integers(1, 2))):
         if depth and draw(st.booleans()):
@@ -160,7 +160,7 @@ def text(body, indent=1):
 
 
 def plain(source, x, y):
-    """The same program on Python's numbers, row by row."""
+    """Run the program on Python numbers, one row at a time."""
     scope = {}
     exec(source, scope)
     return scope["program"](x, y)

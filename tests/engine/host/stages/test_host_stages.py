@@ -1,4 +1,4 @@
-"""What kernels are given, who is named when they fail, and how sample 0 is looked at."""
+"""Tests of host stages: inputs of kernels, errors, and the probe of sample 0."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -21,7 +21,7 @@ FLOAT = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class SumInPlace(Operator, SampleKernel):
-    """Writes one number where it is told to."""
+    """Kernel that writes one number to its output buffer."""
 
     given: list = field(compare=False)
 
@@ -43,7 +43,7 @@ def test_scalar_kernel_receives_array():
 
 @dataclass(frozen=True)
 class Times(Operator, SampleKernel):
-    """Numbers times an argument."""
+    """Product of numbers and an argument."""
 
     schema: ClassVar = {"factor": Argument(np.float32, (None,), high=9)}
 
@@ -69,7 +69,7 @@ def test_argument_computed_in_same_stage_is_checked_per_row():
 
 @dataclass(frozen=True)
 class Refuse(Operator, WholeBatchKernel):
-    """A batch in which it finds a two."""
+    """Whole-batch kernel that fails if the batch contains a two."""
 
     def infer(self, numbers):
         return numbers
@@ -93,7 +93,7 @@ def test_whole_batch_failure_names_no_sample():
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Annotated(Reader):
-    """A reader of somebody else's, with a field that has no default."""
+    """Third-party reader with a field without a default."""
 
     annotations: str
 
@@ -108,7 +108,7 @@ def test_sample_0_of_reader_with_extra_fields():
 
 @dataclass(frozen=True)
 class Liar(Operator, SampleKernel):
-    """Says float32, gives float64."""
+    """Kernel that declares float32 and returns float64."""
 
     def infer(self, numbers):
         return Spec(FLOAT, numbers.shape)
@@ -130,7 +130,7 @@ def test_broken_contract_is_reported_once():
 
 
 def flipped(images, **arguments):
-    """Images, mirrored, and their numbers, in the order in which they are drawn; epoch after epoch."""
+    """Return mirrored images and their numbers, in sample order over several epochs."""
 
     @data_iterator(output_map=["images", "numbers"], reader_name="reader", **arguments)
     def definition():
