@@ -105,7 +105,7 @@ def _record_reader(path: Path):
             for row, number in enumerate(index):
                 record = transaction.get(keys[number])
                 jpeg = bytes(record)
-                # The first bytes of a JPEG occur only once. The last byte is the label, which is below 128.
+                # A record contains the first bytes of a JPEG only once. Its last byte is the label, which is below 128.
                 images[row] = simplejpeg.decode_jpeg(jpeg[jpeg.index(b"\xff\xd8\xff") :], "GRAY").ravel()
                 labels[row] = jpeg[-1]
         return images, labels

@@ -1,4 +1,4 @@
-"""`penstock pack`: what it writes is what the reader reads, also after a kill; what is wrong is said."""
+"""Tests of `penstock pack`: contents, resuming after a kill, errors."""
 
 import errno
 import io
@@ -26,7 +26,7 @@ COUNT = 23
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """A folder of JPEGs and a PNG of three classes, each with a colour of its own."""
+    """Create a folder of JPEGs and a PNG of three classes, each image with a different color."""
     root = tmp_path_factory.mktemp("photos")
     for number in range(COUNT):
         folder = root / f"class{number % 3}"
@@ -38,7 +38,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def contents(photos):
-    """The bytes of the files, each with its class as text."""
+    """Return the bytes of each file with its class as text."""
     return {path.read_bytes(): path.parent.name[-1].encode() for path in photos.rglob("*.*")}
 
 
@@ -47,12 +47,12 @@ def pack(*words):
 
 
 def run(*words):
-    """Pack, which succeeds."""
+    """Pack and check that it succeeds."""
     assert pack(*words, "--threads", 3) == 0
 
 
 def members(folder):
-    """The files in all tars of a folder, by `tarfile`."""
+    """Return the files in all tars of a folder, read with `tarfile`."""
     found = {}
     for path in sorted(folder.glob("*.tar")):
         with tarfile.open(path) as archive:
@@ -61,7 +61,7 @@ def members(folder):
 
 
 def samples(folder):
-    """Per sample its values by extension."""
+    """Return the values of each sample by extension."""
     found = {}
     for name, data in members(folder).items():
         key, _, extension = name.partition(".")
@@ -69,7 +69,7 @@ def samples(folder):
     return found
 
 
-def test_a_folder_of_images_as_tars(photos, contents, tmp_path, capsys):
+def test_image_folder_to_tars(photos, contents, tmp_path, capsys):
     run(photos, tmp_path, "--samples-per-shard", 6)
     assert "23 samples in 4 shards, verified" in capsys.readouterr().out
     names = [f"data-0000{n}-of-00004" for n in range(4)]
@@ -100,7 +100,7 @@ def test_a_folder_of_images_as_tars(photos, contents, tmp_path, capsys):
         ]
 
 
-def test_a_folder_of_images_as_array_records(photos, contents, tmp_path):
+def test_image_folder_to_array_records(photos, contents, tmp_path):
     run(photos, tmp_path, "--format", "array_record", "--names", "image,label", "--samples-per-shard", 9)
     found = {}
     label, image = tfrecord.FixedLenFeature((), tfrecord.int64, 0), tfrecord.FixedLenFeature((), tfrecord.string, "")
@@ -114,11 +114,11 @@ def test_a_folder_of_images_as_array_records(photos, contents, tmp_path):
 
 
 def red(image):
-    """The brightness by which the photos differ."""
+    """Return the red values that identify the photos."""
     return round(float(image[..., 0].mean()) / 10)
 
 
-def test_packed_tars_are_read_by_one_line(photos, tmp_path):
+def test_packed_tars_are_read_with_one_call(photos, tmp_path):
     run(photos, tmp_path, "--samples-per-shard", 6)
     with Pipeline(batch_size=COUNT) as pipeline:
         images, classes = fn.readers.webdataset(paths=tmp_path, ext=["jpg;png", "cls"], decode=True)
@@ -131,7 +131,7 @@ def test_packed_tars_are_read_by_one_line(photos, tmp_path):
     pipeline.close()
 
 
-def test_packed_array_records_are_read_by_one_line(photos, tmp_path):
+def test_packed_array_records_are_read_with_one_call(photos, tmp_path):
     run(photos, tmp_path, "--format", "array_record", "--names", "image,label", "--samples-per-shard", 9)
     features = {
         "label": tfrecord.FixedLenFeature((), tfrecord.int64, -1),
@@ -149,7 +149,7 @@ def test_packed_array_records_are_read_by_one_line(photos, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["tar", "array_record"])
-def test_packed_values_of_a_program_are_read_back(program, tmp_path, form):
+def test_packed_values_of_definition_are_read_back(program, tmp_path, form):
     run(f"{program}:everything", tmp_path, "--in-order", "--format", form, "--samples-per-shard", 7)
     features = {
         "bin": tfrecord.FixedLenFeature((), tfrecord.string, ""),
@@ -206,7 +206,7 @@ def program(tmp_path_factory):
     return path
 
 
-def test_a_definition_of_the_users(program, tmp_path):
+def test_user_definition_is_packed(program, tmp_path):
     run(f"{program}:everything", tmp_path / "all", "--in-order", "--title", "train")
     (tar,) = (tmp_path / "all").glob("train-00000-of-00001.tar")
     with Pipeline(batch_size=20) as pipeline:
@@ -223,7 +223,7 @@ def test_a_definition_of_the_users(program, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["tar", "array_record"])
-def test_the_same_comes_of_any_threads_and_another_of_another_seed(photos, tmp_path, form):
+def test_output_does_not_depend_on_threads_and_depends_on_seed(photos, tmp_path, form):
     options = "--samples-per-shard", 5, "--format", form
     for name, more in (("one", ("--threads", 1)), ("three", ("--threads", 3)), ("other", ("--seed", 1))):
         assert pack(photos, tmp_path / name, *options, *more) == 0
@@ -235,7 +235,7 @@ def test_the_same_comes_of_any_threads_and_another_of_another_seed(photos, tmp_p
     assert one != other
 
 
-def test_images_are_made_smaller_and_small_ones_stay(photos, tmp_path):
+def test_large_images_are_downsized_and_small_ones_kept(photos, tmp_path):
     run(photos, tmp_path / "30", "--resize-shorter", 30)
     run(photos, tmp_path / "50", "--resize-shorter", 50)
     run(photos, tmp_path / "q", "--quality", 60)
@@ -256,7 +256,7 @@ def entries(folder):
     return [json.loads(line) for line in (folder / "pack.jsonl").read_text().splitlines()]
 
 
-def test_a_run_that_is_killed_is_continued(program, tmp_path):
+def test_killed_run_resumes(program, tmp_path):
     command = [sys.executable, "-m", "penstock.cli", "pack", f"{program}:everything", str(tmp_path / "killed")]
     options = ["--in-order", "--samples-per-shard", "4", "--threads", "1"]
     process = subprocess.Popen(
@@ -285,7 +285,7 @@ def test_a_run_that_is_killed_is_continued(program, tmp_path):
     assert all(path.stat().st_mtime_ns == before.st_mtime_ns for path, before in done.items())
 
 
-def test_a_ledger_that_was_cut_short_and_shards_that_are_gone_are_made_good(photos, tmp_path):
+def test_truncated_log_and_missing_shards_are_repaired(photos, tmp_path):
     options = photos, tmp_path, "--samples-per-shard", 6
     run(*options)
     before = members(tmp_path)
@@ -300,7 +300,7 @@ def test_a_ledger_that_was_cut_short_and_shards_that_are_gone_are_made_good(phot
 
 
 @pytest.mark.parametrize("form", ["tar", "array_record"])
-def test_a_shard_that_is_not_what_was_written_is_found_and_made_anew(photos, tmp_path, capsys, form):
+def test_modified_shard_is_detected_and_rewritten(photos, tmp_path, capsys, form):
     options = photos, tmp_path, "--samples-per-shard", 6, "--format", form
     run(*options)
     (first, second, *_) = sorted(path for path in tmp_path.glob("data*") if path.suffix != ".idx")
@@ -317,7 +317,7 @@ def test_a_shard_that_is_not_what_was_written_is_found_and_made_anew(photos, tmp
     assert first.stat().st_size == len(damaged)
 
 
-def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys, monkeypatch):
+def test_bad_samples_end_packing_or_are_skipped(photos, tmp_path, capsys, monkeypatch):
     started = []
     monkeypatch.setattr(subprocess, "Popen", lambda *words, **_: started.append(words))
     root = tmp_path / "photos"
@@ -341,7 +341,7 @@ def test_samples_that_are_bad_end_it_or_are_left_out(photos, tmp_path, capsys, m
     assert not started, "Ghostscript draws what begins like PostScript"
 
 
-def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monkeypatch):
+def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch):
     synced, real = [], os.fsync
 
     def full(descriptor):
@@ -382,7 +382,7 @@ def test_a_full_disk_leaves_nothing_half_written(photos, tmp_path, capsys, monke
     ],
     ids=lambda given: given if isinstance(given, str) else None,
 )
-def test_what_cannot_be_is_refused(photos, program, tmp_path, capsys, monkeypatch, words, code, says):
+def test_invalid_arguments_are_refused(photos, program, tmp_path, capsys, monkeypatch, words, code, says):
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     if "PACKED" in words:
@@ -396,7 +396,7 @@ def test_what_cannot_be_is_refused(photos, program, tmp_path, capsys, monkeypatc
     assert "Traceback" not in said
 
 
-def test_one_at_a_time(photos, tmp_path, capsys):
+def test_concurrent_packing_is_refused(photos, tmp_path, capsys):
     fcntl = pytest.importorskip("fcntl")
     with (tmp_path / "pack.jsonl").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

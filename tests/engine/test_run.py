@@ -1,4 +1,4 @@
-"""A plan in motion: what it holds in memory."""
+"""Tests of the memory of a run."""
 
 import jax
 import numpy as np
@@ -15,7 +15,7 @@ from penstock.engine.host.batch_buffers import BatchBuffers
     [(-1.0, 0, False), (-1.0, 1 << 20, True), (60.0, 1 << 20, True)],
     ids=["alone", "in pairs", "light"],
 )
-def test_no_more_batches_exist_than_the_depth_and_two(monkeypatch, light, small, together, depth):
+def test_at_most_depth_plus_two_batches_exist(monkeypatch, light, small, together, depth):
     batch_bytes, held, empty = 2 * 1000 * 4, [], BatchBuffers.empty
 
     def counted(buffers, *arguments):

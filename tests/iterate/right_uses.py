@@ -1,4 +1,4 @@
-"""A right use of every operator that needs more than an image, for tests that then change an argument of it."""
+"""Valid uses of the operators that need more than an image. Tests change one argument at a time."""
 
 import atexit
 import functools
@@ -25,7 +25,7 @@ BOX = np.float32([[0.1, 0.2, 0.4, 0.6], [0.5, 0.5, 0.9, 0.7]])
 
 
 def each(value, layout=""):
-    """A node with the same value for each sample."""
+    """Return a node with the same value for each sample."""
     return fn.readers.arrays(np.stack([np.asarray(value)] * ROWS), layout=layout)
 
 
@@ -65,7 +65,7 @@ def matrix():
 
 @functools.cache
 def folder():
-    """A folder with a data set of most kinds."""
+    """Create a folder with data sets of most formats."""
     root = Path(tempfile.mkdtemp(prefix="penstock-uses-"))
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     (root / "c").mkdir()
@@ -92,7 +92,7 @@ def folder():
 
 
 def like(kind, make, **usual):
-    """A use of an operator with the arguments that it needs, of which some may be given otherwise."""
+    """Return a use of an operator with its required arguments, which callers can override."""
 
     def use(**arguments):
         function = functools.reduce(getattr, kind.split("."), fn)
@@ -108,7 +108,7 @@ def nothing():
 
 
 def of_files(kind, **usual):
-    """A use of a reader; what is a path is below `folder`."""
+    """Return a use of a reader with paths below `folder`."""
 
     def use(**arguments):
         paths = {key: str(folder() / value[1:]) if str(value)[:1] == "/" else value for key, value in usual.items()}

@@ -1,4 +1,4 @@
-"""Bad samples in iterators: what is delivered in their place, on any devices and from any state; counts and limits."""
+"""Tests of bad samples in iterators: replacements, masks, counts and limits, on any devices and from any state."""
 
 import errno
 import json
@@ -38,7 +38,7 @@ def refused(data, bad):
 
 
 def numbers(bad):
-    """Numbers, some of which are bad, their squares from a reader of their own, and a random number of the row."""
+    """Return numbers, some of them bad, their squares from a second reader, and a random number per row."""
     data = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32), name="numbers", random_shuffle=True)
     squares = fn.readers.arrays(np.arange(LENGTH, dtype=np.int32) ** 2, name="squares", random_shuffle=True)
     number = refused(data, bad)
@@ -122,8 +122,8 @@ def test_a_skipped_row_holds_zeros_and_is_masked():
     place=st.integers(0, 5),
     policy=st.sampled_from([LastBatchPolicy.FILL, LastBatchPolicy.PAD]),
 )
-def test_the_rows_of_an_epoch_depend_on_nothing_but_the_place(bad, on_error, batch_size, other_size, place, policy):
-    """Random sets of bad rows; the batch size before and after a resume; the place of the resume."""
+def test_rows_depend_only_on_position(bad, on_error, batch_size, other_size, place, policy):
+    """Draws sets of bad rows, the batch sizes before and after a resume, and its position."""
 
     def rows(batches):
         joined = [np.concatenate([batch[name] for batch in batches]) for name in ("x", "y", "random")]
@@ -146,7 +146,7 @@ def test_the_rows_of_an_epoch_depend_on_nothing_but_the_place(bad, on_error, bat
         assert not set(wanted[0].tolist()) & bad
 
 
-def test_counts_are_those_of_the_batches_that_were_taken():
+def test_counts_cover_only_delivered_batches():
     one = iterator("skip", batch_size=10)
     taken(one, 5)
     assert one.stats()["bad samples"] == {"readers.arrays 'numbers'": len(SEVENTHS), "readers.arrays 'squares'": 0}
@@ -161,7 +161,7 @@ def test_counts_are_those_of_the_batches_that_were_taken():
 
 
 @pytest.mark.parametrize("bad", [SEVENTHS, {LENGTH - 1}], ids=["some", "one"])
-def test_what_is_known_does_not_depend_on_how_many_batches_are_computed_at_once(monkeypatch, bad):
+def test_statistics_do_not_depend_on_batch_grouping(monkeypatch, bad):
     def states(light):
         monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", light)
         one = iterator("skip", bad, batch_size=4, last_batch_policy=LastBatchPolicy.PAD)
@@ -182,7 +182,7 @@ WAYS = {
 
 
 def too_large(bad):
-    """Numbers, of which those that are bad do not fit int32; no Python runs for each."""
+    """Return numbers without Python code per sample; the bad ones do not fit int32."""
     data = np.array([number + (number in bad) * 2**40 for number in range(LENGTH)])
     return fn.copy(fn.readers.arrays(data, name="r", random_shuffle=True)), fn.random.uniform()
 
@@ -200,7 +200,7 @@ def python(bad):
     batch_size=st.sampled_from([1, 3, 8]),
     limit=st.sampled_from([None, 3]),
 )
-def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, policy, batch_size, limit):
+def test_results_do_not_depend_on_host_scheduling(definition, bad, on_error, policy, batch_size, limit):
     def seen(way=None):
         names = ["x", "y", *(["valid"] if on_error == "skip" else [])]
         options = {} if on_error == "raise" else {"max_bad_samples": limit, "max_bad_rate": (1.0, 1000)}
@@ -235,7 +235,7 @@ def test_nothing_depends_on_how_host_work_is_done(definition, bad, on_error, pol
         ({"max_bad_rate": (0.1, 20)}, r"3 of the last \d+ rows have bad samples, and max_bad_rate=\(0.1, 20\)"),
     ],
 )
-def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
+def test_exceeded_limit_raises_with_first_bad_sample(limits, said):
     order = np.concatenate([batch["x"] for batch in taken(iterator("skip", (), batch_size=2), 25)])
     first = next(number for number in order.tolist() if number in SEVENTHS)
     over = iterator("skip", batch_size=2, **limits)
@@ -248,8 +248,8 @@ def test_more_than_the_limits_is_an_error_that_names_the_first(limits, said):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
-    """A traceback would hold the samples of its whole batch, in a cycle, until the garbage collector finds it."""
+def test_bad_row_does_not_reference_frames(on_error):
+    """A traceback would keep all samples of its batch alive in a cycle until the garbage collector runs."""
     one, errors = iterator(on_error), []
     for _ in range(5):
         one._cursor.peek()
@@ -261,8 +261,8 @@ def test_what_is_known_of_a_bad_row_holds_no_frame(on_error):
 
 @pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"max_bad_rate": (1.0, 1000)})], ids=["default", "all"])
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
-    """Of every 100 samples so many are bad: int64 values that do not fit int32."""
+def test_batch_larger_than_window_is_the_window(on_error, share, options):
+    """`share` of every 100 samples are bad: int64 values that do not fit int32."""
     rows = np.arange(3 * 4096)
 
     def definition():
@@ -279,8 +279,8 @@ def test_batches_larger_than_the_window_are_a_window(on_error, share, options):
 @pytest.mark.parametrize(
     "limits", [{"max_bad_samples": 5}, {"max_bad_rate": (0.1, 40)}, {"max_bad_rate": (0.03, 1000)}]
 )
-def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
-    """Counts, the batch at which the limit is reached, and what is said then: interrupted after each of the batches."""
+def test_limits_apply_across_resume(limits):
+    """Compares counts, the batch that exceeds the limit, and the message, interrupted after each batch."""
 
     def end(one):
         states, counts = [], []
@@ -319,7 +319,7 @@ def test_limits_hold_as_if_nothing_had_interrupted_the_run(limits):
         {"first": [1, 2, 3, 4, 5]},
     ],
 )
-def test_other_counts_in_a_state_are_refused(change):
+def test_incompatible_counts_in_state_are_refused(change):
     one = iterator("skip")
     state = one.get_state()
     with pytest.raises(StateError, match="is not a count of bad samples"):
@@ -328,7 +328,7 @@ def test_other_counts_in_a_state_are_refused(change):
     one.set_state(state)
 
 
-def test_a_quarantine_file_has_each_bad_sample_once(tmp_path):
+def test_quarantine_file_lists_each_bad_sample_once(tmp_path):
     path = tmp_path / "bad.jsonl"
     both = [iterator("replace", batch_size=10, quarantine=path) for _ in range(2)]
     for one in both:  # the second adds nothing
@@ -340,7 +340,7 @@ def test_a_quarantine_file_has_each_bad_sample_once(tmp_path):
     assert one.keys() == {"reader", "index", "source", "path", "stage", "reason"}
 
 
-def test_an_evaluation_counts_every_good_sample_once():
+def test_evaluation_counts_each_good_sample_once():
     good = sorted(set(range(LENGTH)) - SEVENTHS)
     one = iterator("skip", devices=8, batch_size=16, last_batch_policy=LastBatchPolicy.PAD)
     means = train.evaluate(lambda _, batch: {"x": batch["x"], "ratio": batch["ratio"]}, 0, one)
@@ -349,7 +349,7 @@ def test_an_evaluation_counts_every_good_sample_once():
         train.evaluate(lambda _, batch: batch["x"], 0, iterator("replace", last_batch_policy=LastBatchPolicy.PAD))
 
 
-def test_a_reader_may_say_otherwise():
+def test_reader_overrides_on_error():
     def two(bad_x, bad_y):
         x = fn.readers.arrays(np.arange(20, dtype=np.int32), name="x", on_error="replace")
         y = fn.readers.arrays(np.arange(20, dtype=np.int32), name="y")
@@ -381,7 +381,7 @@ def test_sample_0_may_be_bad(on_error):
 
 
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
-def test_what_the_machine_lacks_is_no_bad_sample(on_error, tmp_path, monkeypatch):
+def test_lack_of_resources_is_not_a_bad_sample(on_error, tmp_path, monkeypatch):
     for number in range(8):
         (tmp_path / f"{number}.bin").write_bytes(bytes(4))
 
@@ -447,7 +447,7 @@ def test_misuse(name):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_rows_fail_in_the_branch_that_they_take_only(on_error):
+def test_rows_fail_only_in_their_branch(on_error):
     bad = frozenset(range(0, LENGTH, 5))
 
     def definition():

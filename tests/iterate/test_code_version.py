@@ -1,4 +1,4 @@
-"""The digest of the user's functions tells versions of them apart; not where they stand or what they close over."""
+"""Tests that the digest of user functions depends on their code, not on their location or closure."""
 
 import functools
 
@@ -37,7 +37,7 @@ class Triples:
         return x * 4
 
 
-def test_other_code_is_told_apart():
+def test_different_code_has_different_version():
     functions = [
         lambda x: x * 2,
         lambda x: x * 3,
@@ -52,7 +52,7 @@ def test_other_code_is_told_apart():
     assert digest(jax.jit(lambda x: x * 2), fn.jax_function) != digest(jax.jit(lambda x: x * 3), fn.jax_function)
 
 
-def test_the_same_code_elsewhere_is_the_same():
+def test_same_code_elsewhere_has_same_version():
     assert digest(made(2)) == digest(made(3))
     assert digest(lambda x: x * 2) == digest(lambda x: x * 2)
     assert digest(Doubles()) == digest(Doubles())

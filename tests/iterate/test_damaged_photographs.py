@@ -1,4 +1,4 @@
-"""A training over photographs of which some are damaged: with ImageNet's where they are there, else with made ones."""
+"""Tests of training with damaged photographs, from ImageNet if available, otherwise generated."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ DAMAGE = {11: lambda data: data[: len(data) // 3], 24: lambda data: b"no photogr
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, jpeg):
-    """The photographs' paths."""
+    """Return the paths of the photographs."""
     folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(1)
     sample = sorted(SAMPLE.glob("*.JPEG"))[: 8 * COUNT : 8]
     for number in range(COUNT):
@@ -63,7 +63,7 @@ def step(weights, batch):
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_a_training_over_damaged_photographs(files, on_error, tmp_path):
+def test_training_with_damaged_photographs(files, on_error, tmp_path):
     lists = {devices: tmp_path / f"{devices}.jsonl" for devices in (1, 2, 8)}
     made = {devices: iterator(files, on_error, devices, quarantine=path) for devices, path in lists.items()}
     batches = {devices: taken(one) for devices, one in made.items()}

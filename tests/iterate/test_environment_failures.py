@@ -1,4 +1,4 @@
-"""Failures of the environment are not bad samples: they end the run, with the cause, whatever `on_error` says."""
+"""Tests that failures of the environment end the run with their cause, regardless of `on_error`."""
 
 import errno
 import io
@@ -30,7 +30,7 @@ def png():
 
 
 class Failing:
-    """Fails after a number of good calls."""
+    """Function that fails after a number of successful calls."""
 
     def __init__(self, error, good=1 << 30):
         self.error, self.good = error, good
@@ -103,7 +103,7 @@ def by_items(failing, monkeypatch, tmp_path):
 
 
 def started(where, on_error, failing, *places):
-    """An iterator whose first batch is taken."""
+    """Return an iterator after its first batch."""
     names = ["x", "valid"] if on_error == "skip" else ["x"]
     limits = {} if on_error == "raise" else {"max_bad_rate": (1.0, 1000)}
     make = data_iterator(lambda: where(failing, *places), names, reader_name="r", on_error=on_error, **limits)
@@ -115,7 +115,7 @@ def started(where, on_error, failing, *places):
 @pytest.mark.parametrize("cause", CAUSES)
 @pytest.mark.parametrize("on_error", ["raise", "skip", "replace"])
 @pytest.mark.parametrize("where", [by_sample, by_batch, by_image, by_reader, by_items])
-def test_the_environment_ends_the_run(where, on_error, cause, monkeypatch, tmp_path):
+def test_environment_failure_ends_run(where, on_error, cause, monkeypatch, tmp_path):
     error, said = CAUSES[cause]
     failing = Failing(error)
     iterator = started(where, on_error, failing, monkeypatch, tmp_path)
@@ -131,7 +131,7 @@ def test_the_environment_ends_the_run(where, on_error, cause, monkeypatch, tmp_p
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 @pytest.mark.parametrize("where", [by_batch, by_image])
-def test_what_fails_when_a_batch_is_tried_again_counts(where, on_error, monkeypatch, tmp_path):
+def test_failure_in_retried_batch_counts(where, on_error, monkeypatch, tmp_path):
     failing = Failing(ValueError("something else"))
     iterator = started(where, on_error, failing, monkeypatch, tmp_path)
     errors = iter([ValueError("something else")])
@@ -144,7 +144,7 @@ def test_what_fails_when_a_batch_is_tried_again_counts(where, on_error, monkeypa
         next(iterator)
 
 
-def test_a_loop_that_numba_cannot_compile_is_the_program():
+def test_loop_that_numba_cannot_compile_ends_run():
     numba = pytest.importorskip("numba")
 
     @numba.njit

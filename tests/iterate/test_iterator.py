@@ -1,4 +1,4 @@
-"""Epochs, last batches, state, topology: what `data_iterator` and `DataIterator` promise."""
+"""Tests of `data_iterator` and `DataIterator`: epochs, last batches, state, topology."""
 
 import inspect
 import json
@@ -69,7 +69,7 @@ def test_every_epoch_has_the_same_batches(policy, options, expected, length, siz
     assert (len(iterator), iterator.size) == (length, size)
 
 
-def test_pad_masks_the_rows_that_were_added():
+def test_pad_masks_added_rows():
     iterator = iterate(7, 4, PAD, sharding=sharding(4))
     masks = [(np.asarray(batch["x"]).tolist(), np.asarray(batch["valid"]).tolist()) for batch in iterator]
     assert masks == [([0, 1, 2, 3], [True] * 4), ([4, 5, 6, 0], [True, True, True, False])]
@@ -83,7 +83,7 @@ def test_more_rows_than_samples():
         iterate(3, 8, DROP)
 
 
-def test_partial_is_legal_where_the_sharding_divides_the_rest():
+def test_partial_requires_divisible_remainder():
     assert epoch(iterate(12, 8, PARTIAL, sharding=sharding(4))) == [list(range(8)), list(range(8, 12))]
     with pytest.raises(UsageError, match="PARTIAL") as caught:
         iterate(13, 8, PARTIAL, sharding=sharding(4))
@@ -107,7 +107,7 @@ def test_an_epoch_visits_every_sample_once(count, rows, policy, shuffle):
         assert iterator.size == len(seen)
 
 
-def test_shuffled_epochs_differ_and_seeds_decide():
+def test_shuffled_epochs_differ_and_depend_on_seed():
     first, again = iterate(20, 20, random_shuffle=True), iterate(20, 20, random_shuffle=True)
     assert epoch(first) != epoch(first)
     again.set_state(first.get_state())
@@ -198,7 +198,7 @@ def test_host_and_device_agree(digits):
         assert np.abs(np.asarray(one["noise"], int) - np.asarray(other["noise"], int)).max() <= 1
 
 
-def test_a_state_is_restored_on_other_devices_and_with_other_batches(digits):
+def test_state_is_restored_on_other_devices_and_batch_sizes(digits):
     def make(devices, rows=16):
         factory = data_iterator(augmented(digits), ["image", "label"], reader_name="r", sharding=sharding(devices))
         return factory(batch_size=rows, seed=5)
@@ -220,7 +220,7 @@ def test_a_state_is_restored_on_other_devices_and_with_other_batches(digits):
     assert np.array_equal(label[: 61 - 32], np.concatenate([batch["label"] for batch in stream[2:]])[: 61 - 32])
 
 
-def test_the_seed_is_part_of_the_state():
+def test_seed_is_part_of_state():
     first = iterate(50, 10, random_shuffle=True)  # each draws a seed
     second = iterate(50, 10, random_shuffle=True)
     assert first.get_state()["seed"] != second.get_state()["seed"]
@@ -251,7 +251,7 @@ def test_checkpoints_are_json_in_a_list():
     assert len(epoch(make(batch_size=3, checkpoints=[]))) == 4
 
 
-def test_two_readers_keep_their_own_counts():
+def test_two_readers_have_separate_counts():
     def pairs():
         return fn.readers.arrays(np.arange(5), name="five"), fn.readers.arrays(np.arange(3), random_shuffle=True)
 
@@ -282,7 +282,7 @@ def test_without_a_reader_the_iterator_is_endless():
     assert [np.asarray(next(other)["x"]).tolist() for _ in range(5)] == expected
 
 
-def test_a_size_makes_epochs_of_its_own():
+def test_size_defines_epochs():
     def numbers():
         return fn.readers.arrays(np.arange(100, dtype=np.int32))
 
@@ -303,7 +303,7 @@ def test_random_numbers_without_a_reader():
     assert len({batch["x"].tobytes() for batches in stream for batch in batches}) == 4
 
 
-def test_iterating_resets_only_at_the_end(caplog):
+def test_iteration_resets_only_at_end_of_epoch(caplog):
     iterator = iterate(6, 2)
     assert next(iterator)["x"].tolist() == [0, 1]
     assert [b["x"].tolist() for b in iterator] == [[2, 3], [4, 5]]  # goes on where it was
@@ -321,7 +321,7 @@ def test_iterating_resets_only_at_the_end(caplog):
 
 @pytest.mark.parametrize("policy", list(LastBatchPolicy))
 @pytest.mark.parametrize("taken", [1, 2, 3])
-def test_an_epoch_is_the_same_wherever_the_one_before_it_was_left(policy, taken):
+def test_epoch_does_not_depend_on_where_previous_one_stopped(policy, taken):
     def two_readers():
         return fn.readers.arrays(np.arange(7), name="r"), fn.readers.arrays(np.arange(5), random_shuffle=True)
 
@@ -340,7 +340,7 @@ def test_an_epoch_is_the_same_wherever_the_one_before_it_was_left(policy, taken)
 
 
 @pytest.mark.parametrize("auto_reset", [True, "yes"])
-def test_auto_reset_begins_the_next_epoch(auto_reset):
+def test_auto_reset_starts_next_epoch(auto_reset):
     iterator = iterate(4, 2, auto_reset=auto_reset)
     seen = []
     for _ in range(3):
@@ -352,7 +352,7 @@ def test_auto_reset_begins_the_next_epoch(auto_reset):
     assert seen == [[0, 1], [2, 3], "end"] * 3
 
 
-def test_the_first_batch_is_prepared_unless_told_otherwise():
+def test_first_batch_is_prepared_by_default():
     def broken():
         data, _ = fn.readers.file(files=[__file__], name="r")
         return fn.decoders.image(data)
@@ -365,7 +365,7 @@ def test_the_first_batch_is_prepared_unless_told_otherwise():
     assert next(iterate(4, 2)).keys() == next(started).keys()
 
 
-def test_a_bad_record_is_named_and_can_be_passed_over(digits, jpeg, tmp_path):
+def test_bad_record_is_named_and_can_be_skipped(digits, jpeg, tmp_path):
     images, labels = digits
     records = [(jpeg(image), int(label)) for image, label in zip(images, labels, strict=True)]
     records[21] = (b"this is no image", 3)
@@ -390,7 +390,7 @@ def test_a_bad_record_is_named_and_can_be_passed_over(digits, jpeg, tmp_path):
     assert len(list(iterator)) == 8 - good - 1
 
 
-def test_pipelines_made_by_hand_are_one_run():
+def test_pipelines_built_by_hand_become_one_run():
     @pipeline_def(num_threads=1, seed=9)
     def numbers(shard_id, num_shards):
         return fn.readers.arrays(
@@ -416,7 +416,7 @@ def test_pipelines_made_by_hand_are_one_run():
     assert next(single)["x"].shape == (1, 8)
 
 
-def test_a_lone_shard_reads_its_slices_of_every_global_batch():
+def test_single_shard_reads_its_slice_of_every_global_batch():
     def numbers(shard_id, num_shards):
         return fn.readers.arrays(np.arange(47, dtype=np.int32), name="r", shard_id=shard_id, num_shards=num_shards)
 
@@ -485,7 +485,7 @@ def conditional_definition():
 
 
 @pytest.mark.parametrize("placement", ["host", "device"])
-def test_conditions_keep_the_contract_on_any_number_of_devices(placement):
+def test_conditionals_are_identical_on_any_number_of_devices(placement):
     streams = []
     for devices, threads in ((1, 1), (4, 3)):
         define = pipeline_def(conditional_definition, enable_conditionals=True, seed=5, placement=placement)
@@ -607,7 +607,7 @@ def test_misuse(name):
     assert part in str(caught.value), str(caught.value)
 
 
-def test_large_integers_are_not_cut_in_silence():
+def test_large_integers_are_not_truncated_silently():
     def wide():
         return fn.readers.arrays(np.array([1, 2**40]), name="r")
 
@@ -619,7 +619,7 @@ def test_large_integers_are_not_cut_in_silence():
     )
 
 
-def test_ragged_outputs_are_refused_with_what_would_help(digits_lmdb):
+def test_ragged_outputs_are_refused_with_fix(digits_lmdb):
     def encoded():
         return fn.readers.caffe2(path=digits_lmdb, name="r")
 
@@ -629,7 +629,7 @@ def test_ragged_outputs_are_refused_with_what_would_help(digits_lmdb):
     assert "key" in str(caught.value)
 
 
-def test_a_definition_made_with_pipeline_def_is_taken_too():
+def test_pipeline_def_definition_is_accepted():
     @data_iterator(output_map=["x"], reader_name="r")
     @pipeline_def(num_threads=2, batch_size=4)
     def numbers(first=0):
@@ -647,7 +647,7 @@ def test_arguments_by_position():
     assert next(numbers(3, 1, 2, batch_size=4))["x"].tolist() == [7, 8, 9, 10]
 
 
-def test_stats_count_what_was_done():
+def test_stats_count_work():
     iterator = iterate(8, 2)
     list(iterator)
     stats = iterator.stats()
@@ -684,7 +684,7 @@ def test_endless_iterators_have_type_errors_for_len():
 
 
 @pytest.mark.parametrize("policy", [FILL, DROP, PARTIAL])
-def test_what_is_said_of_a_last_batch_means_nothing_without_one(policy):
+def test_last_batch_policy_is_ignored_without_last_batch(policy):
     endless = DataIterator(hand_made(), ["x"], last_batch_policy=policy, last_batch_padded=True)
     for batch, same in zip(endless, DataIterator(hand_made(), ["x"]), strict=False):
         assert batch["x"].tolist() == same["x"].tolist()
@@ -694,7 +694,7 @@ def test_what_is_said_of_a_last_batch_means_nothing_without_one(policy):
 
 
 class CountingAsPrograms(DataIterator):
-    """An iterator that tells its length from what DALI's has inside, as published programs do."""
+    """Iterator that computes its length from private attributes of DALI's iterator, as published programs do."""
 
     def __len__(self):
         if self._reader_name and self._last_batch_policy is DROP:
@@ -715,7 +715,7 @@ def test_programs_count_batches(policy, shards, pipelines):
     assert (len(iterator), iterator._pipes) == (super(CountingAsPrograms, iterator).__len__(), made)
 
 
-def test_what_is_said_of_readers_changes_nothing():
+def test_last_batch_padded_does_not_change_batches():
     one, other = [DataIterator(hand_made(), ["x"], size=5, last_batch_padded=padded) for padded in (True, False)]
     assert [epoch(one) for _ in range(3)] == [epoch(other) for _ in range(3)]
     assert (one._size, one.size) == (5, 6)
@@ -728,7 +728,7 @@ def test_what_is_said_of_readers_changes_nothing():
         (PARTIAL, [[0, 1, 2], [3, 4]]),
     ],
 )
-def test_padded_readers_begin_each_epoch_of_a_size_at_their_first_sample(policy, expected):
+def test_padded_readers_restart_with_each_sized_epoch(policy, expected):
     @data_iterator(output_map=["x"], size=5, last_batch_padded=True, last_batch_policy=policy)
     def numbers():
         return fn.readers.arrays(np.arange(5), pad_last_batch=True)
@@ -738,7 +738,7 @@ def test_padded_readers_begin_each_epoch_of_a_size_at_their_first_sample(policy,
     check_iterator(lambda: numbers(batch_size=3), epochs=2)
 
 
-def test_a_shard_that_stays_is_a_static_part():
+def test_stick_to_shard_reads_static_part():
     @data_iterator(output_map=["x"], reader_name="r", sharding=sharding(2))
     def numbers(shard_id, num_shards):
         shard = {"shard_id": shard_id, "num_shards": num_shards, "stick_to_shard": True}
@@ -749,6 +749,6 @@ def test_a_shard_that_stays_is_a_static_part():
     assert "static parts" in iterator.explain()
 
 
-def test_a_shard_cannot_stay_a_slice_of_every_batch():
+def test_stick_to_shard_refuses_slices_of_batches():
     with pytest.raises(DefinitionError, match='shard_mode="contiguous"'), Pipeline(batch_size=2):
         fn.readers.arrays(np.arange(8), num_shards=2, stick_to_shard=True, shard_mode="global")

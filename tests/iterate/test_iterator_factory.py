@@ -1,4 +1,4 @@
-"""What making an iterator makes, and how often."""
+"""Tests of the objects that iterator creation builds, and how often."""
 
 import functools
 
@@ -22,7 +22,7 @@ def sharding(count):
 
 
 def counted(monkeypatch, kind, name):
-    """A list that grows with each call of a method."""
+    """Return a list that grows with each call of a method."""
     calls, plain = [], getattr(kind, name)
 
     @functools.wraps(plain)
@@ -34,7 +34,7 @@ def counted(monkeypatch, kind, name):
     return calls
 
 
-def test_there_is_one_layout_and_a_pipeline_for_each_block(monkeypatch):
+def test_factory_creates_one_layout_and_a_pipeline_per_block(monkeypatch):
     layouts, pipelines = counted(monkeypatch, ShardedLayout, "__init__"), counted(monkeypatch, Pipeline, "__init__")
     make = data_iterator(numbers, ["x"], reader_name="r", sharding={"x": sharding(4)})
     make(batch_size=4)
@@ -43,12 +43,12 @@ def test_there_is_one_layout_and_a_pipeline_for_each_block(monkeypatch):
     assert (len(layouts), len(pipelines)) == (1, 8)
 
 
-def test_a_drawn_seed_is_that_of_all_blocks():
+def test_drawn_seed_is_shared_by_all_blocks():
     iterator = data_iterator(numbers, ["x"], reader_name="r", sharding=sharding(4))(batch_size=4)
     assert sorted(x for batch in iterator for x in batch["x"].tolist()) == list(range(12))
 
 
-def test_readings_are_made_once_for_a_seed(monkeypatch):
+def test_source_schedules_are_computed_once_per_seed(monkeypatch):
     made = counted(monkeypatch, Executable, "readings")
     make = data_iterator(lambda: numbers(0, 1), ["x"], reader_name="r")
     first = make(batch_size=4, seed=1)
@@ -62,12 +62,12 @@ def test_readings_are_made_once_for_a_seed(monkeypatch):
 
 
 @pytest.mark.parametrize("names", [(), "x", [1], ["x", "x"]])
-def test_names_are_looked_at_before_anything_is_traced(names):
+def test_output_names_are_checked_before_tracing(names):
     with pytest.raises(UsageError, match="output_map"):
         data_iterator(numbers, names, sharding=sharding(2))
 
 
-def test_names_may_be_the_keys_of_a_dictionary():
+def test_output_names_may_be_dictionary_keys():
     shapes = {"x": (), "doubled": ()}
 
     @data_iterator(output_map=shapes.keys(), reader_name="r")
@@ -79,6 +79,6 @@ def test_names_may_be_the_keys_of_a_dictionary():
     assert {name: value.tolist() for name, value in batch.items()} == {"x": [0, 1], "doubled": [0, 2]}
 
 
-def test_a_sharding_for_another_output_is_found_before_anything_is_traced():
+def test_sharding_of_unknown_output_raises_before_tracing():
     with pytest.raises(UsageError, match="each output"):
         data_iterator(numbers, ["x"], sharding={"y": sharding(2)})

@@ -1,6 +1,6 @@
-"""Wrong arguments: each public function gives a right result, or a PenstockError with the user's line.
+"""Tests of invalid arguments: each public function returns a correct result or raises a PenstockError with the line.
 
-The arguments are generated from the functions' own signatures, which are what they are checked against.
+The arguments are generated from the signatures of the functions.
 """
 
 import inspect
@@ -59,7 +59,7 @@ from penstock.tensors import TensorCPU, TensorListCPU, TensorListGPU
 
 @pytest.fixture(autouse=True, scope="module")
 def elsewhere(tmp_path_factory):
-    """Where operators that write files write them."""
+    """Run in a temporary folder, because some operators write files."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("written"))
     yield
@@ -73,7 +73,7 @@ def pipeline(build=images, **arguments):
 
 
 def first(build=images, iterator=(), **arguments):
-    """The first batch of an iterator."""
+    """Return the first batch of an iterator."""
     return next(DataIterator(pipeline(build, **arguments), ["x"], **{"reader_name": "r", **dict(iterator)}))
 
 
@@ -92,7 +92,7 @@ def foreign():
 
 
 def fed(**arguments):
-    """A pipeline's batch that it was fed."""
+    """Return the fed batch of a pipeline."""
     one = pipeline(lambda: fn.external_source(name="s", dtype=types.FLOAT64, ndim=1))
     one.feed_input(**arguments)
     return one.run()
@@ -194,15 +194,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_found_before_anything_runs(name):
+def test_invalid_arguments_raise_before_anything_runs(name):
     make, error = MISTAKES[name]
     with pytest.raises(error) as caught:
         make()
     assert f"{__file__}:" in str(caught.value)
 
 
-def test_refusals_touch_little_memory():
-    """Whoever reads or writes nothing large answers at once."""
+def test_refused_arguments_allocate_little_memory():
+    """Functions that refuse an argument do not allocate memory for it first."""
     for name, (make, error) in MISTAKES.items():
         tracemalloc.start()
         with pytest.raises(error):
@@ -212,7 +212,7 @@ def test_refusals_touch_little_memory():
         assert most < 1 << 26, name
 
 
-def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
+def test_message_names_wrong_element_and_expected_value():
     with pytest.raises(UsageError) as caught:
         fit(epochs=1, callbacks=[train.StopOnSignal])
     assert "at [0]" in str(caught.value)
@@ -221,12 +221,12 @@ def test_the_message_says_which_element_is_wrong_and_what_would_be_right():
         first(placement="hots")
 
 
-def test_none_stands_for_what_is_not_given():
+def test_none_means_not_given():
     mirrored = first(lambda: fn.crop_mirror_normalize(images(), mirror=None))["x"]
     assert mirrored.tolist() == first(lambda: fn.crop_mirror_normalize(images()))["x"].tolist()
 
 
-def test_whole_numbers_may_be_floats():
+def test_integral_floats_are_accepted():
     def labels():
         return fn.readers.arrays([1, 2, 3, 0], name="r")
 
@@ -234,7 +234,7 @@ def test_whole_numbers_may_be_floats():
     assert whole.tolist() == floats.tolist()
 
 
-def test_arrays_lie_on_the_device_that_a_pipeline_names():
+def test_arrays_are_on_selected_device():
     device = jax.local_devices()[3]
     assert first(device_id=3)["x"].devices() == {device}
     assert first(lambda: fn.cast(images(), dtype=types.FLOAT), device_id=3, placement="device")["x"].devices() == {
@@ -242,7 +242,7 @@ def test_arrays_lie_on_the_device_that_a_pipeline_names():
     }
 
 
-def test_an_exception_without_text_is_named():
+def test_exception_without_message_is_named_by_type():
     def fails_later(x):
         if x.any():
             raise KeyError
@@ -260,7 +260,7 @@ def _list(made):
 
 
 def used(name, arguments):
-    """A pipeline with one use of an operator."""
+    """Build a pipeline with one use of an operator."""
     if name in USES:
         return pipeline(lambda: _list(USES[name](**arguments))[0])
     function = lookup(name)
@@ -274,7 +274,7 @@ def used(name, arguments):
 
 
 class Unfriendly:
-    """An object that cannot be shown, compared or counted."""
+    """Object without a usable repr, comparison or length."""
 
     def __repr__(self):
         raise RuntimeError("no")
@@ -317,14 +317,14 @@ def names_of(function):
 
 @st.composite
 def mistakes(draw, functions):
-    """A function and one or two of its arguments, which may be anything."""
+    """Draw a function and one or two arbitrary arguments."""
     name, function = draw(st.sampled_from(sorted(functions.items())))
     chosen = draw(st.lists(st.sampled_from(names_of(function)), min_size=1, max_size=2, unique=True))
     return name, {argument: draw(st.sampled_from(WRONG)) for argument in chosen}
 
 
 def check(run):
-    """A call gives what it should, or an error of ours with a line of this file."""
+    """Check that a call succeeds or raises a PenstockError with a line of this file."""
     try:
         run()
     except PenstockError as error:
@@ -340,13 +340,13 @@ SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[Heal
 
 @SETTINGS
 @given(mistakes({name: lookup(name) for name in OPERATORS}))
-def test_operators_take_anything_or_refuse_it(mistake):
+def test_operators_accept_or_refuse_any_argument(mistake):
     name, arguments = mistake
     check(lambda: used(name, arguments).run())
 
 
 def augmented(function, **usual):
-    """A use of a function that augments images."""
+    """Return a use of an augmentation function."""
     return function, lambda a: pipeline(lambda: function(**{"data": images(), **usual, **a})).run()
 
 
@@ -358,7 +358,7 @@ def rocal(**arguments):
 
 
 def computed(function):
-    """A use of one of the functions of `penstock.math`, on floats."""
+    """Return a use of a function of `penstock.math` on floats."""
 
     def use(arguments):
         def build():
@@ -509,8 +509,8 @@ CALLS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
-def test_each_argument_of_a_function_is_right_or_refused(name):
-    """One argument at a time, and everything for each."""
+def test_function_arguments_are_accepted_or_refused(name):
+    """Tests all values for one argument at a time."""
     function, call = CALLS[name]
     for argument in names_of(function):
         for wrong in WRONG:
@@ -522,20 +522,20 @@ def test_each_argument_of_a_function_is_right_or_refused(name):
 
 @SETTINGS
 @given(mistakes({name: function for name, (function, _) in CALLS.items()}))
-def test_functions_take_anything_or_refuse_it(mistake):
+def test_functions_accept_or_refuse_any_argument(mistake):
     name, arguments = mistake
     check(lambda: CALLS[name][1](arguments))
 
 
 @pytest.mark.parametrize("name", USES)
-def test_the_uses_are_right(name):
+def test_valid_uses_run(name):
     if name not in ALSO_NEED:
         used(name, {}).run()
 
 
 @pytest.mark.parametrize("turn", range(12))
-def test_each_argument_in_turn(turn):
-    """One argument of each operator at a time, and another value for each."""
+def test_each_argument_is_checked_separately(turn):
+    """Tests another value for one argument of each operator at a time."""
     for number, name in enumerate(OPERATORS):
         names = names_of(lookup(name))
         arguments = {names[(number + 5 * turn) % len(names)]: WRONG[(7 * number + turn) % len(WRONG)]}

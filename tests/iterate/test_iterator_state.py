@@ -1,4 +1,4 @@
-"""States: what they hold, where they fit, and what a refusal says."""
+"""Tests of saved states: contents, compatibility, and errors."""
 
 import json
 
@@ -23,7 +23,7 @@ LENGTH = 20
 
 
 def augmented(rows=8, *, name="r", seed=1, data=IMAGES, **change):
-    """An iterator over a definition that can be changed a little."""
+    """Return an iterator over a definition with variable details."""
     reader = {name: change.pop(name) for name in ("random_shuffle", "pad_last_batch") if name in change}
 
     @data_iterator(output_map=["x"], reader_name="r")
@@ -50,7 +50,7 @@ def numbers(rows, policy=FILL, *, length=LENGTH, reader="r", devices=None, shuff
 
 
 def taken(iterator, count=10**6):
-    """What is left of the epoch, or so many batches of it, as lists; without rows that a mask takes out."""
+    """Return the rest of the epoch, or a number of its batches, as lists without masked rows."""
     found = []
     for _ in range(count):
         batch = next(iterator, None)
@@ -92,7 +92,7 @@ def refusal(iterator, state, **options):
         ({"random_shuffle": False}, "readers.arrays(layout='HWC', random_shuffle=True), reader 0 in the state", None),
     ],
 )
-def test_a_refusal_says_which_call_changed_from_what_to_what(change, given, expected):
+def test_refusal_shows_changed_call(change, given, expected):
     state = json.loads(json.dumps(augmented().get_state()))
     message = refusal(augmented(**change), state)
     assert "another definition" in message
@@ -104,7 +104,7 @@ def test_a_refusal_says_which_call_changed_from_what_to_what(change, given, expe
 
 
 def chain(length, last=1.0):
-    """A definition of so many calls, whose arguments hardly compress."""
+    """Return a definition with many calls whose arguments compress badly."""
 
     @data_iterator(output_map=["x"], reader_name="r")
     def definition():
@@ -123,7 +123,7 @@ def chain(length, last=1.0):
         (80, "another call, number 82, in the state", "hash"),
     ],
 )
-def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given, form):
+def test_state_contains_definition_up_to_1_kb(length, given, form):
     state = chain(length).get_state()
     assert state["calls"].partition(":")[0] == form
     assert len(json.dumps(state)) <= 1024
@@ -132,7 +132,7 @@ def test_a_state_holds_as_much_of_its_definition_as_fits_into_1_kb(length, given
     assert f"expected: arithmetic.add(arithmetic.add#{length}, 2.0) here" in message, message
 
 
-def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
+def test_state_of_large_definition_contains_only_fingerprints():
     calls = tuple(f"call {number}" for number in np.random.default_rng(0).random(500))
     step = BatchStep(2**32 - 1, 2**62, (2**62,) * 3, 8)
     reader = Reader(ArraySource([np.zeros(4)], [""]))
@@ -145,7 +145,7 @@ def test_a_state_of_many_calls_and_readers_holds_their_fingerprints_alone():
 
 
 @pytest.mark.parametrize("calls", [None, "", "text:", "text:~~~", "text:abcde", "hash:", 3])
-def test_a_damaged_text_of_the_definition_still_gives_a_refusal(calls):
+def test_damaged_definition_text_is_still_refused(calls):
     state = augmented().get_state()
     message = refusal(augmented(std=3.0), {**state, "calls": calls})
     assert state["definition"] in message
@@ -154,7 +154,7 @@ def test_a_damaged_text_of_the_definition_still_gives_a_refusal(calls):
 # Another definition on purpose
 
 
-def test_a_new_definition_goes_on_at_the_same_place():
+def test_new_definition_resumes_at_same_position():
     old, new = augmented(), augmented(std=1.0, seed=2)
     taken(old, 2)
     state = old.get_state()
@@ -177,7 +177,7 @@ def test_a_new_definition_reads_the_same_data_in_the_same_order():
     assert unshuffled.batches_delivered == len(unshuffled)
 
 
-def test_another_leading_reader_makes_another_order():
+def test_other_leading_reader_changes_order():
     state = numbers(4).get_state()
     assert "in another order" in refusal(numbers(4, reader=None), state)
 
@@ -193,7 +193,7 @@ def counted(start, *, add):
     return definition(batch_size=4)
 
 
-def test_what_operators_carry_is_taken_over_where_it_fits():
+def test_operator_states_are_restored_if_compatible():
     old = counted(np.int32(0), add=0)
     taken(old, 2)
     state = old.get_state()
@@ -213,7 +213,7 @@ def test_what_operators_carry_is_taken_over_where_it_fits():
 
 @pytest.mark.parametrize("number", [-1, 2.0, 1.5, "1", None, True, float("nan"), 10**30, [1]])
 @pytest.mark.parametrize("name", ["epoch", "row", "seed", "totals"])
-def test_numbers_that_no_iterator_has_are_refused(name, number):
+def test_out_of_range_state_values_are_refused(name, number):
     iterator = numbers(4)
     taken(iterator, 1)
     before = iterator.get_state()
@@ -222,7 +222,7 @@ def test_numbers_that_no_iterator_has_are_refused(name, number):
     assert iterator.get_state() == before
 
 
-def test_the_largest_numbers_are_those_that_an_iterator_can_reach():
+def test_largest_state_values_are_reachable():
     iterator = numbers(4, shuffle=False)
     state = iterator.get_state()
     assert "0 to 20" in refusal(iterator, {**state, "row": 24})
@@ -235,17 +235,17 @@ def test_the_largest_numbers_are_those_that_an_iterator_can_reach():
 
 
 @pytest.mark.parametrize("state", [None, [], "{}", 3, {}, {"version": 2}, {"version": 1, "row": 3}])
-def test_what_is_no_state_is_refused(state):
+def test_invalid_states_are_refused(state):
     assert "this is no state of an iterator" in refusal(numbers(4), state)
 
 
-def test_totals_are_those_of_the_readers():
+def test_totals_match_readers():
     iterator = numbers(4)
     assert "another number of readers" in refusal(iterator, {**iterator.get_state(), "totals": [0, 0]})
     assert "totals" in refusal(iterator, {**iterator.get_state(), "totals": 3})
 
 
-def test_numbers_of_numpy_are_whole_numbers_too():
+def test_numpy_integers_are_accepted():
     iterator = numbers(4)
     iterator.set_state({**iterator.get_state(), "row": np.int64(8), "epoch": np.uint8(2)})
     assert (iterator.get_state()["epoch"], iterator.get_state()["row"]) == (2, 8)
@@ -258,8 +258,8 @@ def test_numbers_of_numpy_are_whole_numbers_too():
 @pytest.mark.parametrize("policy", LastBatchPolicy)
 @pytest.mark.parametrize("new", [1, 4, 5, 20])
 @pytest.mark.parametrize("old", [3, 8])
-def test_a_place_under_another_batch_size_is_refused_or_exact(policy, old, new):
-    """What follows has each sample that is left once, and the next epoch is as ever; or the state is refused."""
+def test_position_with_other_batch_size_is_refused_or_exact(policy, old, new):
+    """The rest of the epoch has each remaining sample once and the next epoch is unchanged, or the state is refused."""
     before, after, fresh = numbers(old, policy), numbers(new, policy), numbers(new, policy)
     order = sum(taken(numbers(1)), [])
     taken(fresh)
@@ -284,13 +284,13 @@ def test_a_place_under_another_batch_size_is_refused_or_exact(policy, old, new):
     assert before.get_state()["epoch"] == 0
 
 
-def test_a_refusal_proposes_a_batch_size():
+def test_refusal_suggests_batch_size():
     iterator = numbers(8, DROP)
     taken(iterator, 1)
     assert "a batch_size that divides 8, such as 4" in refusal(numbers(12, DROP), iterator.get_state())
 
 
-def test_no_sample_is_lost_where_devices_share_a_partial_batch():
+def test_partial_batch_on_devices_loses_no_sample():
     iterator, other = numbers(2, PARTIAL, length=100), numbers(8, PARTIAL, length=100, devices=4)
     taken(iterator, 1)
     assert "another batch size" in refusal(other, iterator.get_state())  # it would end at 98
@@ -301,7 +301,7 @@ def test_no_sample_is_lost_where_devices_share_a_partial_batch():
 
 @pytest.mark.parametrize("old", [1, 3, 8])
 @pytest.mark.parametrize("new", [2, 5])
-def test_an_endless_iterator_goes_on_anywhere(old, new):
+def test_endless_iterator_resumes_anywhere(old, new):
     before, fresh = numbers(old, reader=None), numbers(1, reader=None)
     stream = sum(taken(fresh, 80), [])
     for done in range(7):
@@ -311,7 +311,7 @@ def test_an_endless_iterator_goes_on_anywhere(old, new):
         next(before)
 
 
-def test_random_numbers_belong_to_places_not_to_batches():
+def test_random_numbers_depend_on_position_not_batch():
     whole = np.concatenate([np.asarray(batch["x"]) for batch in augmented(8)])
     old, new = augmented(8), augmented(4)
     taken(old, 2)
@@ -320,8 +320,8 @@ def test_random_numbers_belong_to_places_not_to_batches():
 
 
 @pytest.mark.parametrize("devices", [None, 2])
-def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_size(devices):
-    """Its epochs end with a batch, so how many positions they take depends on the batch size."""
+def test_secondary_padded_reader_resumes_with_other_batch_size(devices):
+    """Its epochs end with a batch, so their number of positions depends on the batch size."""
     sharding = None
     if devices is not None:
         sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))
@@ -356,7 +356,7 @@ def test_a_padded_reader_beside_the_one_that_leads_goes_on_under_another_batch_s
         make(6).set_state(state)
 
 
-def test_true_for_a_seed_is_1():
+def test_seed_true_means_1():
     one = augmented(seed=True)
     state = one.get_state()
     assert state["seed"] is not True

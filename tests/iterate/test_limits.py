@@ -1,6 +1,6 @@
-"""Arguments that size memory or time have limits: far too large a number is refused, or changes nothing.
+"""Tests that arguments that scale memory or time have limits.
 
-The arguments come from the functions' own signatures. A use that would take minutes ends by the tests' timeout.
+The arguments come from the signatures of the functions. The timeout of the tests ends a use that takes minutes.
 """
 
 import inspect
@@ -62,7 +62,7 @@ IMAGE = np.zeros((4, 5, 3), np.uint8)
 
 
 def loop(**arguments):
-    """A loop of numba's, with ranks of its own."""
+    """Return a Numba loop with specific ranks."""
 
     def copy(out, data):
         out[:] = data
@@ -73,7 +73,7 @@ def loop(**arguments):
 
 @pytest.fixture(autouse=True, scope="module")
 def elsewhere(tmp_path_factory):
-    """Where operators that write files write them."""
+    """Run in a temporary folder, because some operators write files."""
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("written"))
     folder()
@@ -89,7 +89,7 @@ def test_sizes_are_limited_while_tracing(name):
 
 
 def counts(hint, limited=False):
-    """Whether an annotation has whole numbers without a limit; or with one."""
+    """Return True if an annotation has integers without a limit, or with one."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
         return counts(inside[0], limited or any(isinstance(mark, Range) and mark.high < HUGE for mark in inside[1:]))
@@ -132,7 +132,7 @@ def hints_of(name):
     return {**group_hints(CommonArguments), **type_hints(inspect.unwrap(lookup(name)))}
 
 
-def test_every_whole_number_is_limited_or_has_a_reason():
+def test_every_integer_argument_has_limit_or_reason():
     unlimited = {
         argument
         for name in OPERATORS
@@ -143,7 +143,7 @@ def test_every_whole_number_is_limited_or_has_a_reason():
 
 
 def numeric(hint):
-    """Whether an annotation has a number somewhere."""
+    """Return True if an annotation contains a number."""
     return hint is int or hint is float or any(map(numeric, typing.get_args(hint)))
 
 
@@ -156,8 +156,8 @@ def test_a_huge_number_is_refused_or_harmless(name):
                 check(lambda argument=argument, value=value: used(name, {argument: value}).run())
 
 
-def test_a_sample_that_is_far_too_long_at_its_new_rate_is_refused():
-    """The rate of a file is what its header says."""
+def test_too_long_resampled_audio_is_refused():
+    """The sample rate of a file comes from its header, which may be wrong."""
     with pytest.raises(ValueError, match="samples, more than the"):
         resample(np.zeros(100, np.float32), 1e-8, 10**10, 50.0)
     soundfile = pytest.importorskip("soundfile", reason="it writes the sound file (extra audio)")
@@ -169,7 +169,7 @@ def test_a_sample_that_is_far_too_long_at_its_new_rate_is_refused():
 
 
 @pytest.mark.parametrize("arguments", [{"ratio": 1e9}, {"ratio": 1.0, "min_canvas_size": 1e9}])
-def test_a_canvas_has_a_limit(arguments):
+def test_canvas_size_is_limited(arguments):
     one = pipeline(lambda: fn.paste(images(), fill_value=0, **arguments))
     with pytest.raises(SampleError, match="the canvas has more than"):
         one.run()

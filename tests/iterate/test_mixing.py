@@ -1,4 +1,4 @@
-"""Readers that are mixed, drawn from and cut in iterators: epochs, states, shards, bad samples, and what is refused."""
+"""Tests of mixtures, weights and subsets in iterators: epochs, states, shards, bad samples, errors."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def sharding(count):
 
 
 def mixed(weights=(3, 2, 1), *, datasets=(A, B, C), devices=1, policy=LastBatchPolicy.FILL, batch_size=8, **options):
-    """An iterator over a mixture of arrays."""
+    """Return an iterator over a mixture of arrays."""
     state = {name: options.pop(name) for name in ("on_error",) if name in options}
 
     def definition(shard_id, num_shards):
@@ -38,7 +38,7 @@ def mixed(weights=(3, 2, 1), *, datasets=(A, B, C), devices=1, policy=LastBatchP
 
 
 def epochs(iterator, count=1):
-    """The samples of each epoch in turn."""
+    """Return the samples of each epoch."""
     return [np.concatenate([np.asarray(batch["x"]) for batch in iterator]).tolist() for _ in range(count)]
 
 
@@ -53,7 +53,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_batches_are_the_same_on_any_shards_and_from_any_state(options):
+def test_mixture_batches_are_same_on_any_shards_and_from_any_state(options):
     alone = check_iterator(lambda: mixed(**options), epochs=2)
     for devices in (2, 4):
         other = mixed(**options, devices=devices)
@@ -63,7 +63,7 @@ def test_the_batches_are_the_same_on_any_shards_and_from_any_state(options):
 
 @given(st.integers(0, 200), st.integers(1, 30), st.integers(0, 2))
 @settings(max_examples=5, deadline=None)
-def test_it_resumes_at_any_position(start, epoch, which):
+def test_mixture_resumes_at_any_position(start, epoch, which):
     weights = [(1, 1, 1), (0.2, 0.5, 0.3), (5, 0, 1)][which]
     options = {"weights": weights, "random_shuffle": True, "epoch_size": epoch, "batch_size": 1}
     first = mixed(**options)
@@ -74,7 +74,7 @@ def test_it_resumes_at_any_position(start, epoch, which):
     assert int(next(first)["x"][0]) == int(next(order)["x"][0]), "epochs do not change what stands where"
 
 
-def test_one_behind_the_other_is_every_sample_once():
+def test_concatenation_visits_every_sample_once():
     iterator = mixed(None, random_shuffle=True, policy=LastBatchPolicy.PARTIAL, batch_size=7)
     every = sorted(np.concatenate([A, B, C]).tolist())
     first, second = epochs(iterator, 2)
@@ -84,7 +84,7 @@ def test_one_behind_the_other_is_every_sample_once():
     assert epochs(mixed(None, policy=LastBatchPolicy.PARTIAL)) == [every]
 
 
-def test_an_epoch_of_a_mixture_has_as_many_samples_as_its_data_sets():
+def test_mixture_epoch_has_total_number_of_samples():
     iterator = mixed([2, 1, 0], policy=LastBatchPolicy.PARTIAL, batch_size=5)
     first, second = epochs(iterator, 2)
     assert [len(first), len(second), iterator.size] == [17, 17, 17]
@@ -95,7 +95,7 @@ def test_an_epoch_of_a_mixture_has_as_many_samples_as_its_data_sets():
     assert not iterator.visits_each_sample_once
 
 
-def test_the_reader_tells_its_epoch():
+def test_mixture_reports_epoch_size():
     with Pipeline(batch_size=4) as pipeline:
         numbers = fn.readers.mix(fn.readers.arrays(A), fn.readers.arrays(B), weights=[1, 1], epoch_size=40, name="r")
         part = fn.readers.arrays(A, subset=slice(3), name="part")
@@ -104,7 +104,7 @@ def test_the_reader_tells_its_epoch():
     assert pipeline.reader_meta("part")["epoch_size"] == 3
 
 
-def test_the_plan_says_what_is_mixed():
+def test_plan_lists_mixed_data_sets():
     assert (
         "20 samples: 0.5 of readers.arrays 'part 0' (10 samples) + 0.3333 of readers.arrays 'part 1' (7 samples) + "
         "0.1667 of readers.arrays 'part 2' (3 samples), shuffled in each epoch"
@@ -120,7 +120,7 @@ def test_the_plan_says_what_is_mixed():
     assert "10 samples, drawn by weights" in text
 
 
-def test_a_state_knows_its_mixture():
+def test_state_identifies_mixture():
     state = mixed([3, 2, 1]).get_state()
     mixed([6, 4, 2]).set_state(state | {"definition": mixed([6, 4, 2]).get_state()["definition"]})
     for other in (mixed([3, 2, 2]), mixed([3, 2, 1], epoch_size=30), mixed(datasets=(A, B, C + 1)), mixed(None)):
@@ -140,7 +140,7 @@ def test_a_state_knows_its_mixture():
             drawn(weights, subset).set_state(state)
 
 
-def test_mixtures_of_images_and_of_their_masks_are_in_step():
+def test_mixtures_of_images_and_masks_stay_aligned():
     @data_iterator(output_map=["images", "masks", "others"], reader_name="images")
     def pairs():
         def mix(sign, weights, name):
@@ -159,7 +159,7 @@ def test_mixtures_of_images_and_of_their_masks_are_in_step():
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_a_bad_sample_of_a_mixture_is_masked_or_replaced_by_one_of_its_data_set(tmp_path, on_error):
+def test_bad_sample_of_mixture_is_masked_or_replaced_from_same_data_set(tmp_path, on_error):
     paths = {name: [str(tmp_path / f"{name}{n}") for n in range(4)] for name in "ab"}
     for path in (*paths["a"], *paths["b"]):
         Path(path).write_text(path[-2])
@@ -180,7 +180,7 @@ def test_a_bad_sample_of_a_mixture_is_masked_or_replaced_by_one_of_its_data_set(
         assert made == b"abababab"
 
 
-def test_a_bad_sample_is_named_with_its_place_in_its_data_set(tmp_path):
+def test_bad_sample_is_named_with_index_in_its_data_set(tmp_path):
     with Pipeline(batch_size=2) as pipeline:
         files = fn.readers.file(files=[__file__, str(tmp_path / "gone")])
         pipeline.set_outputs(*fn.readers.mix(fn.readers.file(files=[__file__]), files))
@@ -188,7 +188,7 @@ def test_a_bad_sample_is_named_with_its_place_in_its_data_set(tmp_path):
         [pipeline.run() for _ in range(2)]
 
 
-def test_readers_with_names_give_names():
+def test_mixture_of_named_outputs_has_names():
     with Pipeline(batch_size=4) as pipeline:
         one = fn.readers.arrays({"x": A, "y": A * 2})
         other = fn.readers.arrays({"y": B * 2, "z": B, "x": B})
@@ -202,7 +202,7 @@ def test_readers_with_names_give_names():
     assert second == [0, 100, 2, 101]
 
 
-def test_classes_are_balanced_by_a_reader_for_each():
+def test_classes_are_balanced_with_one_reader_per_class():
     labels = np.array([0] * 90 + [1] * 9 + [2])
     with Pipeline(batch_size=30) as pipeline:
         classes = [fn.readers.arrays(labels, subset=labels == number) for number in range(3)]
@@ -214,7 +214,7 @@ def both():
     return fn.readers.mix(fn.readers.arrays(A), fn.readers.arrays(B), weights=[1, 1])
 
 
-def test_samples_know_where_they_come_from():
+def test_samples_have_source_information():
     with Pipeline(batch_size=3) as pipeline:
         numbers = both()
         pipeline.set_outputs(numbers, numbers.source_info())
@@ -223,7 +223,7 @@ def test_samples_know_where_they_come_from():
     assert [bytes(place).decode() for place in places] == [f"row {n} of arrays" for n in (0, 0, 1)]
 
 
-def test_debug_mode_gives_the_same():
+def test_debug_mode_matches_pipeline():
     made = [pipeline_def(both, batch_size=4, debug=debug)() for debug in (False, True)]
     for _ in range(2):
         plain, debugged = (pipeline.run()[0].as_array().tolist() for pipeline in made)
@@ -294,7 +294,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("definition", "kind", "says"), REFUSED, ids=map(str, range(len(REFUSED))))
-def test_what_cannot_be_right_is_refused_while_tracing(definition, kind, says):
+def test_invalid_mixtures_raise_while_tracing(definition, kind, says):
     with pytest.raises(kind) as caught, (pipeline := Pipeline(batch_size=2)):
         pipeline.set_outputs(definition())
     assert says in str(caught.value)

@@ -1,4 +1,4 @@
-"""Looking at the next batch: peek, peek_async, element_spec, from one thread and from several."""
+"""Tests of peek, peek_async and element_spec, from one and several threads."""
 
 import asyncio
 import concurrent.futures
@@ -47,13 +47,13 @@ def on_host(batch):
 
 @pytest.fixture(scope="module")
 def stream():
-    """The plain stream, epoch by epoch."""
+    """Return the stream without peeking, by epoch."""
     plain = make(data_iterator)
     return [[on_host(batch) for batch in plain] for _ in range(6)]
 
 
 class Model:
-    """What an iterator should do: a place in the stream, and the futures that were handed out."""
+    """Reference model of an iterator: a position in the stream and the returned futures."""
 
     def __init__(self, stream):
         self.stream = stream
@@ -130,7 +130,7 @@ ACTIONS = ["peek", "peek_async", "result", "next", "next", "next", "reset", "nex
 
 @pytest.mark.parametrize("how", ["light", "threads", "serial"])
 @given(actions=st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 99)), max_size=40))
-def test_any_interleaving_equals_the_plain_stream(how, stream, actions):
+def test_any_interleaving_of_peeks_yields_plain_stream(how, stream, actions):
     with pytest.MonkeyPatch.context() as patch:
         if how != "light":
             patch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)  # every batch goes to the pool
@@ -179,7 +179,7 @@ def test_element_spec_is_known_without_reading(monkeypatch):
     assert int(compiled(iterator.peek())) == int(next(iterator)["x"].sum())
 
 
-def test_a_peeked_batch_is_not_taken_and_can_be_saved_around():
+def test_peeking_does_not_change_saved_state():
     iterator = make()
     first = on_host(iterator.peek())
     assert iterator.peek() is not iterator.peek()  # changing one's own dictionary does not change the batch
@@ -192,7 +192,7 @@ def test_a_peeked_batch_is_not_taken_and_can_be_saved_around():
     assert [on_host(next(other)), on_host(next(other))] == [first, second]
 
 
-def test_peek_does_not_go_over_the_end_of_an_epoch():
+def test_peek_stops_at_end_of_epoch():
     iterator = make()
     taken = len(list(iterator))
     with pytest.raises(StopIteration):
@@ -204,7 +204,7 @@ def test_peek_does_not_go_over_the_end_of_an_epoch():
     assert len(list(iterator)) == taken  # `iter` did not begin another epoch
 
 
-def test_only_the_consumer_dispatches(monkeypatch):
+def test_only_consumer_thread_dispatches(monkeypatch):
     dispatched = []
     put = SingleDevice.put_batch
     monkeypatch.setattr(
@@ -223,7 +223,7 @@ def test_only_the_consumer_dispatches(monkeypatch):
 
 
 class Gate(ListSource):
-    """Numbers that cannot be read before a gate is opened."""
+    """Source of numbers that blocks until a gate is opened."""
 
     def __init__(self, columns):
         super().__init__(columns)
@@ -244,7 +244,7 @@ def gated(**options):
     return gate, factory(batch_size=4, **options)
 
 
-def test_a_coming_batch_is_a_future(monkeypatch):
+def test_peek_async_returns_future(monkeypatch):
     gate, iterator = gated()
     coming = iterator.peek_async()
     assert iterator.peek_async() is coming
@@ -279,7 +279,7 @@ def test_a_coming_batch_is_a_future(monkeypatch):
     assert coming.result()["x"].tolist() == [0, 1, 2, 3]  # though it has been taken
 
 
-def test_a_batch_that_nobody_will_make_is_cancelled():
+def test_abandoned_peek_is_cancelled():
     gate, iterator = gated()
     state = iterator.get_state()
     coming = iterator.peek_async()
@@ -291,7 +291,7 @@ def test_a_batch_that_nobody_will_make_is_cancelled():
     assert iterator.peek_async().result()["x"].tolist() == [0, 1, 2, 3]
 
 
-def test_closing_gives_up_what_was_begun_and_the_batch_is_made_when_asked_for():
+def test_closed_iterator_recomputes_pending_batch_on_request():
     gate, iterator = gated(num_threads=1)
     coming = iterator.peek_async()
     gate.open.set()
@@ -299,7 +299,7 @@ def test_closing_gives_up_what_was_begun_and_the_batch_is_made_when_asked_for():
     assert coming.result(timeout=60)["x"].tolist() == [0, 1, 2, 3]
 
 
-def test_a_bad_sample_is_named_and_the_place_is_kept():
+def test_bad_sample_is_named_and_position_is_kept():
     def broken():
         return fn.decoders.image(apply_reader(ListSource([[np.zeros(3, np.uint8)]]), {}, common={"name": "r"})[0])
 
@@ -326,7 +326,7 @@ def test_a_shorter_last_batch_is_refused():
     assert len(list(make(policy=LastBatchPolicy.PARTIAL, batch_size=COUNT))) == 1
 
 
-def test_is_nonpadding_says_which_rows_are_samples():
+def test_is_nonpadding_marks_samples():
     iterator = make(sharding=sharding(2))
     with pytest.raises(ContextError, match="no batch"):
         iterator.is_nonpadding  # noqa: B018  # it must raise
@@ -363,12 +363,12 @@ def test_many_threads_share_one_iterator(stream):
     assert sorted(map(str, taken)) == sorted(map(str, stream[0]))
 
 
-def test_the_decorators_take_the_same():
+def test_peekable_decorator_accepts_same_arguments():
     assert inspect.signature(peekable_data_iterator) == inspect.signature(data_iterator)
     assert issubclass(PeekableDataIterator, DataIterator)
 
 
-def test_dalis_names_are_there_without_clu():
+def test_dali_names_exist_without_clu():
     import penstock.plugin.jax.clu as facade
 
     assert facade.peekable_data_iterator is peekable_data_iterator
@@ -379,7 +379,7 @@ def test_dalis_names_are_there_without_clu():
     assert done.returncode == 0, done.stderr
 
 
-def test_dalis_name_is_where_dali_has_it():
+def test_dali_name_is_importable_from_same_path():
     from penstock.plugin.jax.clu import DALIGenericPeekableIterator  # clu's package is not needed
 
     assert DALIGenericPeekableIterator is PeekableDataIterator

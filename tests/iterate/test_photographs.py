@@ -1,4 +1,4 @@
-"""Photographs from folder to sharded batch: the same on any machine, and exact about what is wrong."""
+"""Tests of photographs from folder to sharded batch: reproducibility and errors."""
 
 import io
 import json
@@ -27,7 +27,7 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 
 def photograph(number, size, kind="JPEG", **options):
-    """An encoded image with something to see in it."""
+    """Return an encoded image with some structure."""
     rng = np.random.default_rng(number)
     small = Image.fromarray(rng.integers(0, 256, (6, 8, 3), np.uint8))
     file = io.BytesIO()
@@ -37,7 +37,7 @@ def photograph(number, size, kind="JPEG", **options):
 
 @pytest.fixture(scope="session")
 def generated(tmp_path_factory):
-    """Two classes of small images of many sizes, most of them JPEGs."""
+    """Create two classes of small images of many sizes, most of them JPEGs."""
     root = tmp_path_factory.mktemp("photographs")
     for number in range(37):
         folder = root / f"class{number % 2}"
@@ -51,7 +51,7 @@ def generated(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def imagenet(tmp_path_factory):
-    """The sample of ImageNet, a folder per class."""
+    """Return the sample of ImageNet, one folder per class."""
     if not SAMPLE.is_dir():
         pytest.skip("the ImageNet sample is missing")
     root = tmp_path_factory.mktemp("imagenet")
@@ -144,7 +144,7 @@ def test_bad_files_are_named(bad, words, place):
     assert "test_photographs.py" in str(caught.value)
 
 
-def test_an_image_of_another_kind_under_a_wrong_name_is_decoded(tmp_path):
+def test_image_with_wrong_extension_is_decoded(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "in fact a PNG.jpg").write_bytes(photograph(1, (30, 20), "PNG"))
     with Pipeline(1) as pipeline:
@@ -153,7 +153,7 @@ def test_an_image_of_another_kind_under_a_wrong_name_is_decoded(tmp_path):
     pipeline.close()
 
 
-def test_a_crop_larger_than_one_image_names_it():
+def test_too_large_crop_names_image():
     files = [GOOD, photograph(2, (20, 20))]
     with pytest.raises(SampleError, match=r"sample 1 .*the crop of 50 pixels along H leaves the image, which has 20"):
         run(lambda data: fn.crop(fn.decoders.image(data), crop=(50, 30)), arrays(files))
@@ -227,7 +227,7 @@ def test_misuse_is_found_while_tracing(name):
     ],
     ids=["huge", "infinite", "open shape", "channels"],
 )  # fmt: skip
-def test_what_only_data_can_show_is_said_clearly(build, words):
+def test_data_dependent_errors_are_clear(build, words):
     with pytest.raises(SampleError, match=words):
         run(lambda data: build(fn.decoders.image(data), data), arrays([GOOD]))
 
@@ -239,7 +239,7 @@ def test_floats_per_pixel_are_refused():
         run(fn.decoders.image, arrays([file.getvalue()]))
 
 
-def test_ragged_outputs_name_the_operator_that_helps(generated):
+def test_ragged_output_error_suggests_operator(generated):
     def definition():
         return fn.decoders.image_random_crop(fn.readers.file(file_root=generated, name="r")[0])
 
@@ -247,7 +247,7 @@ def test_ragged_outputs_name_the_operator_that_helps(generated):
         list(data_iterator(definition, ["x"], reader_name="r")(batch_size=37))
 
 
-def test_padding_to_the_batch_is_for_one_batch_at_a_time():
+def test_padding_to_largest_uses_one_batch_at_a_time():
     files = [photograph(n, (20 + n, 30)) for n in range(4)]
     for threads in (True, False):
         (batch,) = run(lambda data: fn.pad(fn.decoders.image(data), fill_value=7), arrays(files), exec_async=threads)
@@ -255,7 +255,7 @@ def test_padding_to_the_batch_is_for_one_batch_at_a_time():
 
 
 def test_2000_damaged_files_are_refused_or_decoded(generated):
-    """Never a crash, a hang, or memory beyond what the pixel limit allows."""
+    """Damaged files must not crash, hang, or use more memory than the pixel limit allows."""
     files = [path.read_bytes() for path in sorted(generated.glob("*/*")) if path.suffix in (".jpeg", ".png")]
     if SAMPLE.is_dir():
         files += [path.read_bytes() for path in sorted(SAMPLE.glob("*.JPEG"))[::40]]
@@ -286,7 +286,7 @@ def _as_png(path):
 
 
 def test_damaged_files_in_a_pipeline_are_named(generated, tmp_path):
-    """Through all stages: the error names the file, and restoring behind it goes on."""
+    """The error names the file in all stages, and a state after it resumes."""
     paths = sorted(generated.glob("*/*.jpeg"))
     rng = np.random.default_rng(9)
     (tmp_path / "c").mkdir()

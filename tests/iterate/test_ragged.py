@@ -1,4 +1,4 @@
-"""Ragged images through iterators: one shape is demanded of the values that need it, and of no others."""
+"""Tests of ragged images in iterators: only values that need one shape demand it."""
 
 import io
 
@@ -61,7 +61,7 @@ ONE_SHAPE = {
 
 
 @pytest.mark.parametrize("name", ONE_SHAPE)
-def test_images_of_several_sizes_may_be_brought_to_one_shape(name):
+def test_ragged_images_can_be_brought_to_one_shape(name):
     build, shape = ONE_SHAPE[name]
     ragged = [sample for _ in range(2) for sample in pipeline(build).run()[0]]
     batches = [np.asarray(batch["x"]) for batch in DataIterator(pipeline(build), ["x"], reader_name="r")]
@@ -69,7 +69,7 @@ def test_images_of_several_sizes_may_be_brought_to_one_shape(name):
     assert np.array_equal(batches[0], np.stack(ragged[:2]))
 
 
-def test_an_image_as_large_as_its_padded_one_says_nothing_of_the_others():
+def test_image_of_padded_size_does_not_imply_size_of_others():
     files = [photograph(size) for size in [(9, 8), (7, 8), (9, 6), (5, 5)]]
     with Pipeline(4, 1) as made:
         (data,) = apply_reader(ListSource([files]), {}, common={"name": "r"})
@@ -95,7 +95,7 @@ BLAMED = {
 
 
 @pytest.mark.parametrize("name", BLAMED)
-def test_a_sample_of_another_shape_is_blamed_itself(name):
+def test_error_names_sample_of_other_shape(name):
     build, blamed, shape = BLAMED[name]
     with pytest.raises(SampleError) as caught:
         next(DataIterator(pipeline(build), ["x"], reader_name="r"))
@@ -106,8 +106,8 @@ def test_a_sample_of_another_shape_is_blamed_itself(name):
     assert __file__ in said
 
 
-def test_digits_cross_as_bytes_of_one_shape(digits_lmdb):
-    """The demand of the reshape reaches the decoder, so that all that follows can be on the device."""
+def test_digits_are_transferred_as_uint8(digits_lmdb):
+    """The shape demand of the reshape reaches the decoder, so everything after it can be on the device."""
 
     def definition():
         files, _ = fn.readers.caffe2(path=digits_lmdb, name="r")

@@ -1,4 +1,4 @@
-"""Pipelines without a seed: the order of their readers is that of seed 0 in all of them; augmentations differ."""
+"""Tests of pipelines without a seed: readers use the order of seed 0, and augmentations differ."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def defined(name, rows=ROWS, **options):
 @pytest.mark.parametrize("debug", [False, True], ids=["planned", "debug"])
 @pytest.mark.parametrize("seed", [None, -1, 5])
 @pytest.mark.parametrize("name", READERS)
-def test_shards_of_separate_pipelines_are_the_slices_of_one_batch(name, seed, debug):
+def test_separate_shard_pipelines_yield_slices_of_one_batch(name, seed, debug):
     shards = [numbers(defined(name, seed=seed, shard_id=k, num_shards=2, debug=debug)) for k in range(2)]
     whole = numbers(defined(name, 2 * ROWS, seed=seed))
     assert [sum(parts, []) for parts in zip(*shards, strict=True)] == whole
@@ -89,7 +89,7 @@ def test_augmentations_differ():
 
 
 @pytest.mark.parametrize("options", [{}, {"seed": 7}])
-def test_a_state_has_both_seeds(options):
+def test_state_contains_both_seeds(options):
     first, second = augmented(**options), augmented()
     taken(first, "x", 3)
     state = json.loads(json.dumps(first.get_state()))
@@ -101,7 +101,7 @@ def test_a_state_has_both_seeds(options):
     assert second.get_state() == first.get_state()
 
 
-def test_a_state_with_one_seed_goes_on_with_it_in_the_order_too():
+def test_state_with_one_seed_uses_it_for_order():
     seeded, other = augmented(seed=7), augmented()
     taken(seeded, "x", 3)
     older = {name: value for name, value in seeded.get_state().items() if name != "order_seed"}

@@ -1,4 +1,4 @@
-"""States that an earlier version of the package saved continue the same stream here.
+"""Tests that states saved by an earlier version resume the same stream.
 
 `golden/states.json` holds, for each definition below, a state and digests of the batches that followed it when it was
 saved. It is never written again: a definition whose fingerprint has to change is listed in REFUSED instead.
@@ -122,7 +122,7 @@ def test_store_the_states(root):
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.__name__)
-def test_a_stored_state_continues_the_stream(definition, root):
+def test_stored_state_resumes_stream(definition, root):
     stored = json.loads(STORED.read_text())[definition.__name__]
     iterator = iterator_of(definition, root)
     if definition.__name__ in REFUSED:

@@ -1,4 +1,4 @@
-"""The coordinator's address under Open MPI and SLURM is the one that all processes compute."""
+"""Tests of the coordinator's address under Open MPI and SLURM."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from penstock.launch import distributed
         ("10.0.0.[1-2]", "10.0.0.1"),
     ],
 )
-def test_the_first_node_of_slurm(nodes, host, monkeypatch):
+def test_first_slurm_node_is_parsed(nodes, host, monkeypatch):
     for name, value in (("JOB_ID", "4099"), ("PROCID", "3"), ("STEP_NODELIST", nodes), ("STEP_NUM_NODES", "2")):
         monkeypatch.setenv(f"SLURM_{name}", value)
     assert distributed._cluster_coordinator("SLURM") == (f"{host}:61443", 3)
@@ -29,7 +29,7 @@ def test_the_first_node_of_slurm(nodes, host, monkeypatch):
         ("tcp6://[fe80::b9b,2620::2]:43370", "[fe80::b9b]"),
     ],
 )
-def test_the_host_of_open_mpi(addresses, host, monkeypatch):
+def test_open_mpi_host_is_parsed(addresses, host, monkeypatch):
     monkeypatch.setenv("OMPI_MCA_orte_hnp_uri", f"{5 << 12}.0;{addresses}")
     for name, value in (("RANK", "1"), ("SIZE", "4"), ("LOCAL_SIZE", "2")):
         monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)

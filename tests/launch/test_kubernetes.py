@@ -1,4 +1,4 @@
-"""The example for Kubernetes: the API knows its fields, and they fit together and with `penstock.launch`."""
+"""Tests of the Kubernetes example: valid fields that match each other and `penstock.launch`."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ def documents():
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
-def test_the_published_schemas_accept_it_and_notice_a_mistake(documents, version):
+def test_published_schemas_accept_manifest_and_reject_mistakes(documents, version):
     validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test)")
     assert documents.keys() == {"Service", "Job"}
     for document in documents.values():
@@ -28,7 +28,7 @@ def test_the_published_schemas_accept_it_and_notice_a_mistake(documents, version
             validator.validate(documents["Job"] | {"spec": documents["Job"]["spec"] | wrong}, version, strict=True)
 
 
-def test_the_parts_fit(documents):
+def test_manifest_parts_are_consistent(documents):
     service, job = documents["Service"], documents["Job"]
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -41,7 +41,7 @@ def test_the_parts_fit(documents):
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
 
 
-def test_the_variables_make_a_job(documents):
+def test_manifest_variables_form_job(documents):
     service, job = documents["Service"], documents["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     fields = {"metadata.annotations['batch.kubernetes.io/job-completion-index']": "3", "status.podIP": "10.1.2.3"}

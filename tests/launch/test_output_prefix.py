@@ -1,4 +1,4 @@
-"""Passing on output: whole lines, progress bars, lines without end."""
+"""Tests of forwarded output: complete lines, progress bars, endless lines."""
 
 import io
 import os
@@ -8,7 +8,7 @@ from penstock.launch.output_prefix import Printer, forward_output
 
 
 class Bytes(io.BytesIO):
-    """A stream whose writes are counted, and whose largest is known."""
+    """Stream that counts its writes and records the largest."""
 
     largest = 0
 
@@ -18,7 +18,7 @@ class Bytes(io.BytesIO):
 
 
 def printed(*parts, number=0, printer=None):
-    """What is printed of the parts that a process writes, each of which is waited for."""
+    """Return the printed output of the parts that a process writes, waiting for each."""
     target = io.TextIOWrapper(Bytes())
     printer = printer or Printer(target)
     read, write = os.pipe()
@@ -32,7 +32,7 @@ def printed(*parts, number=0, printer=None):
     return target.buffer.getvalue()
 
 
-def test_every_line_has_the_number_of_its_process():
+def test_every_line_has_process_number():
     assert printed(b"one\ntw", b"o\n\nthree", number=3) == b"[3] one\n[3] two\n[3] \n[3] three"
 
 
@@ -41,7 +41,7 @@ def test_progress_shows_before_the_newline():
     assert printed(b"windows\r", b"\nlines\r\n") == b"[0] windows\r\n[0] lines\r\n"
 
 
-def test_an_unfinished_line_shows_after_a_moment():
+def test_unfinished_line_is_flushed_after_delay():
     target = io.TextIOWrapper(Bytes())
     shown = threading.Event()
 
@@ -73,7 +73,7 @@ def test_lines_of_several_processes_do_not_mix():
     assert target.buffer.getvalue() == b"[0] half\n[1] whole\n[0]  a line\n[1] open\nthe end\n"
 
 
-def test_a_line_without_end_is_passed_on_in_pieces():
+def test_endless_line_is_forwarded_in_pieces():
     target = io.TextIOWrapper(Bytes())
     size = 3_000_000
     printed(b"x" * size, printer=Printer(target))
@@ -81,13 +81,13 @@ def test_a_line_without_end_is_passed_on_in_pieces():
     assert target.buffer.largest <= 2 << 16
 
 
-def test_a_stream_without_bytes_gets_text():
+def test_text_stream_receives_text():
     target = io.StringIO()
     printed("größe\n".encode(), printer=Printer(target))
     assert target.getvalue() == "[0] größe\n"
 
 
-def test_what_cannot_be_printed_is_remembered_unless_nobody_reads_it():
+def test_write_error_is_recorded_except_for_closed_pipe():
     read, pipe = os.pipe()
     os.close(read)
     for descriptor, failure in ((os.open("/dev/full", os.O_WRONLY), "No space left on device"), (pipe, None)):

@@ -1,4 +1,4 @@
-"""Running programs as several real processes."""
+"""Fixtures that run programs as several processes."""
 
 import os
 import shutil
@@ -15,13 +15,13 @@ ROOT = Path(__file__).parents[2]
 
 
 def _environment(**more):
-    """The variables of a test, without those that would make it a part of another job."""
+    """Return the environment of a test process, without the variables of an outer job."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "PENSTOCK_", "OMPI_"))}
     return {**kept, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore::DeprecationWarning", **more}
 
 
 def _execute(command, timeout=120, **options):
-    """Run a command to its end; with the time over, it and all that it started is killed, and the test fails."""
+    """Run a command. After the timeout, kill it with all processes that it started, and fail the test."""
     process = subprocess.Popen(
         [*map(str, command)],
         stdout=subprocess.PIPE,
@@ -45,32 +45,32 @@ def _execute(command, timeout=120, **options):
 
 
 def _launched(processes, devices, script, *arguments):
-    """The command that runs a script as a job."""
+    """Return the command that runs a script as a job."""
     launcher = [sys.executable, "-m", "penstock.cli", "launch", "-n", processes, "-d", devices]
     return [*launcher, script, *arguments]
 
 
 @pytest.fixture(scope="session")
 def environment():
-    """A function that gives the variables of a test's process."""
+    """Return a function that builds the environment of a test process."""
     return _environment
 
 
 @pytest.fixture(scope="session")
 def execute():
-    """A function that runs a command to its end."""
+    """Return a function that runs a command."""
     return _execute
 
 
 @pytest.fixture(scope="session")
 def launched():
-    """A function that gives the command which runs a script as a job."""
+    """Return a function that builds the command to run a script as a job."""
     return _launched
 
 
 @pytest.fixture(scope="session")
 def job():
-    """A function that runs a program of ours as a job, and returns what it printed."""
+    """Return a function that runs a test program as a job and returns its output."""
 
     def run(processes, devices, program, *arguments, timeout=120):
         done = _execute(_launched(processes, devices, PROGRAMS / program, *arguments), timeout)
@@ -82,7 +82,7 @@ def job():
 
 @pytest.fixture
 def hosts():
-    """Two network namespaces, joined by a cable: hosts, as far as the network goes."""
+    """Create two connected network namespaces that act as hosts."""
     names, addresses = (f"penstock-{os.getpid()}-a", f"penstock-{os.getpid()}-b"), ("10.217.3.1", "10.217.3.2")
 
     def ip(*words):

@@ -1,4 +1,4 @@
-"""What processes do together: exchange rows, agree on what they run, and dispatch collectives in one order."""
+"""Tests of jobs: exchanged rows, agreement on definitions, and the order of collectives."""
 
 import re
 
@@ -10,7 +10,7 @@ def test_shards_of_two_processes(job, processes, devices, batch):
     assert job(processes, devices, "shards.py", batch).count("all as it should be") == processes
 
 
-def test_processes_that_differ_are_refused_in_all_of_them(job):
+def test_differing_processes_are_refused_in_all(job):
     out = job(2, 1, "differing.py")
     for message in (
         "definition: the processes of this job define different pipelines | given:    definition ",

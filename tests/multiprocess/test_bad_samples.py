@@ -1,4 +1,4 @@
-"""Bad samples in jobs: the same batches for any number of processes; counts and limits are those of the job."""
+"""Tests of bad samples in jobs: identical batches for any number of processes; counts and limits of the job."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "programs" / "bad.py"
 
 @pytest.fixture(scope="module")
 def jobs(execute, launched, tmp_path_factory):
-    """Per number of processes: batches by name, what was printed, the quarantine files' lines."""
+    """Run jobs and return, per number of processes, batches by name, output, and lines of the quarantine file."""
     found = {}
     for processes in (1, 2, 4):
         folder = tmp_path_factory.mktemp(f"bad{processes}")
@@ -32,7 +32,7 @@ def jobs(execute, launched, tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_batches_counts_limits_and_the_list_do_not_depend_on_the_number_of_processes(jobs, processes):
+def test_bad_samples_do_not_depend_on_number_of_processes(jobs, processes):
     (alone, *_), (batches, out, lines) = jobs[1], jobs[processes]
     assert alone.keys() == batches.keys()
     for name, batch in alone.items():

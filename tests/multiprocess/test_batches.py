@@ -1,4 +1,4 @@
-"""One job, one, two or four processes: the batches are the same, bit by bit."""
+"""Tests that batches are bit-for-bit the same with one, two or four processes."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 
 
 def batches(folder):
-    """The saved batches, put together from the rows that each process saved."""
+    """Assemble the batches from the rows that each process saved."""
     parts = {}
     for path in sorted(folder.glob("*.npy")):
         parts.setdefault(path.stem.rpartition("-")[0], []).append(np.load(path))
@@ -16,7 +16,7 @@ def batches(folder):
 
 @pytest.fixture(scope="module")
 def streams(job, tmp_path_factory):
-    """Per number of processes: batches by name, the states that the processes printed, the seeds that they drew."""
+    """Run jobs and return, per number of processes, batches by name, printed states, and drawn seeds."""
     found = {}
     for processes in (1, 2, 4):
         folder = tmp_path_factory.mktemp(f"streams{processes}")
@@ -40,7 +40,7 @@ def test_batches_do_not_depend_on_the_number_of_processes(streams, processes):
 
 
 @pytest.mark.slow
-def test_definitions_do_what_they_say(streams):
+def test_definitions_return_expected_batches(streams):
     alone = streams[1][0]
     assert np.array_equal(alone["slices-straight-host-0-0-x"], alone["unsharded-straight-host-0-0-x"])
     shards = np.concatenate([alone[f"local-straight-host-0-{n}-x"] for n in range(5)]).reshape(5, 4, 2)
@@ -49,7 +49,7 @@ def test_definitions_do_what_they_say(streams):
 
 
 @pytest.mark.slow
-def test_states_lengths_and_drawn_seeds_are_the_same_in_all_processes(streams):
+def test_states_lengths_and_drawn_seeds_are_equal_in_all_processes(streams):
     assert len({state for _, states, _ in streams.values() for state in states}) == 1
     for processes in (2, 4):
         assert len(set(streams[processes][2])) == 1

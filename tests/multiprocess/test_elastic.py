@@ -1,4 +1,4 @@
-"""A job that is killed and started again with other numbers of processes gives the batches of one that is not."""
+"""Tests that a killed job resumes with other numbers of processes and yields the same batches."""
 
 import importlib.util
 import signal
@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).parent / "programs" / "elastic.py"
 
 
 def uninterrupted(steps):
-    """The batches, by step."""
+    """Return the batches of an uninterrupted job by step."""
     spec = importlib.util.spec_from_file_location("elastic", PROGRAM)
     program = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(program)
@@ -25,7 +25,7 @@ def uninterrupted(steps):
 
 
 @pytest.mark.slow
-def test_killed_and_continued_by_other_numbers_of_processes(tmp_path, execute, launched):
+def test_killed_job_resumes_with_other_numbers_of_processes(tmp_path, execute, launched):
     steps = 14
     for processes, devices, killed_at in ((2, 1, 3), (3, 1, 8), (1, 2, 11), (2, 2, 0)):
         done = execute(launched(processes, devices, PROGRAM, tmp_path, steps, killed_at), timeout=60)
@@ -42,7 +42,7 @@ def test_killed_and_continued_by_other_numbers_of_processes(tmp_path, execute, l
 
 
 @pytest.mark.slow
-def test_a_process_that_stands_still_for_a_while_is_waited_for(tmp_path, launched, environment):
+def test_paused_process_is_waited_for(tmp_path, launched, environment):
     command = [*map(str, launched(2, 1, PROGRAM, tmp_path, 300, 0))]
     job = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     try:

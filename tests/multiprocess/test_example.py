@@ -1,4 +1,4 @@
-"""The example that mixes pictures across devices and processes."""
+"""Tests of the example that mixes images across devices and processes."""
 
 from pathlib import Path
 

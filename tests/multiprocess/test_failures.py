@@ -1,6 +1,6 @@
-"""However one process of a job ends, the others learn of it, say so, and end with the same exit code.
+"""Tests that all processes of a job report the end of one and exit with the same code.
 
-JAX would wait 300 seconds for the end of a process that waits for the others; what these tests wait is much less.
+JAX would wait 300 seconds for a process that does not end; these tests wait much less.
 """
 
 import os
@@ -22,7 +22,7 @@ TOLD = "has failed:\nTraceback (most recent call last):"
 
 
 def started(how, address, environment, front=((), ()), **variables):
-    """Two processes without any launcher."""
+    """Start two processes without a launcher."""
     return [
         subprocess.Popen(
             [*front[number], sys.executable, PROGRAM, how],
@@ -36,7 +36,7 @@ def started(how, address, environment, front=((), ()), **variables):
 
 
 def ended(processes):
-    """Their exit codes and standard errors, once they have ended."""
+    """Wait for processes and return their exit codes and standard errors."""
     try:
         errors = [process.communicate(timeout=PATIENCE)[1].rstrip() for process in processes]
     finally:
@@ -48,7 +48,7 @@ def ended(processes):
 
 @pytest.fixture
 def bare(environment):
-    """A function that runs two processes without any launcher."""
+    """Return a function that runs two processes without a launcher."""
 
     def run(how):
         with free_port() as port:
@@ -57,7 +57,7 @@ def bare(environment):
     return run
 
 
-def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
+def test_exception_ends_both_with_same_last_message(bare):
     codes, errors = bare("exception")
     assert codes == [1, 1]
     for error in errors:
@@ -82,7 +82,7 @@ def test_an_exception_ends_both_and_is_the_last_that_both_say(bare):
         ("no iterator", 1, "  fix:      let all processes make the same iterators"),
     ],
 )
-def test_however_one_ends_both_end_with_its_code(bare, how, code, last):
+def test_all_processes_end_with_code_of_failed_one(bare, how, code, last):
     codes, errors = bare(how)
     assert codes == [code, code], "\n\n".join(errors)
     waiting = errors[1 if how.endswith("in 0") else 0]
@@ -96,7 +96,7 @@ def test_however_one_ends_both_end_with_its_code(bare, how, code, last):
 
 
 @pytest.mark.slow
-def test_an_exit_that_is_caught_is_none(bare):
+def test_caught_exit_does_not_end_job(bare):
     codes, errors = bare("caught")
     assert codes == [0, 0], "\n\n".join(errors)
 
@@ -121,14 +121,14 @@ def test_under_open_mpi(execute):
 
 
 @pytest.mark.slow
-def test_a_process_that_is_killed_ends_both(bare):
+def test_killed_process_ends_both(bare):
     codes, errors = bare("killed")
     assert codes == [1, -signal.SIGKILL]
     assert "by peer" in errors[0]
 
 
 @pytest.mark.slow
-def test_a_network_that_drops_ends_both_after_the_time_of_a_heartbeat(hosts, environment):
+def test_network_failure_ends_both_after_heartbeat_timeout(hosts, environment):
     names, addresses = hosts
     front = [("ip", "netns", "exec", name) for name in names]
     processes = started("endless", f"{addresses[0]}:29433", environment, front, HEARTBEAT="10")

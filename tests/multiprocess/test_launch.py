@@ -1,4 +1,4 @@
-"""`penstock launch`: output, exit codes, failures, interruptions; and nothing is left behind."""
+"""Tests of `penstock launch`: output, exit codes, failures, interruptions, cleanup."""
 
 import signal
 import socket
@@ -22,7 +22,7 @@ def write(folder, text):
     return path
 
 
-def test_processes_find_their_place_and_their_devices(tmp_path, execute, launched):
+def test_processes_have_expected_rank_and_devices(tmp_path, execute, launched):
     script = write(
         tmp_path,
         "import sys\nimport penstock.launch\njob = penstock.launch.initialize()\nimport jax\n"
@@ -35,7 +35,7 @@ def test_processes_find_their_place_and_their_devices(tmp_path, execute, launche
     assert done.stderr.count("] to stderr\n") == 2
 
 
-def test_explicit_initialisation_needs_no_helper(tmp_path, execute, launched):
+def test_explicit_initialization_works_without_launch(tmp_path, execute, launched):
     script = write(
         tmp_path,
         "import os, jax\n"
@@ -64,7 +64,7 @@ def pids(out):
 
 
 def gone(numbers):
-    """Whether processes have ended; those that nobody has collected yet have, too."""
+    """Return True if processes have ended, including zombies."""
     for number in numbers:
         try:
             if psutil.Process(number).status() != psutil.STATUS_ZOMBIE:
@@ -85,7 +85,7 @@ def gone(numbers):
         ),
     ],
 )
-def test_the_first_failure_ends_all(tmp_path, how, code, message, execute, launched):
+def test_first_failure_ends_all_processes(tmp_path, how, code, message, execute, launched):
     done = execute(launched(3, 1, write(tmp_path, FAILS.replace("{how}", how))), timeout=60)
     assert done.returncode == code
     found = pids(done.stdout)
@@ -96,7 +96,7 @@ def test_the_first_failure_ends_all(tmp_path, how, code, message, execute, launc
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_ending_the_launcher_ends_all(tmp_path, number, launched, environment):
+def test_ending_launcher_ends_all_processes(tmp_path, number, launched, environment):
     command = [*map(str, launched(2, 1, write(tmp_path, FAILS.replace("{how}", "pass"))))]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
     lines = [process.stdout.readline() for _ in range(2)]  # both have begun
@@ -120,7 +120,7 @@ def wait_for(condition):
     raise AssertionError("it did not happen within a minute")
 
 
-def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, execute, launched):
+def test_killing_process_during_collective_ends_job(tmp_path, execute, launched):
     script = write(
         tmp_path,
         "import os, signal, penstock.launch\npenstock.launch.initialize()\nimport jax, numpy as np\n"
@@ -135,7 +135,7 @@ def test_killing_a_process_in_the_middle_of_a_collective_ends_the_job(tmp_path, 
     assert "was ended by SIGKILL" in done.stderr
 
 
-def test_what_cannot_be_launched(tmp_path, execute, launched):
+def test_invalid_launches_are_refused(tmp_path, execute, launched):
     done = execute(launched(1, 1, tmp_path / "none.py"))
     assert (done.returncode, "the file does not exist" in done.stderr) == (2, True)
     with pytest.raises(UsageError, match="processes is out of range"):
@@ -154,7 +154,7 @@ def test_what_cannot_be_launched(tmp_path, execute, launched):
         (["--port", "{used}"], "the processes cannot meet at port"),
     ],
 )
-def test_wrong_options_are_said_in_a_word(tmp_path, arguments, message, execute):
+def test_invalid_options_print_one_line(tmp_path, arguments, message, execute):
     with socket.create_server(("127.0.0.1", 0)) as used:
         words = [word.format(used=used.getsockname()[1]) for word in arguments]
         done = execute([sys.executable, "-m", "penstock.cli", "launch", *words, write(tmp_path, "pass")])
@@ -163,7 +163,7 @@ def test_wrong_options_are_said_in_a_word(tmp_path, arguments, message, execute)
     assert "Traceback" not in done.stderr
 
 
-def test_a_port_that_is_taken_meanwhile_is_an_error_in_process_0(monkeypatch):
+def test_port_taken_in_the_meantime_fails_process_0(monkeypatch):
     with socket.create_server(("", 0)) as used:
         port = used.getsockname()[1]
         for name, value in (("JAX_COORDINATOR_ADDRESS", f"127.0.0.1:{port}"), *own(2, 0)):
@@ -176,14 +176,14 @@ def own(processes, number):
     return ("PENSTOCK_NUM_PROCESSES", str(processes)), ("PENSTOCK_PROCESS_ID", str(number))
 
 
-def test_characters_that_the_terminal_does_not_have_go_through(tmp_path, execute, launched):
+def test_unsupported_characters_are_forwarded(tmp_path, execute, launched):
     script = write(tmp_path, "import sys; sys.stdout.buffer.write('größe ✓\\n'.encode()); print('fine')")
     done = execute(launched(1, 1, script), PYTHONIOENCODING="ascii", PYTHONUTF8="0")
     assert (done.returncode, done.stdout) == (0, "[0] größe ✓\n[0] fine\n")
 
 
 @pytest.mark.parametrize(("how", "code"), [("pass", 1), ("raise SystemExit(3)", 3)])
-def test_output_that_cannot_be_written_is_a_failure(how, code, tmp_path, launched, environment):
+def test_unwritable_output_fails_job(how, code, tmp_path, launched, environment):
     command = [*map(str, launched(1, 1, write(tmp_path, f"print('lost'); {how}")))]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment(), check=False)
@@ -191,7 +191,7 @@ def test_output_that_cannot_be_written_is_a_failure(how, code, tmp_path, launche
     assert "could not be written: No space left on device" in done.stderr.splitlines()[-1]
 
 
-def test_a_launcher_outlives_its_terminal_where_nohup_says_so(tmp_path, launched, environment):
+def test_launcher_under_nohup_survives_terminal(tmp_path, launched, environment):
     script = write(tmp_path, "import signal; print('begun', flush=True); signal.sigwait([signal.SIGTERM])")
     ignoring = [
         sys.executable,
@@ -214,7 +214,7 @@ def test_gpus_are_divided(tmp_path, execute, launched):
     assert sorted(done.stdout.splitlines()) == ["[0] 0,1", "[1] 2,3"]
 
 
-def test_what_started_a_process_is_detected():
+def test_launcher_of_process_is_detected():
     assert detect_job({}).started_by == "nobody"
     assert detect_job({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9"}).started_by == "Open MPI"
     assert detect_job({"SLURM_JOB_ID": "1"}).started_by == "nobody"  # a batch script, not a task of srun
@@ -227,12 +227,12 @@ def test_what_started_a_process_is_detected():
         detect_job({"PENSTOCK_PROCESS_ID": "3"})
 
 
-def test_without_a_job_there_is_nothing_to_join():
+def test_initialize_without_job_runs_single_process():
     assert initialize().started_by == "nobody"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a port is free until process 0 listens")
-def test_nobody_else_is_given_the_port_at_which_a_job_meets():
+def test_coordinator_port_is_reserved():
     with free_port() as port:
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
             other.bind(("127.0.0.1", port))

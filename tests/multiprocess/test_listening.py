@@ -1,4 +1,4 @@
-"""Jobs listen where they have to, and nowhere else."""
+"""Tests that jobs listen only at the required addresses."""
 
 import ipaddress
 import json
@@ -17,12 +17,12 @@ PROCESSES = 2
 
 @pytest.fixture
 def program(pytestconfig):
-    """The program that prints where it listens."""
+    """Return the path of the program that prints its addresses."""
     return pytestconfig.rootpath / "tests" / "multiprocess" / "programs" / "listening.py"
 
 
 def listening(*outputs):
-    """Per process the addresses at which it listens; NCCL's interface is the same for all."""
+    """Return the addresses of each process; NCCL's interface is the same for all."""
     lines = [line.partition("[[")[2] for line in "".join(outputs).splitlines()]
     rows = [json.loads(f"[{line}") for line in lines if line]
     (interface,) = {interface for _, interface, _ in rows}
@@ -30,17 +30,17 @@ def listening(*outputs):
 
 
 def plain(address):
-    """An address without the form in which a socket of IPv6 has one of IPv4."""
+    """Return an address without the IPv4-mapped prefix of IPv6 sockets."""
     parsed = ipaddress.ip_address(address)
     return str(getattr(parsed, "ipv4_mapped", None) or parsed)
 
 
 def on(name, command):
-    """A command as it runs on a host of the fixture."""
+    """Return a command that runs on a host of the fixture."""
     return ["ip", "netns", "exec", name, *map(str, command)]
 
 
-def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched, execute):
+def test_single_machine_job_listens_only_on_loopback(program, hosts, launched, execute):
     names, _ = hosts  # whose own names resolve to addresses of the network
     done = execute(on(names[0], launched(PROCESSES, 1, program)))
     assert done.returncode == 0, done.stderr
@@ -51,14 +51,14 @@ def test_a_job_on_one_machine_listens_on_loopback_only(program, hosts, launched,
     assert interface == "lo"
 
 
-def test_a_job_is_not_open_where_there_is_one_network_only(program, launched, execute):
+def test_job_is_not_reachable_with_single_network(program, launched, execute):
     done = execute(launched(PROCESSES, 1, program))
     assert done.returncode == 0, done.stderr
     _, addresses = listening(done.stdout)
     assert {address for each in addresses.values() for address in each} == {"127.0.0.1"}
 
 
-def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, program, hosts, launched, execute):
+def test_program_with_own_jax_initialization_is_not_reachable(tmp_path, program, hosts, launched, execute):
     text = program.read_text()
     own = "jax.distributed.initialize(num_processes=2, process_id=int(os.environ['PENSTOCK_PROCESS_ID']))"
     script = tmp_path / "program.py"
@@ -70,21 +70,21 @@ def test_a_program_that_initializes_jax_by_itself_is_not_open_either(tmp_path, p
 
 
 def started(name, program, environment, **variables):
-    """A process of a job on a host of the fixture."""
+    """Start a process of a job on a host of the fixture."""
     command = on(name, [sys.executable, program])
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, text=True, env=environment(**variables), **pipes)
 
 
 def outputs(job):
-    """The output of each process of a job."""
+    """Return the output of each process of a job."""
     texts = [process.communicate(timeout=120) for process in job]
     assert [process.returncode for process in job] == [0] * len(job), texts
     return [out for out, _ in texts]
 
 
 @pytest.mark.parametrize("bind", [None, "127.0.0.1:29411"])
-def test_an_explicit_address_is_bound_exactly(bind, program, hosts, environment):
+def test_explicit_address_is_bound_exactly(bind, program, hosts, environment):
     names, addresses = hosts
     count = 1 if bind else 2  # nobody else reaches the second
     variables = {"JAX_COORDINATOR_ADDRESS": f"{addresses[0]}:29411", "PENSTOCK_NUM_PROCESSES": str(count)}
@@ -99,7 +99,7 @@ def test_an_explicit_address_is_bound_exactly(bind, program, hosts, environment)
     assert interface == ("lo" if bind else None)
 
 
-def test_open_mpi_on_one_machine_listens_on_loopback_only(program, hosts, environment):
+def test_open_mpi_on_one_machine_listens_only_on_loopback(program, hosts, environment):
     names, addresses = hosts
     variables = {
         "OMPI_MCA_orte_hnp_uri": f"1531576320.0;tcp://{addresses[0]}:34911",
@@ -121,7 +121,7 @@ def test_open_mpi_on_one_machine_listens_on_loopback_only(program, hosts, enviro
         ("10.0.0.1", "not a host and a port"),
     ],
 )
-def test_an_address_that_is_not_of_this_machine_is_refused(address, message, monkeypatch):
+def test_address_of_other_machine_is_refused(address, message, monkeypatch):
     if address.startswith("named"):
         entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.1.1", 29411))
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [entry])

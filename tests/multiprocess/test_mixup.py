@@ -1,7 +1,6 @@
-"""DALI's tutorial for JAX functions on several GPUs: two processes read different pictures and mix them.
+"""Tests of DALI's tutorial for JAX functions on several GPUs: two processes read different images and mix them.
 
-However the job is started, and with however many devices, each row is half a picture of the one list and half of the
-other, cut off to bytes.
+With any launcher and number of devices, each row is the mean of an image of each list, truncated to bytes.
 """
 
 import os
@@ -21,7 +20,7 @@ PROGRAM = Path(__file__).parent / "programs" / "mixup.py"
 
 @pytest.fixture
 def folder(tmp_path, jpeg):
-    """Two lists of four pictures, of different sizes."""
+    """Create two lists of four images of different sizes."""
     for shift, name in enumerate(("first", "second")):
         (tmp_path / name).mkdir()
         for number in range(4):

@@ -1,4 +1,4 @@
-"""SLURM itself: its daemons, two nodes on this machine, `srun`."""
+"""Tests with SLURM: its daemons, two nodes on this machine, `srun`."""
 
 import getpass
 import os
@@ -63,7 +63,7 @@ def wait_until(condition, daemons, folder):
 
 @pytest.fixture(scope="module")
 def srun(tmp_path_factory):
-    """The command that runs a program as a job of two nodes."""
+    """Return the command that runs a program as a job of two nodes."""
     missing = [name for name in NEEDED if shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} (Debian: slurm-wlm munge) not installed")
@@ -111,7 +111,7 @@ def srun(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_two_nodes_have_their_shards(srun, execute):
+def test_two_slurm_nodes_read_their_shards(srun, execute):
     command, variables = srun
     done = execute([*command, PROGRAMS / "shards.py", 7], **variables)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -119,7 +119,7 @@ def test_two_nodes_have_their_shards(srun, execute):
 
 
 @pytest.mark.slow
-def test_an_exit_code_ends_the_job(srun, execute):
+def test_exit_code_ends_slurm_job(srun, execute):
     command, variables = srun
     done = execute([*command, PROGRAMS / "failing.py", "exit"], timeout=60, **variables)
     assert done.returncode == 1, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""`penstock.train` in a job of two processes."""
+"""Tests of `penstock.train` in a job of two processes."""
 
 import json
 import re
@@ -15,7 +15,7 @@ def reports(out, processes):
 
 
 @pytest.mark.slow
-def test_two_processes_evaluate_and_train_as_one(job, tmp_path):
+def test_two_processes_match_single_process_training(job, tmp_path):
     rng = np.random.default_rng(0)
     logits, y = rng.normal(size=(9973, 10)).astype(np.float32).astype(np.float64), rng.integers(0, 10, 9973)
     two, one = (reports(job(n, 8 // n, "training.py", tmp_path, "whole", 49), n) for n in (2, 1))
@@ -31,7 +31,7 @@ def test_two_processes_evaluate_and_train_as_one(job, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_process_stops_both_and_they_go_on(job, tmp_path):
+def test_signal_to_one_process_stops_both_and_they_resume(job, tmp_path):
     stopped = reports(job(2, 1, "training.py", tmp_path / "a", "signal", 10**9), 2)
     assert stopped["stopped"] == "SIGTERM"
     assert stopped["step"] >= 20

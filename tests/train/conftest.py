@@ -1,4 +1,4 @@
-"""A network that is small enough to compile in no time, and a count of compilations."""
+"""Small network that compiles quickly, and a counter of compilations."""
 
 import logging
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def compilations(caplog):
-    """A function that says how often XLA was given a program with this name."""
+    """Return a function that counts XLA compilations of a program by name."""
     caplog.set_level(logging.DEBUG, logger="jax._src.interpreters.pxla")
     with jax.log_compiles():
         yield lambda name: sum(f"Compiling jit({name})" in record.getMessage() for record in caplog.records)
@@ -18,7 +18,7 @@ def compilations(caplog):
 
 @pytest.fixture
 def weights():
-    """Two dense layers as a dictionary, on the host."""
+    """Return the weights of two dense layers as a dictionary on the host."""
     rng = np.random.default_rng(3)
     return {
         "in": rng.normal(size=(4, 16)).astype(np.float32),
@@ -28,7 +28,7 @@ def weights():
 
 @pytest.fixture
 def samples():
-    """61 rows of inputs and targets."""
+    """Return 61 rows of inputs and targets."""
     rng = np.random.default_rng(5)
     x = rng.normal(size=(61, 4)).astype(np.float32)
     return {"x": x, "y": np.stack([np.sin(x).sum(1), np.cos(x).sum(1)], axis=1).astype(np.float32)}
@@ -40,13 +40,13 @@ def _errors(weights, batch):
 
 @pytest.fixture(scope="session")
 def errors():
-    """The squared error of each row."""
+    """Return a metric: the squared error of each row."""
     return _errors
 
 
 @pytest.fixture(scope="session")
 def sgd():
-    """A step for one device: plain descent, and the loss before it."""
+    """Return a gradient descent step for one device with the loss before the update."""
 
     def step(weights, batch):
         loss, gradient = jax.value_and_grad(lambda weights: _errors(weights, batch).mean())(weights)

@@ -1,4 +1,4 @@
-"""Saves survive what happens to disks and processes."""
+"""Tests of checkpoints after disk and process failures."""
 
 import errno
 import json
@@ -51,7 +51,7 @@ def largest(folder):
 
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
 @pytest.mark.parametrize("what", ["arrays", "training.json", "checksums.json"])
-def test_of_a_damaged_save_it_is_said_and_the_one_before_is_taken(how, what, tmp_path, caplog):
+def test_damaged_save_falls_back_to_previous_with_warning(how, what, tmp_path, caplog):
     whole = run(tmp_path / "whole", save_interval_steps=1)
     folder = tmp_path / "damaged"
     run(folder, StopAt(3), save_interval_steps=1)
@@ -66,7 +66,7 @@ def test_of_a_damaged_save_it_is_said_and_the_one_before_is_taken(how, what, tmp
     assert names(folder) == ["3.damaged", "5", "6", "history.jsonl"]
 
 
-def test_where_no_save_is_whole_nothing_begins_in_silence(tmp_path):
+def test_all_saves_damaged_raises(tmp_path):
     run(tmp_path, steps=2)
     damage(tmp_path / "2" / "training.json", "cut")
     with pytest.raises(StateError, match=r"no save in .* is whole\n  given:    step 2: training.json has"):
@@ -74,7 +74,7 @@ def test_where_no_save_is_whole_nothing_begins_in_silence(tmp_path):
     assert names(tmp_path) == ["2", "history.jsonl"]
 
 
-def test_a_folder_of_something_else(tmp_path):
+def test_directory_of_another_program_is_refused(tmp_path):
     (tmp_path / "7" / "default").mkdir(parents=True)
     with pytest.raises(StateError, match=r"holds something else.*\n  given:    sub-folders 7"):
         run(tmp_path)
@@ -85,7 +85,7 @@ def test_a_folder_of_something_else(tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
-def test_a_folder_that_cannot_be_written_shows_before_the_first_step(number, tmp_path, monkeypatch):
+def test_unwritable_directory_raises_before_first_step(number, tmp_path, monkeypatch):
     def refuse(path, *_):
         raise OSError(number, os.strerror(number), str(path))
 
@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written_shows_before_the_first_step(number, tmp
 
 
 @pytest.mark.parametrize("where", ["arrays", "training.json", "history", "checksums.json", "rename"])
-def test_a_full_disk_ends_the_training_and_leaves_the_last_save(where, tmp_path, monkeypatch):
+def test_full_disk_raises_and_keeps_last_save(where, tmp_path, monkeypatch):
     whole = run(tmp_path / "whole")
     folder = tmp_path / "full"
     run(folder, steps=2)
@@ -151,7 +151,7 @@ except CheckpointError as error:
 
 
 @pytest.mark.slow
-def test_a_write_that_really_fails(tmp_path):
+def test_write_error_of_operating_system(tmp_path):
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
     command = [sys.executable, "-c", LIMITED, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
@@ -184,7 +184,7 @@ train.fit(step, np.float32(0), train.batches(np.ones(32, np.float32), 8, shuffle
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["arrays", "history", "training.json", "checksums.json", "rename"])
-def test_a_killed_save_does_not_count_and_is_cleaned_up(where, tmp_path):
+def test_killed_save_is_ignored_and_removed(where, tmp_path):
     run(tmp_path, steps=1)
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), where]
@@ -196,7 +196,7 @@ def test_a_killed_save_does_not_count_and_is_cleaned_up(where, tmp_path):
     assert names(tmp_path / "other") == ["2", "history.jsonl"]
 
 
-def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
+def test_partial_save_of_running_process_is_kept(tmp_path):
     other, mine = CheckpointFiles(tmp_path, 2), CheckpointFiles(tmp_path, 2)
     writing = other.begin(3)
     mine.prepare()
@@ -206,7 +206,7 @@ def test_what_a_living_process_is_writing_is_left_alone(tmp_path):
     assert names(tmp_path) == []
 
 
-def test_saves_are_counted(tmp_path):
+def test_max_to_keep_limits_saves(tmp_path):
     for keep, left in ((1, ["6"]), (None, ["1", "2", "3", "4", "5", "6"]), (np.int64(3), ["4", "5", "6"])):
         run(tmp_path / str(keep), save_interval_steps=1, max_to_keep=keep)
         assert names(tmp_path / str(keep)) == [*left, "history.jsonl"]
@@ -217,14 +217,14 @@ def test_saves_are_counted(tmp_path):
         assert "test_checkpoint.py" in str(caught.value)
 
 
-def test_another_batch_size_is_another_training(tmp_path):
+def test_other_batch_size_is_refused(tmp_path):
     run(tmp_path, steps=3)
     data = train.batches(np.arange(32, dtype=np.float32), 16, shuffle=True, seed=3, sharding=ONE)
     with pytest.raises(StateError, match=r"another batch size(.|\n)*fix: +batch_size=8"):
         train.fit(STEP, ZERO, data, epochs=2, callbacks=[train.Checkpoint(tmp_path)])
 
 
-def test_the_end_of_an_epoch_is_found_from_any_row():
+def test_end_of_epoch_is_found_from_any_row():
     def over(rows):
         return train.batches(np.arange(64, dtype=np.float32), rows, sharding=ONE)
 
@@ -256,7 +256,7 @@ def test_history_is_appended(tmp_path):
     assert (again.history.steps, again.history.epochs) == (whole.history.steps, whole.history.epochs)
 
 
-def test_what_is_recorded_after_a_save_is_saved_with_the_next(tmp_path):
+def test_records_after_a_save_are_in_the_next_save(tmp_path):
     class Late(train.Callback):
         def on_step_end(self, loop):
             if loop.history.epochs:
@@ -267,7 +267,7 @@ def test_what_is_recorded_after_a_save_is_saved_with_the_next(tmp_path):
     assert run(tmp_path, steps=9).history.epochs == whole.history.epochs
 
 
-def test_a_damaged_history_does_not_end_a_training(tmp_path, caplog):
+def test_damaged_history_starts_empty_with_warning(tmp_path, caplog):
     run(tmp_path, steps=4)
     damage(tmp_path / "history.jsonl", "flipped")
     again = run(tmp_path)
@@ -276,7 +276,7 @@ def test_a_damaged_history_does_not_end_a_training(tmp_path, caplog):
     assert len(run(tmp_path).history.steps["sum"]) == 2
 
 
-def test_a_nan_is_noticed(tmp_path, caplog):
+def test_nan_metric_warns_or_raises(tmp_path, caplog):
     def spoil(state, batch):
         return state * 1e15, state
 
@@ -294,7 +294,7 @@ def test_a_nan_is_noticed(tmp_path, caplog):
     assert [record.getMessage()[:21] for record in caplog.records] == ["loss is inf at step 4"]
 
 
-def test_an_error_of_the_first_process_is_that_of_all():
+def test_error_of_first_process_is_raised_in_all():
     def act():
         raise CheckpointError("no room")
 
@@ -324,7 +324,7 @@ def test_an_error_of_the_first_process_is_that_of_all():
         ({"epochs": 1, "iterator": 3}, r"iterator(.|\n)*a sequence"),
     ],
 )
-def test_wrong_arguments_of_fit_are_refused_at_the_line(wrong, message):
+def test_invalid_fit_arguments_raise_with_line(wrong, message):
     given = {"step": STEP, "state": np.float32(0), "iterator": [], **wrong}
     with pytest.raises(UsageError, match=message) as caught:
         train.fit(**given)

@@ -1,4 +1,4 @@
-"""Copies on every device, and the way back."""
+"""Tests of replication to all devices and back."""
 
 import equinox as eqx
 import flax.linen
@@ -58,7 +58,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("kind", TREES)
-def test_there_and_back(kind):
+def test_replicate_and_unreplicate_round_trip(kind):
     tree = TREES[kind]()
     copies = train.replicate(tree)
     for leaf, original in zip(jax.tree.leaves(copies), jax.tree.leaves(tree), strict=True):
@@ -75,7 +75,7 @@ def test_there_and_back(kind):
 
 @pytest.mark.parametrize("kind", TREES)
 @pytest.mark.parametrize("devices", [1, 8])
-def test_donating_the_copy_leaves_the_original(kind, devices):
+def test_donating_copy_keeps_original(kind, devices):
     tree = TREES[kind]()
     sharding = train.replicated_sharding(train.data_mesh(jax.devices()[:devices]))
     tree = jax.tree.map(lambda leaf: jax.device_put(leaf, sharding) if isinstance(leaf, jax.Array) else leaf, tree)
@@ -91,7 +91,7 @@ def test_donating_the_copy_leaves_the_original(kind, devices):
         assert np.array_equal(then, leaf)
 
 
-def test_one_array_twice_becomes_two():
+def test_repeated_array_becomes_two_copies():
     shared = jnp.ones(3)
     copies = train.replicate({"a": shared, "b": shared})
     jax.jit(lambda tree: tree["a"] + 1, donate_argnums=0)(dict(copies, b=None))
@@ -116,7 +116,7 @@ def test_a_tree_of_shardings():
     same(train.unreplicate(state), {"w": np.ones((3, 4)), "rest": [np.zeros(2), np.tanh]})
 
 
-def test_stacked_copies_lie_one_on_each_device():
+def test_stacked_copies_are_one_per_device():
     stacked = train.replicate_for_pmap({"w": np.arange(3.0)}, jax.local_devices()[:4])["w"]
     assert [(piece.device.id, piece.data.tolist()) for piece in stacked.addressable_shards] == [
         (number, [[0, 1, 2]]) for number in range(4)

@@ -1,4 +1,4 @@
-"""The programs of docs/training.md: they run on small data, and are as short as the page says."""
+"""Tests that the programs of docs/training.md run on small data and have the documented lengths."""
 
 import re
 from pathlib import Path
@@ -12,12 +12,12 @@ PROGRAMS = dict(re.findall(r"<!-- program: (\w+) -->\n```python\n(.*?)```", PAGE
 
 
 def lines(program):
-    """Lines of code; comments and blank lines are none."""
+    """Count the lines of code without comments and blank lines."""
     return sum(bool(line.strip()) and not line.strip().startswith("#") for line in program.splitlines())
 
 
 @pytest.mark.parametrize(("name", "row"), [("flax", "Flax CNN"), ("equinox", "Equinox MLP")])
-def test_the_programs_are_as_short_as_the_page_says(name, row):
+def test_program_lengths_match_documentation(name, row):
     written = int(re.search(rf"^\| {row}.* \| (\d+) \|$", PAGE, re.MULTILINE)[1])
     assert lines(PROGRAMS[name]) == written <= 40
 
@@ -35,7 +35,7 @@ def as_a_program(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_flax_program_runs(as_a_program, capsys):
+def test_flax_program_runs(as_a_program, capsys):
     import flax.linen as nn
 
     class Small(nn.Module):
@@ -60,7 +60,7 @@ def test_the_flax_program_runs(as_a_program, capsys):
     assert "epoch 5: loss" in capsys.readouterr().out
 
 
-def test_the_equinox_program_runs(as_a_program, capsys):
+def test_equinox_program_runs(as_a_program, capsys):
     import equinox as eqx
 
     names = {"model": eqx.nn.MLP(4, 4, 32, 1, key=jax.random.key(6789))}

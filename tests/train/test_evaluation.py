@@ -1,4 +1,4 @@
-"""Means over every sample once; data in memory."""
+"""Tests of exact evaluation and of batches of arrays in memory."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ def sharding(devices):
 
 
 @pytest.mark.parametrize(("rows", "devices"), [(9973, 8), (9973, 1), (200, 8), (1, 8)])
-def test_exact_over_any_number_of_samples(rows, devices, compilations):
+def test_evaluation_is_exact_for_any_number_of_samples(rows, devices, compilations):
     rng = np.random.default_rng(rows)
     data = {"p": rng.normal(size=(rows, 3)).astype(np.float32), "y": rng.integers(0, 3, rows)}
 
@@ -38,7 +38,7 @@ def test_exact_over_any_number_of_samples(rows, devices, compilations):
     assert compilations("totals") == 1
 
 
-def test_a_metric_is_forgotten_with_all_that_it_holds():
+def test_metric_and_its_closure_are_garbage_collected():
     class Data:
         factor = 2.0
 
@@ -52,7 +52,7 @@ def test_a_metric_is_forgotten_with_all_that_it_holds():
     assert held() is None
 
 
-def test_nothing_is_waited_for_between_batches(monkeypatch):
+def test_evaluation_does_not_block_between_batches(monkeypatch):
     waits, seen = [], []
     batches = train.batches({"x": np.arange(100.0)}, 8)
     monkeypatch.setattr(jax, "device_get", lambda tree, get=jax.device_get: waits.append(1) or get(tree))
@@ -68,7 +68,7 @@ def test_nothing_is_waited_for_between_batches(monkeypatch):
     assert (seen, len(waits)) == ([0] * 13, 1)
 
 
-def test_the_state_may_lie_anywhere_and_is_kept(weights, errors, samples):
+def test_state_on_any_device_is_kept(weights, errors, samples):
     batches = train.batches(samples, 16)
     right = float(errors(weights, samples).mean())
     for state in (weights, jax.device_put(weights, jax.devices()[3]), train.replicate(weights)):
@@ -76,13 +76,13 @@ def test_the_state_may_lie_anywhere_and_is_kept(weights, errors, samples):
         assert train.evaluate(errors, state, batches) == pytest.approx(right, rel=1e-6)
 
 
-def test_the_metric_may_hold_what_is_no_array(samples):
+def test_metric_may_contain_non_arrays(samples):
     state = {"f": jnp.abs, "w": np.float32(2)}
     found = train.evaluate(lambda s, b: s["w"] * s["f"](b["x"]).mean(1), state, train.batches(samples, 16))
     assert found == pytest.approx(2 * np.abs(samples["x"]).mean(), rel=1e-6)
 
 
-def test_plain_batches_count_all_rows():
+def test_batches_without_mask_count_all_rows():
     batches = [{"x": jnp.arange(3.0)}, {"x": jnp.arange(5.0)}]
     assert train.evaluate(lambda _, batch: batch["x"], None, batches) == 13 / 8
 
@@ -116,14 +116,14 @@ def test_inexact_iterators_are_refused():
 
 
 def files(folder, flat):
-    """File names as predictions, and labels as the reader gives them or flat."""
+    """Return file contents as predictions, and labels, optionally flattened."""
     content, labels = fn.readers.file(file_root=str(folder), name="reader")
     return fn.reshape(content, shape=[]), fn.squeeze(labels, axes=[0]) if flat else labels
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder of 12 classes with one file each; the byte in it is the class."""
+    """Create 12 class folders with one file each, whose only byte is the class."""
     for number in range(12):
         (tmp_path / f"{number:02}").mkdir()
         (tmp_path / f"{number:02}" / "1.jpg").write_bytes(bytes([number]))
@@ -135,7 +135,7 @@ def right(_, batch):
 
 
 def wrong(metric, iterator, given, expected="shape (8,)", fix="flatten the labels"):
-    """A metric is refused at the first batch, before it is compiled."""
+    """Check that a metric is refused at the first batch, before it is compiled."""
     taken = []
 
     def watched():
@@ -154,7 +154,7 @@ def wrong(metric, iterator, given, expected="shape (8,)", fix="flatten the label
 
 
 @pytest.mark.parametrize("devices", [1, 8])
-def test_a_metric_is_one_number_per_row(devices, folder, compilations):
+def test_metric_must_return_one_number_per_row(devices, folder, compilations):
     rows = {"reader_name": "reader", "last_batch_policy": LastBatchPolicy.PAD, "sharding": sharding(devices)}
     make = data_iterator(files, ["x", "labels"], **rows)
     assert train.evaluate(right, None, make(folder, True, batch_size=8)) == 1
@@ -177,7 +177,7 @@ def test_a_metric_is_one_number_per_row(devices, folder, compilations):
         train.evaluate(lambda _, batch: None, None, data)
 
 
-def test_after_a_refusal_the_iterator_says_how_to_begin_again(folder):
+def test_refused_iterator_error_explains_restart(folder):
     make = data_iterator(files, ["x", "labels"], reader_name="reader", last_batch_policy=LastBatchPolicy.PAD)
     labels = make(folder, False, batch_size=8)
     with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match="one number per row"):
@@ -189,7 +189,7 @@ def test_after_a_refusal_the_iterator_says_how_to_begin_again(folder):
 
 
 @pytest.mark.parametrize("devices", [1, 8])
-def test_a_metric_is_refused_before_the_training(devices, folder):
+def test_invalid_metric_raises_before_training(devices, folder):
     rows = {"reader_name": "reader", "last_batch_policy": LastBatchPolicy.PAD, "sharding": sharding(devices)}
     make = data_iterator(files, ["x", "labels"], **rows)
     step = train.data_parallel(lambda state, batch: state + 1, sharding(devices))
@@ -213,7 +213,7 @@ def test_a_metric_is_refused_before_the_training(devices, folder):
 @pytest.mark.parametrize(
     "mask", [np.ones((8, 1), bool), np.ones(1, bool), np.full(8, 0.5, np.float32), np.ones((8, 4), bool)]
 )
-def test_a_mask_is_one_boolean_per_row(mask):
+def test_mask_must_be_one_boolean_per_row(mask):
     batches = [{"x": jnp.arange(8.0), "valid": jnp.asarray(mask)}]
     with jax.numpy_rank_promotion("allow"), pytest.raises(UsageError, match="one boolean per row") as refused:
         train.evaluate(lambda _, batch: batch["x"], None, batches)
@@ -236,7 +236,7 @@ def test_batches_shuffle_in_each_epoch_and_resume():
     assert rest[0]["x"].sharding == train.batch_sharding()
 
 
-def test_batches_by_default_drop_from_a_shuffle_and_pad_an_evaluation():
+def test_batches_default_to_drop_if_shuffled_and_pad_otherwise():
     x = np.arange(61)
     assert [len(batch["x"]) for batch in train.batches(x, 16, shuffle=True)] == [16] * 3
     masks = [batch["valid"].sum().item() for batch in train.batches(x, 16)]
@@ -245,7 +245,7 @@ def test_batches_by_default_drop_from_a_shuffle_and_pad_an_evaluation():
     assert rows == [0] * 61
 
 
-def test_wrong_arrays_are_refused():
+def test_invalid_arrays_are_refused():
     with pytest.raises(UsageError, match="names x and y"):
         train.batches((np.ones(4), np.ones(4), np.ones(4)), 4)
     with pytest.raises(UsageError, match="8 equal parts"):
@@ -253,7 +253,7 @@ def test_wrong_arrays_are_refused():
 
 
 def sharded(reader, devices=4, policy=LastBatchPolicy.PAD, **options):
-    """An iterator over a definition that is traced for each block of rows."""
+    """Return an iterator over a definition that is traced for each block of rows."""
     return data_iterator(reader, ["x"], last_batch_policy=policy, sharding=sharding(devices), **options)(batch_size=8)
 
 
@@ -263,7 +263,7 @@ def mean(iterator):
 
 @pytest.mark.parametrize("rows", [40, 41, 42, 43, 61])
 @pytest.mark.parametrize("stick", [False, True])
-def test_exact_over_contiguous_parts(rows, stick):
+def test_evaluation_is_exact_over_contiguous_shards(rows, stick):
     data = np.arange(rows, dtype=np.float32)
 
     def parts(shard_id, num_shards):
@@ -284,7 +284,7 @@ def test_exact_over_contiguous_parts(rows, stick):
 
 
 @pytest.mark.parametrize("mode", ["contiguous", "global"])
-def test_a_reader_of_one_shard_is_not_the_data(mode):
+def test_single_shard_reader_is_refused(mode):
     def half():
         return fn.readers.arrays(np.arange(32.0), name="r", shard_id=1, num_shards=2, shard_mode=mode)
 
@@ -294,7 +294,7 @@ def test_a_reader_of_one_shard_is_not_the_data(mode):
         mean(iterator)
 
 
-def test_data_sets_of_the_shards_count_if_they_are_equally_long():
+def test_shard_data_sets_of_equal_length_are_accepted():
     def own(lengths):
         def reader(shard_id):
             return fn.readers.arrays(np.full(lengths[shard_id], shard_id, np.float32), name="r")
@@ -308,7 +308,7 @@ def test_data_sets_of_the_shards_count_if_they_are_equally_long():
         mean(iterator)
 
 
-def test_a_size_does_not_say_where_the_data_end():
+def test_size_does_not_determine_end_of_data():
     def reader():
         return fn.readers.arrays(np.arange(61.0), name="r")
 
@@ -321,7 +321,7 @@ def test_a_size_does_not_say_where_the_data_end():
             mean(iterator)
 
 
-def test_the_middle_of_an_epoch_under_another_batch_size():
+def test_middle_of_epoch_with_other_batch_size():
     first = train.batches({"x": np.arange(64.0)}, 8)
     next(first)
     other = train.batches({"x": np.arange(64.0)}, 24)

@@ -1,4 +1,4 @@
-"""A step that was written for one device, on eight."""
+"""Tests of single-device steps on eight devices."""
 
 import contextlib
 import dataclasses
@@ -36,7 +36,7 @@ def close(one, other, rtol=1e-6):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=rtol, atol=rtol / 10)
 
 
-def test_means_are_those_of_one_device(sgd, weights, samples, compilations):
+def test_means_match_single_device(sgd, weights, samples, compilations):
     batch, alone = take(samples, 48), weights
     step = train.data_parallel(sgd)
     state = weights
@@ -74,7 +74,7 @@ def by_pmap(errors, weights, batch):
 
 
 @pytest.mark.parametrize("route", [by_jit, by_shard_map, by_pmap])
-def test_gradients_are_never_n_times_as_large(route, errors, weights, samples):
+def test_gradients_are_not_multiplied_by_device_count(route, errors, weights, samples):
     batch = take(samples, 48)
     ratio = jax.tree.map(
         lambda found, right: float(jnp.vdot(found, right) / jnp.vdot(right, right)),
@@ -84,7 +84,7 @@ def test_gradients_are_never_n_times_as_large(route, errors, weights, samples):
     close(ratio, {"in": 1.0, "out": 1.0}, rtol=1e-5)
 
 
-def test_devices_compute_their_own_rows_only(sgd, weights, samples):
+def test_devices_compute_only_their_rows(sgd, weights, samples):
     rows = []
 
     def step(weights, batch):
@@ -98,7 +98,7 @@ def test_devices_compute_their_own_rows_only(sgd, weights, samples):
     assert program.cost_analysis()["flops"] < whole.cost_analysis()["flops"] / 4
 
 
-def test_the_callers_state_survives_and_our_own_is_donated(sgd, weights, samples):
+def test_caller_state_is_kept_and_internal_copy_is_donated(sgd, weights, samples):
     batch = take(samples, 48)
     step = train.data_parallel(sgd)
     before = jax.tree.map(np.copy, weights)
@@ -184,7 +184,7 @@ def test_states_of_flax_and_equinox(make, plain, samples, compilations):
     assert compilations(plain.__name__) == 1
 
 
-def test_a_model_spread_over_devices(sgd, weights, samples, compilations):
+def test_model_sharded_over_devices(sgd, weights, samples, compilations):
     mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("batch", "model"), axis_types=(AxisType.Auto,) * 2)
     spread = {"in": PartitionSpec(None, "model"), "out": PartitionSpec("model")}
     spread = {name: NamedSharding(mesh, spec) for name, spec in spread.items()}
@@ -199,7 +199,7 @@ def test_a_model_spread_over_devices(sgd, weights, samples, compilations):
     assert compilations("step") == 1
 
 
-def test_a_state_without_metrics():
+def test_step_without_metrics():
     step = train.data_parallel(lambda state, batch: state + batch.sum())
     assert float(step(np.float32(1), np.ones(8, np.float32))) == 9
     pair = train.data_parallel(lambda state, batch: (state[0] + batch.sum(), state[1] + 1))
@@ -207,7 +207,7 @@ def test_a_state_without_metrics():
     assert [float(part) for part in state] == [9, 3]
 
 
-def test_numbers_that_the_step_changes_become_arrays(compilations):
+def test_python_numbers_changed_by_step_become_arrays(compilations):
     @dataclasses.dataclass
     class Counted:
         steps: int
@@ -239,13 +239,13 @@ def test_numbers_that_the_step_changes_become_arrays(compilations):
         (lambda s, b: (s, 1, 2), "or a pair of the new state and metrics"),
     ],
 )
-def test_states_of_another_kind_are_refused(step, words):
+def test_changed_state_structure_is_refused(step, words):
     with pytest.raises(UsageError) as raised:
         train.data_parallel(step)({"w": np.ones(2, np.float32)}, np.ones(8, np.float32))
     assert words in str(raised.value)
 
 
-def test_other_mistakes_are_named(sgd, weights, samples):
+def test_other_mistakes_are_reported(sgd, weights, samples):
     with pytest.raises(UsageError, match="cannot share the rows"):
         train.data_parallel(sgd)(weights, take(samples, 50))
     with pytest.raises(UsageError, match="must be hashable"):
@@ -255,8 +255,8 @@ def test_other_mistakes_are_named(sgd, weights, samples):
 
 
 @pytest.mark.parametrize("around", [False, True])
-def test_the_axes_of_a_mesh_may_be_explicit(around):
-    """What Explicit axes refuse: a part that the devices do not divide, and `shard_map` over what lies on none."""
+def test_explicit_mesh_axes(around):
+    """Explicit axes refuse indivisible parts, and `shard_map` over arrays without a sharding."""
     mesh = jax.make_mesh((8,), ("batch",), axis_types=(AxisType.Explicit,))
     rows = NamedSharding(mesh, PartitionSpec("batch"))
     numbers = np.arange(32, dtype=np.float32).reshape(16, 2)
@@ -276,7 +276,7 @@ def test_the_axes_of_a_mesh_may_be_explicit(around):
 
 
 @pytest.mark.parametrize("around", [False, True])
-def test_so_may_they_be_for_fit_and_evaluate(around):
+def test_explicit_mesh_axes_in_fit_and_evaluate(around):
     mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Explicit,) * 2)
     rows = NamedSharding(mesh, PartitionSpec("data"))
     x, y = np.arange(100, dtype=np.float32).reshape(50, 2), np.arange(50) % 2
@@ -299,7 +299,7 @@ def test_so_may_they_be_for_fit_and_evaluate(around):
     np.testing.assert_array_equal(loop.state, alone.state)
 
 
-def test_a_batch_that_lies_otherwise_is_refused(sgd, weights, samples):
+def test_batch_with_other_sharding_is_refused(sgd, weights, samples):
     halves = train.batch_sharding(train.data_mesh(jax.devices()[:2]))
     with pytest.raises(UsageError, match="another sharding than the step") as caught:
         train.data_parallel(sgd)(weights, jax.device_put(take(samples, 48), halves))
@@ -310,6 +310,6 @@ def replicated(mesh):
     return NamedSharding(mesh, PartitionSpec())
 
 
-def test_what_the_devices_cannot_share_is_refused():
+def test_indivisible_array_is_refused():
     with pytest.raises(UsageError, match=r"cannot share an array in this way\n  given:    shape \(2,\)"):
         train.replicate(np.ones(2), train.batch_sharding())

@@ -1,4 +1,4 @@
-"""The examples that train, compared with themselves on other devices."""
+"""Tests that the training examples give the same results on other devices."""
 
 import importlib
 from pathlib import Path
@@ -23,14 +23,14 @@ def run(name, *arguments):
 
 
 def close(one, other, rtol):
-    """Whether trees agree, each array relative to its largest value."""
+    """Return True if trees match, with a tolerance relative to the largest value of each array."""
     pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
     for a, b in ((np.asarray(a), np.asarray(b)) for a, b in pairs if isinstance(a, jax.Array)):
         np.testing.assert_allclose(a, b.reshape(a.shape), rtol=0, atol=rtol * np.abs(b).max())
 
 
 @pytest.mark.slow
-def test_flax_agrees_over_all_modes(compilations):
+def test_flax_matches_in_all_modes(compilations):
     from penstock import train
 
     loops = {
@@ -58,7 +58,7 @@ def test_nnx_trains(mode, compilations):
 
 
 @pytest.mark.parametrize("samples", [64, 61])
-def test_equinox_agrees_with_one_device(samples, compilations):
+def test_equinox_matches_single_device(samples, compilations):
     (loop, error), (alone, right) = (run("equinox_mlp", "--samples", samples, "--devices", n) for n in (8, 1))
     assert loop.step == 10
     close(loop.state, alone.state, 1e-6)
@@ -71,7 +71,7 @@ def test_equinox_agrees_with_one_device(samples, compilations):
 
 
 @pytest.mark.slow
-def test_the_residual_network_trains(compilations):
+def test_residual_network_trains(compilations):
     import resnet
     from flax import nnx
 

@@ -1,4 +1,4 @@
-"""Who waits for whom."""
+"""Tests of the stall monitor."""
 
 import itertools
 import threading
@@ -29,7 +29,7 @@ def clock(monkeypatch):
 
 
 def simulate(clock, fetch, run, steps=10):
-    """A loop whose batches take `fetch` seconds each, made one after the other, and whose steps take `run`."""
+    """Simulate a loop with `fetch` seconds per batch, computed in sequence, and `run` seconds per step."""
 
     def batches():
         for _ in range(steps):
@@ -53,11 +53,11 @@ def simulate(clock, fetch, run, steps=10):
         (0.0, 1.0, 0.0),
     ],
 )
-def test_the_share_is_that_of_the_time_in_which_devices_idle(clock, fetch, run, share):
+def test_stall_share_is_device_idle_time(clock, fetch, run, share):
     assert simulate(clock, fetch, run).stall_fraction == pytest.approx(share)
 
 
-def test_without_metrics_the_loops_own_waiting_counts(clock):
+def test_without_metrics_host_wait_counts(clock):
     def batches():
         for _ in range(4):
             clock.now += 3.0
@@ -81,8 +81,8 @@ def test_the_slowest_stage_is_named():
     assert slowest_stage(after, after) == "the pipeline keeps no count of its stages"
 
 
-def test_a_slow_operator_is_found(monkeypatch):
-    """On a clock on which every call of an operator takes a day: real ones depend on what else the machine does."""
+def test_slow_operator_is_reported(monkeypatch):
+    """Uses a fake clock on which each operator call takes a day, because real times depend on the load."""
     days = itertools.count(step=86400.0)
     monkeypatch.setattr("penstock.engine.host.host_program.time", SimpleNamespace(perf_counter=lambda: next(days)))
 
@@ -105,7 +105,7 @@ def one_device():
     return train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 
 
-def test_a_step_that_fails_on_the_device_does_not_hang_the_watch():
+def test_failed_device_step_does_not_hang_monitor():
     class Broken:
         def block_until_ready(self):
             raise RuntimeError

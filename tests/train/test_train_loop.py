@@ -1,4 +1,4 @@
-"""The loop: history, callbacks, resuming, signals."""
+"""Tests of the training loop: history, callbacks, resuming, signals."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def standard_promotion():
 
 @pytest.fixture(scope="session")
 def adam(errors):
-    """A step with weights, Adam's moments, a key and a count that begins as a Python number."""
+    """Return a step with weights, Adam's moments, a key, and a count that starts as a Python number."""
 
     def step(state, batch):
         loss, gradient = jax.value_and_grad(lambda weights: errors(weights, batch).mean())(state["weights"])
@@ -78,7 +78,7 @@ class Recorder(train.Callback):
         self.calls.append("close")
 
 
-def test_the_loop_is_the_one_that_one_would_write(sgd, weights, samples, errors):
+def test_fit_matches_hand_written_loop(sgd, weights, samples, errors):
     recorder = Recorder()
     evaluation = train.Evaluate(errors, train.batches(samples, 16), "test_error")
     step = train.data_parallel(sgd)
@@ -113,7 +113,7 @@ def test_steps_instead_of_epochs(sgd, weights, samples):
         train.fit(count, np.float32(0), endless(batch_size=16), epochs=1)
 
 
-def test_any_step_and_any_batches(weights, samples, sgd):
+def test_fit_accepts_any_step_and_batches(weights, samples, sgd):
     batches = [{"x": samples["x"][:8], "y": samples["y"][:8]}] * 3
     loop = train.fit(jax.jit(sgd), weights, batches, epochs=2)
     assert (loop.step, loop.epoch, len(loop.history.epochs)) == (6, 2, 2)
@@ -123,7 +123,7 @@ def test_any_step_and_any_batches(weights, samples, sgd):
         train.fit(jax.jit(sgd), weights, batches)
 
 
-def test_no_step_is_waited_for(monkeypatch, sgd, weights, samples):
+def test_loop_does_not_wait_for_steps(monkeypatch, sgd, weights, samples):
     reads = []
     monkeypatch.setattr(jax, "device_get", lambda tree, get=jax.device_get: reads.append(len(tree)) or get(tree))
     loop = train.fit(train.data_parallel(sgd), weights, train.batches(samples, 8, shuffle=True), epochs=2)
@@ -138,7 +138,7 @@ def test_no_step_is_waited_for(monkeypatch, sgd, weights, samples):
 
 @pytest.mark.parametrize("devices", [1, 8])
 @pytest.mark.parametrize("how", ["data_parallel", "shard_map", "jit"])
-def test_metrics_of_a_step_are_scalars(how, devices):
+def test_step_metrics_must_be_scalars(how, devices):
     rows = train.batch_sharding(train.data_mesh(jax.devices()[:devices]))
     data = {"x": np.arange(32) % 3, "labels": (np.arange(32) % 3)[:, None]}
     recorder = Recorder()
@@ -175,12 +175,12 @@ def test_metrics_of_a_step_are_scalars(how, devices):
 
 
 def rows_of(rows):
-    """Whole copies on the devices of a sharding."""
+    """Return the sharding for full copies on the same devices."""
     return train.replicated_sharding(rows.mesh)
 
 
 @pytest.mark.parametrize("devices", [1, 8])
-def test_metrics_of_pmap_are_one_value_per_device(devices):
+def test_pmap_metrics_have_one_value_per_device(devices):
     local = jax.local_devices()[:devices]
     batch = np.arange(devices * 16, dtype=np.float32).reshape(devices, 16)
 
@@ -193,7 +193,7 @@ def test_metrics_of_pmap_are_one_value_per_device(devices):
         fit(lambda x: x)
 
 
-def test_a_training_that_fails_closes_its_callbacks_and_threads(sgd, weights, samples, tmp_path):
+def test_failed_training_closes_callbacks_and_threads(sgd, weights, samples, tmp_path):
     class Fails(train.Callback):
         def on_step_end(self, loop):
             raise ZeroDivisionError
@@ -213,7 +213,7 @@ def test_a_training_that_fails_closes_its_callbacks_and_threads(sgd, weights, sa
 
 
 @pytest.mark.parametrize("stop", [1, 7, 8])
-def test_a_resumed_run_is_an_uninterrupted_run(stop, adam, state, samples, errors, tmp_path):
+def test_resumed_run_equals_uninterrupted_run(stop, adam, state, samples, errors, tmp_path):
     def run(*callbacks, epochs=2):
         batches = train.batches(samples, 8, shuffle=True, seed=3, sharding=one_device())
         test = train.Evaluate(errors, train.batches(samples, 8, sharding=one_device()))
@@ -247,7 +247,7 @@ def test_resuming_on_other_devices(adam, state, samples, tmp_path):
     assert len(resumed.state["weights"]["in"].devices()) == 2
 
 
-def test_a_checkpoint_of_something_else_is_refused(sgd, weights, samples, tmp_path):
+def test_checkpoint_of_other_training_is_refused(sgd, weights, samples, tmp_path):
     def run(state, data):
         batches = train.batches(data, 8, shuffle=True, sharding=one_device())
         train.fit(
@@ -305,7 +305,7 @@ def run_program(folder, how, when):
 
 
 @pytest.mark.slow
-def test_killed_at_a_random_step_and_started_again(tmp_path):
+def test_run_killed_at_random_step_resumes_exactly(tmp_path):
     when = int(np.random.default_rng().integers(5, 74))
     whole = run_program(tmp_path / "whole", "-", 0).stdout.split()
     assert whole[:3] == ["DONE", "75", "None"]
@@ -317,7 +317,7 @@ def test_killed_at_a_random_step_and_started_again(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
-def test_a_signal_ends_the_training_with_a_checkpoint(how, tmp_path):
+def test_signal_stops_training_with_checkpoint(how, tmp_path):
     stopped = run_program(tmp_path, how, 30)
     assert stopped.returncode == 0, stopped.stderr
     name, step, why, _ = stopped.stdout.split()
@@ -326,7 +326,7 @@ def test_a_signal_ends_the_training_with_a_checkpoint(how, tmp_path):
     assert (tmp_path / step).is_dir()
 
 
-def test_progress_says_what_happens(sgd, weights, samples, errors, capsys):
+def test_progress_bar_prints_loss_rate_and_wait(sgd, weights, samples, errors, capsys):
     callbacks = [
         train.Evaluate(errors, train.batches(samples, 16), "error"),
         StopAt(5),
@@ -343,7 +343,7 @@ def test_progress_says_what_happens(sgd, weights, samples, errors, capsys):
     assert "waiting=" in bars
 
 
-def test_the_plot_is_a_picture(tmp_path):
+def test_plot_writes_image(tmp_path):
     history = train.History()
     history.add({"loss": 2.0})
     history.end_epoch({"accuracy": 0.5})
@@ -359,13 +359,13 @@ def test_the_plot_is_a_picture(tmp_path):
         ("matplotlib.figure", lambda: train.History().plot("x.png")),
     ],
 )
-def test_what_is_missing_is_named(module, make, monkeypatch):
+def test_missing_package_is_named(module, make, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=r'pip install "penstock\[train\]"'):
         make()
 
 
-def test_the_package_imports_none_of_them():
+def test_import_does_not_load_optional_packages():
     heavy = ("orbax", "tqdm", "matplotlib", "flax", "equinox", "optax")
     code = f"import sys, penstock.train; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)

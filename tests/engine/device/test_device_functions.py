@@ -1,4 +1,4 @@
-"""The functions of `penstock.math` in the device program."""
+"""Tests of `penstock.math` in the device program."""
 
 import inspect
 
@@ -15,7 +15,7 @@ ROWS = 64
 
 
 def computed(functions, numbers, devices):
-    """What functions make of numbers in one program on so many devices."""
+    """Apply functions to numbers in one program on a number of devices."""
 
     def build():
         x = fn.readers.arrays(numbers, name="reader")
@@ -27,20 +27,20 @@ def computed(functions, numbers, devices):
 
 
 @pytest.mark.parametrize("shape", [(), (3,)])
-def test_every_function_gives_the_same_bits_on_any_number_of_devices(shape):
+def test_math_functions_are_bit_identical_on_any_number_of_devices(shape):
     numbers = np.random.default_rng(0).uniform(0.05, 0.95, (ROWS, *shape)).astype(np.float32)
     one, eight = (computed(FUNCTIONS, numbers, devices) for devices in (1, 8))
     assert [name for name in one if one[name].tobytes() != eight[name].tobytes()] == []
 
 
-def test_so_does_one_that_is_alone_in_its_program():
+def test_single_math_function_is_bit_identical():
     numbers = np.random.default_rng(0).uniform(0.05, 0.95, ROWS).astype(np.float32)
     one, eight = (computed({"atan": math.atan}, numbers, devices)["atan"] for devices in (1, 8))
     np.testing.assert_array_equal(one, eight)
 
 
 @pytest.mark.parametrize("name", ["rsqrt", "atan", "asinh", "acosh", "cbrt", "fabs"])
-def test_values_are_those_of_numpy(name):
+def test_values_match_numpy(name):
     tiny, huge = 1e-30, 1e30
     numbers = np.float32(
         [0, -0.0, tiny, -tiny, 0.3, -0.3, 1, -1, 1.5, -1.5, 7, -7, huge, -huge, np.inf, -np.inf, np.nan]

@@ -1,4 +1,4 @@
-"""jax_function: what DALI's operator of that name does, seen from outside, and what it does beyond that."""
+"""Tests of `jax_function`: the behavior of DALI's operator, and Penstock's extensions."""
 
 import functools
 import gc
@@ -31,7 +31,7 @@ def test_identity(wrap, dtype):
     assert np.array_equal(same, IMAGES[:4].astype(dtype))
 
 
-def test_the_three_ways_to_write_it():
+def test_decorator_decorator_with_arguments_and_call():
     @jax_function
     def bare(x):
         return x + 1
@@ -45,7 +45,7 @@ def test_the_three_ways_to_write_it():
     assert [result[0] for result in results] == [1, 1, 2, 0, 3]
 
 
-def test_scalars_arrive_as_rows_and_wide_values_as_jax_has_them():
+def test_scalars_arrive_as_rows_and_64_bit_values_as_in_jax():
     seen = []
 
     @jax_function
@@ -58,7 +58,7 @@ def test_scalars_arrive_as_rows_and_wide_values_as_jax_has_them():
     assert result.tolist() == [0, 2, 4, 6]
 
 
-def test_constants_flip_and_centre_crop_around_it():
+def test_constants_flip_and_center_crop_around_jax_function():
     def scale(x, factor, offset):
         return x.astype(jnp.float32) * factor[:, None, None, None] + offset[:, None, None]
 
@@ -84,7 +84,7 @@ def test_inputs_of_mixed_kinds_and_memory():
 
 
 @pytest.mark.parametrize("preserve", [True, False])
-def test_preserve_keeps_it_though_nothing_uses_it(preserve):
+def test_preserve_keeps_unused_function(preserve):
     calls = []
 
     def watch(x):
@@ -115,7 +115,7 @@ def test_without_inputs_and_without_outputs():
     assert calls == [1]
 
 
-def test_layouts_are_given_or_inherited():
+def test_layouts_are_explicit_or_inherited():
     @pipeline_def(batch_size=2)
     def definition():
         x = fn.readers.arrays(IMAGES, layout="HWC")
@@ -163,7 +163,7 @@ MISUSES = {
 
 
 @pytest.mark.parametrize("name", MISUSES)
-def test_misuse_is_found_while_the_definition_is_traced(name):
+def test_misuse_raises_while_tracing(name):
     build, message = MISUSES[name]
     pipeline = Pipeline(batch_size=4)
     with pipeline, pytest.raises((DefinitionError, ArgumentTypeError), match="jax_function") as caught:
@@ -177,7 +177,7 @@ def test_outside_a_definition():
         jax_function(lambda x: x)(NUMBERS)
 
 
-def test_nothing_flows_back_to_the_host():
+def test_device_outputs_cannot_reach_host_operators():
     with Pipeline(batch_size=2):
         made = jax_function(lambda x: x)(fn.readers.arrays(IMAGES))
         with pytest.raises(DefinitionError, match="nothing flows back") as caught:
@@ -185,7 +185,7 @@ def test_nothing_flows_back_to_the_host():
     assert "fn.python_function(made + 1" in str(caught.value.where)
 
 
-def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
+def test_unsupported_use_of_output_raises_with_line():
     with Pipeline(batch_size=2) as pipeline:
         made = jax_function(lambda x: x)(fn.readers.arrays(NUMBERS))
         pipeline.set_outputs(fn.cast(made, dtype=np.int64))
@@ -194,7 +194,7 @@ def test_what_the_device_cannot_do_with_its_output_is_refused_at_the_line():
     assert "fn.cast(made, dtype=np.int64)" in str(caught.value.where)
 
 
-def test_ragged_samples_are_refused_at_the_line(digits):
+def test_ragged_samples_raise_with_line(digits):
     images = [np.zeros((3 + n, 4, 1), np.uint8) for n in range(4)]
     make = data_iterator(lambda: jax_function(lambda x: x / 2)(ragged(images)), ["x"])
     with pytest.raises(Exception, match="differs from that of sample 0"):
@@ -207,7 +207,7 @@ def ragged(images):
     return apply_reader(ListSource([images], ["HWC"]), {})[0]
 
 
-def test_samples_of_unknown_but_equal_shape_are_taken():
+def test_samples_of_unknown_but_equal_shape_are_accepted():
     @data_iterator(output_map=["x", "y"])
     def definition():
         x = ragged(list(IMAGES[:4]))
@@ -230,7 +230,7 @@ def values(build, sharding=SHARDING, batch_size=16, **options):
     return np.asarray(next(make(batch_size=batch_size, seed=3))["x"])
 
 
-def test_without_sharding_it_sees_the_rows_of_one_device():
+def test_without_sharding_function_sees_rows_of_one_device():
     shapes = set()
 
     def centre(x):
@@ -254,7 +254,7 @@ MESHES = {
 
 
 def collectives(sharding):
-    """A function with psum, pshuffle and all_gather over the axis "batch", under jit, shard_map and vmap."""
+    """Return a function with psum, pshuffle and all_gather over the axis "batch", under jit, shard_map and vmap."""
     size = sharding.mesh.shape["batch"]
     swap = [number ^ 1 for number in range(size)]
 
@@ -270,7 +270,7 @@ def collectives(sharding):
 
 
 @pytest.mark.parametrize("name", MESHES)
-def test_with_sharding_it_sees_the_global_array(name):
+def test_with_sharding_function_sees_global_array(name):
     sharding = MESHES[name]
     mix = jax_function(collectives(sharding), sharding=sharding)
     result = values(lambda: mix(fn.readers.arrays(NUMBERS)), sharding)
@@ -309,7 +309,7 @@ def test_keys_give_the_same_numbers_on_any_devices(count):
     assert len(set((alone - NUMBERS).tolist())) == 16
 
 
-def test_a_definition_per_shard_may_make_its_function_anew():
+def test_definition_per_shard_may_recreate_function():
     @data_iterator(output_map=["x"], sharding=SHARDING)
     def definition(shard_id, num_shards):
         scale = np.float32([2.0])
@@ -326,7 +326,7 @@ def test_a_definition_per_shard_may_make_its_function_anew():
         different(batch_size=16)
 
 
-def test_no_tracer_is_left_behind():
+def test_no_tracer_leaks():
     seen = []
 
     def keep(x):
@@ -339,7 +339,7 @@ def test_no_tracer_is_left_behind():
     assert not [reference for reference in seen if reference() is not None]
 
 
-def test_xla_compiles_it_with_its_neighbours():
+def test_xla_compiles_function_with_neighbors():
     with Pipeline(batch_size=4, placement="device") as pipeline:
         x = fn.readers.arrays(NUMBERS)
         pipeline.set_outputs(jax_function(lambda x: x * 3)(x * 2.0) - 1.0)

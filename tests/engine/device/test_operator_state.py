@@ -1,4 +1,4 @@
-"""Operators that carry a state from batch to batch."""
+"""Tests of operators with a state that persists across batches."""
 
 import json
 
@@ -17,7 +17,7 @@ DEVICES = np.array(jax.devices())
 
 
 def running_mean(state, x):
-    """The mean of all batches so far, and the batch without it."""
+    """Return the running mean of all batches, and the batch minus the mean."""
     count, mean = state["count"] + 1, state["mean"]
     mean = mean + (x.mean(axis=0) - mean) / count.astype(jnp.float32)
     return {"count": count, "mean": mean}, (x - mean[None], jnp.broadcast_to(count, x.shape[:1]))
@@ -55,7 +55,7 @@ def expected(iterator_seed, steps):
 
 
 @pytest.mark.parametrize("devices", [1, 8])
-def test_the_state_goes_from_batch_to_batch_over_epochs(devices):
+def test_state_persists_across_batches_and_epochs(devices):
     iterator = make(devices)(batch_size=8, seed=2)
     found = [np.asarray(batch["x"]) for _ in range(2) for batch in iterator]
     for one, other in zip(found, expected(2, 6), strict=True):
@@ -64,7 +64,7 @@ def test_the_state_goes_from_batch_to_batch_over_epochs(devices):
 
 @pytest.mark.parametrize("done", range(7))
 @pytest.mark.parametrize("prepare", [True, False])
-def test_it_is_part_of_the_checkpoint(done, prepare):
+def test_operator_state_is_part_of_checkpoint(done, prepare):
     original = make(prepare_first_batch=prepare, auto_reset=True)(batch_size=8, seed=2)
     stream = []
     states = {}
@@ -87,7 +87,7 @@ def test_it_is_part_of_the_checkpoint(done, prepare):
         assert rest
 
 
-def test_a_definition_per_shard_may_make_its_state_anew():
+def test_definition_per_shard_may_recreate_state():
     sharding = NamedSharding(Mesh(DEVICES, ("batch",)), P("batch"))
 
     @data_iterator(output_map=["x"], sharding=sharding)
@@ -100,7 +100,7 @@ def test_a_definition_per_shard_may_make_its_state_anew():
     np.testing.assert_allclose(next(iterator)["x"], NUMBERS[8:16] + NUMBERS[:8].sum(axis=0), atol=1e-5)
 
 
-def test_random_access_is_refused_and_says_why():
+def test_random_access_is_refused_with_reason():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)
     state = {name: value for name, value in iterator.get_state().items() if name != "operators"}
@@ -120,7 +120,7 @@ def test_states_of_other_operators_are_refused():
         iterator.set_state({**state, "operators": [[np.float32(0)]]})
 
 
-def test_a_state_that_was_taken_is_never_overwritten():
+def test_saved_state_is_never_overwritten():
     iterator = make()(batch_size=8, seed=2)
     next(iterator)
     state = iterator.get_state()
@@ -130,7 +130,7 @@ def test_a_state_that_was_taken_is_never_overwritten():
     assert int(state["operators"][0][0]) == 1
 
 
-def test_the_users_own_state_is_copied():
+def test_user_state_is_copied():
     mine = {"count": np.int32(0), "mean": np.zeros(3, np.float32)}
     with Pipeline(batch_size=8, seed=1) as pipeline:
         x = fn.readers.arrays(NUMBERS)
@@ -143,7 +143,7 @@ def test_the_users_own_state_is_copied():
     assert mine["mean"].tolist() == [100, 100, 100]
 
 
-def test_a_model_that_follows_another_is_a_state():
+def test_moving_average_model_as_state():
     def follow(average, x):
         average = jax.tree.map(lambda a, b: 0.5 * a + 0.5 * b, average, {"w": x.mean(axis=0)})
         return average, x @ average["w"]

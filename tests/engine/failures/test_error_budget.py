@@ -1,4 +1,4 @@
-"""Limits of bad samples: the share of the last rows, at least of a batch, in any number of processes."""
+"""Tests of error limits in any number of processes."""
 
 import json
 
@@ -16,7 +16,7 @@ READER = "reader"
 
 
 class Store:
-    """What processes show each other, as one of them sees it."""
+    """Key-value store of a job, as one process sees it."""
 
     def __init__(self, texts, process):
         self.texts, self.process = texts, process
@@ -38,12 +38,12 @@ def ledger(rate, window, batch_size, board=None):
 
 
 def take(one, rows, times=1):
-    """A batch with these truth values. Each of its bad rows is tried so many times."""
+    """Deliver a batch. `times` is the number of attempts per bad row."""
     one.add([bad_row(number) for number in np.flatnonzero(rows).tolist() for _ in range(times)], len(rows))
 
 
 def ends(one, batches):
-    """The number of the batch that is one too many; None where none is."""
+    """Return the number of the batch that exceeds the limit, or None."""
     for number, rows in enumerate(batches):
         try:
             take(one, rows)
@@ -53,7 +53,7 @@ def ends(one, batches):
 
 
 def expected(rate, window, batches):
-    """The same, counted row by row. A window begins where a sixteenth of it does."""
+    """Reference for `ends` that counts row by row. Windows start at multiples of a sixteenth of their length."""
     rows = np.concatenate([[False], *batches]).cumsum()
     span, end = max(window, len(batches[0])), 0
     bucket = -(-span // BUCKETS)
@@ -71,7 +71,7 @@ def cut(bad, batch_size):
 
 @st.composite
 def runs(draw):
-    """Rate, window, and batches with bad rows: fewer rows than the window, as many, or more."""
+    """Draw a rate, a window, and batches with bad rows that are smaller or larger than the window."""
     window = draw(st.integers(1, 60))
     batch_size = draw(st.one_of(st.integers(1, 8), st.just(window), st.integers(window, 150)))
     share = draw(st.sampled_from([0.02, 0.1, 0.5, 0.9, 1.0]))
@@ -82,7 +82,7 @@ def runs(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_a_run_ends_at_the_same_batch_from_any_state(run, data):
+def test_error_limit_is_reached_at_same_batch_from_any_state(run, data):
     rate, window, batches = run
     size, end = len(batches[0]), expected(*run)
     assert ends(ledger(rate, window, size), batches) == end
@@ -98,8 +98,8 @@ def test_a_run_ends_at_the_same_batch_from_any_state(run, data):
 
 @settings(max_examples=150, deadline=None)
 @given(run=runs(), data=st.data())
-def test_processes_agree_whichever_is_ahead(run, data):
-    """Each process has every third row, and may be up to 2 batches ahead of the others; they read what was shown."""
+def test_processes_agree_in_any_order_of_progress(run, data):
+    """Each process has every third row and may be up to 2 batches ahead of the others."""
     rate, window, batches = run
     texts, taken = {}, [0, 0, 0]
     job = [ledger(rate, window, len(batches[0]), Store(texts, process)) for process in range(3)]
@@ -119,7 +119,7 @@ def test_processes_agree_whichever_is_ahead(run, data):
 
 @pytest.mark.parametrize("batch_size", [1, 600, 999, 1000, 1001, 4096])
 @pytest.mark.parametrize("times", [1, 3])
-def test_all_rows_are_not_more_than_all(batch_size, times):
+def test_rate_of_one_tolerates_all_rows(batch_size, times):
     one = ledger(1.0, 1000, batch_size)
     for _ in range(5000 // batch_size + 3):
         take(one, np.ones(batch_size, bool), times)
@@ -127,14 +127,14 @@ def test_all_rows_are_not_more_than_all(batch_size, times):
 
 
 @pytest.mark.parametrize("batch_size", [1, 100, 600, 1000, 4096, 100_000])
-def test_the_share_decides_and_not_the_size_of_the_batch(batch_size):
+def test_rate_does_not_depend_on_batch_size(batch_size):
     batches = cut(np.arange(6 * max(1000, batch_size)) % 100 < 3, batch_size)
     assert ends(ledger(0.1, 1000, batch_size), batches) is None
     batches = cut(np.arange(6 * max(1000, batch_size)) % 100 < 12, batch_size)
     assert ends(ledger(0.1, 1000, batch_size), batches) is not None
 
 
-def test_the_message_has_rows_and_share():
+def test_message_contains_rows_and_rate():
     one = ledger(0.1, 1000, 4096)
     with pytest.raises(
         SampleError, match=r"^615 of the last 4096 rows have bad samples, and max_bad_rate=\(0.1, 1000\)"
@@ -142,7 +142,7 @@ def test_the_message_has_rows_and_share():
         take(one, np.arange(4096) % 20 < 3)
 
 
-def test_a_window_of_another_length_is_left_out_of_a_state():
+def test_window_of_other_length_is_not_restored():
     one, other = ledger(0.5, 10, 4), ledger(0.5, 10, 40)
     take(one, np.ones(4, bool))
     other.restore(one.state())

@@ -1,4 +1,4 @@
-"""Memory is used again, but never while anything can still reach it."""
+"""Tests that buffers are reused, but never while they are referenced."""
 
 import gc
 
@@ -13,7 +13,7 @@ from penstock.engine.host.batch_buffers import BatchBuffers
 FLOAT = np.dtype(np.float32)
 
 
-def test_memory_is_used_again():
+def test_buffers_are_reused():
     buffers = BatchBuffers(keep=2)
     addresses = set()
     for _ in range(20):
@@ -22,7 +22,7 @@ def test_memory_is_used_again():
     assert all(address % 64 == 0 for address in addresses)
 
 
-def test_memory_of_a_size_that_is_not_wanted_any_more_is_given_back():
+def test_buffers_of_unused_sizes_are_released():
     buffers = BatchBuffers(keep=4)
     alone = [buffers.empty((100,), FLOAT) for _ in range(4)]
     del alone
@@ -33,7 +33,7 @@ def test_memory_of_a_size_that_is_not_wanted_any_more_is_given_back():
 
 
 @given(st.lists(st.integers(0, 5), max_size=3), st.sampled_from(["u1", "f4", "i8", "?"]))
-def test_any_shape_can_be_asked_for(shape, dtype):
+def test_buffers_of_any_shape(shape, dtype):
     array = BatchBuffers(keep=1).empty(tuple(shape), np.dtype(dtype))
     assert (array.shape, array.dtype) == (tuple(shape), np.dtype(dtype))
     array[...] = 1
@@ -57,7 +57,7 @@ HOLDERS = {
 
 
 @pytest.mark.parametrize("name", HOLDERS)
-def test_memory_that_anything_can_reach_is_not_used_again(name):
+def test_referenced_buffers_are_not_reused(name):
     buffers = BatchBuffers(keep=4)
     array = buffers.empty((64, 64), FLOAT)
     array[...] = 7
@@ -74,7 +74,7 @@ def test_memory_that_anything_can_reach_is_not_used_again(name):
     assert ((held == 7) if held.dtype == FLOAT else held.any(axis=-1)).all()
 
 
-def test_memory_comes_back_when_jax_is_done_with_it():
+def test_buffers_return_after_jax_releases_them():
     buffers = BatchBuffers(keep=4)
     array = buffers.empty((64, 64), FLOAT)
     address = array.ctypes.data
@@ -89,7 +89,7 @@ def test_memory_comes_back_when_jax_is_done_with_it():
         addresses = {buffers.empty((64, 64), FLOAT).ctypes.data for _ in range(3)}
 
 
-def test_what_is_lent_outlives_the_pool():
+def test_buffers_in_use_outlive_pool():
     buffers = BatchBuffers(keep=1)
     array = buffers.empty((8,), FLOAT)
     array[...] = 3
@@ -98,7 +98,7 @@ def test_what_is_lent_outlives_the_pool():
     assert (array == 3).all()
 
 
-def test_no_more_than_a_few_unused_buffers_are_kept():
+def test_number_of_unused_buffers_is_limited():
     buffers = BatchBuffers(keep=2)
     lent = [buffers.empty((10,), FLOAT) for _ in range(9)]
     lent.clear()

@@ -1,4 +1,4 @@
-"""How often Python functions of the package are called for a batch: not once per row, but for decoders."""
+"""Tests of the number of Python calls per batch: not once per row, except for decoders."""
 
 import sys
 from collections import Counter
@@ -41,7 +41,7 @@ DENSE = {
 
 
 def parts(images):
-    """Windows of any size, at any place."""
+    """Return random windows of any size and position."""
     places = fn.random.uniform(range=[0, 4], dtype=penstock.types.INT32, shape=2)
     sizes = fn.random.uniform(range=[2, 8], dtype=penstock.types.INT32, shape=2)
     return fn.slice(images, start=places, shape=sizes, axes=[0, 1])
@@ -61,13 +61,13 @@ DECODED = {
 
 @pytest.fixture(autouse=True)
 def one_pace(monkeypatch):
-    """How many batches are computed at once, and how many rows, depends on how fast the machine is."""
+    """Fix the number of chunks and batches, which otherwise depends on the speed of the machine."""
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
     monkeypatch.setattr("time.perf_counter", lambda: 0.0)
 
 
 def calls(build, data, rows, layout=""):
-    """How often each function is called while a batch is taken: by file and name."""
+    """Count the calls of each function during one batch, by file and name."""
     pipeline = build_pipeline(build, data, layout=layout, batch_size=rows, num_threads=1, exec_async=False)
     for _ in range(2):
         pipeline.run()
@@ -89,7 +89,7 @@ def calls(build, data, rows, layout=""):
 
 
 def further(build, data, layout=""):
-    """The calls that more rows cause."""
+    """Return the additional calls that more rows cause."""
     few, many = calls(build, data, FEW, layout), calls(build, data, MANY, layout)
     assert few.total() > 20
     return many - few
@@ -110,7 +110,7 @@ def test_ragged_images_in_memory_need_no_python_per_row(name):
 
 
 @pytest.mark.parametrize("name", DECODED)
-def test_encoded_images_need_the_decoder_alone(name, jpeg):
+def test_encoded_images_only_need_python_for_decoding(name, jpeg):
     files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
     longest = max(map(len, files))
     build, expected = DECODED[name]
@@ -122,7 +122,7 @@ def test_encoded_images_need_the_decoder_alone(name, jpeg):
     assert others.total() == expected * (MANY - FEW), others
 
 
-def test_a_photograph_needs_few_calls_where_it_is_decoded_alone(jpeg, monkeypatch):
+def test_single_photograph_needs_few_calls(jpeg, monkeypatch):
     monkeypatch.setattr("penstock.image.execute.row_executor.CACHE", 1)
     files = [np.frombuffer(jpeg(image), np.uint8) for image in IMAGES]
     longest = max(map(len, files))

@@ -1,4 +1,4 @@
-"""Rows that fail: in which stage they may, what takes their place, and what is refused."""
+"""Tests of failing rows: stages, replacements, and refused combinations."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ LENGTH = 40
 
 @dataclass(frozen=True)
 class Fussy(Operator, SampleKernel):
-    """Refuses some numbers."""
+    """Sample kernel that fails on some numbers."""
 
     bad: frozenset
 
@@ -41,7 +41,7 @@ class Fussy(Operator, SampleKernel):
 
 @dataclass(frozen=True)
 class FussyBatch(Operator, BatchKernel):
-    """Refuses batches with some numbers."""
+    """Batch kernel that fails on batches with some numbers."""
 
     bad: frozenset
 
@@ -56,7 +56,7 @@ class FussyBatch(Operator, BatchKernel):
 
 @dataclass(frozen=True)
 class Shared(Operator, WholeBatchKernel):
-    """Adds the largest number of the batch to all."""
+    """Whole-batch kernel that adds the maximum of the batch to all numbers."""
 
     def infer(self, numbers):
         return numbers
@@ -67,7 +67,7 @@ class Shared(Operator, WholeBatchKernel):
 
 
 class Holes(Source):
-    """Numbers of which some cannot be read, and their squares."""
+    """Source of numbers and their squares, some of which cannot be read."""
 
     specs = (Spec(np.dtype(np.int32), (None,)), Spec(np.dtype(np.int32), ()))
 
@@ -94,7 +94,7 @@ SEVENTHS = frozenset(range(0, LENGTH, 7))
 
 
 def outputs(where, on_error, bad=SEVENTHS):
-    """A number and its square, where some of the numbers are bad."""
+    """Return a number and its square; some of the numbers are bad."""
     if where == "read":
         numbers, squares = apply_reader(Holes(bad), {"on_error": on_error, "random_shuffle": True})
         return numbers[:1], squares
@@ -110,7 +110,7 @@ def columns(where, batches, batch_size, **options):
 
 
 @pytest.mark.parametrize("where", ["read", "sample", "batch"])
-def test_another_sample_takes_the_place_of_a_bad_one_in_all_readers(where):
+def test_bad_sample_is_replaced_in_all_readers(where):
     numbers, squares = columns(where, 10, 4, exec_async=False)
     assert not set(numbers.tolist()) & SEVENTHS
     assert (squares == numbers**2).all()
@@ -122,7 +122,7 @@ def test_another_sample_takes_the_place_of_a_bad_one_in_all_readers(where):
     assert len(set(numbers.tolist())) > own.sum() - 1
 
 
-def test_a_whole_batch_sees_what_takes_the_place():
+def test_whole_batch_operator_sees_replacement():
     with Pipeline(4, seed=3) as pipeline:
         numbers = fn.readers.arrays(np.arange(1, LENGTH + 1, dtype=np.int32), on_error="replace")
         good = apply(Fussy(frozenset(range(0, LENGTH + 1, 7))), numbers)
@@ -134,7 +134,7 @@ def test_a_whole_batch_sees_what_takes_the_place():
 
 
 @pytest.mark.parametrize("where", ["read", "sample", "batch"])
-def test_what_raises_names_the_first(where):
+def test_error_names_first_bad_sample(where):
     with Pipeline(LENGTH, seed=3, exec_async=False) as pipeline:
         pipeline.set_outputs(*outputs(where, "raise"))
     first = next(
@@ -146,14 +146,14 @@ def test_what_raises_names_the_first(where):
     assert f"sample {first} " in str(caught.value)
 
 
-def test_where_every_sample_is_bad_the_last_is_named():
+def test_error_names_last_replacement_if_all_samples_are_bad():
     with Pipeline(4, seed=3, exec_async=False) as pipeline:
         pipeline.set_outputs(*outputs("sample", "replace", frozenset(range(LENGTH))))
     with pytest.raises(SampleError, match="16 other samples were tried"):
         pipeline.run()
 
 
-def test_the_strictest_reader_decides():
+def test_strictest_reader_policy_applies():
     with Pipeline(LENGTH, seed=3, exec_async=False) as pipeline:
         one = fn.readers.arrays(np.arange(LENGTH), on_error="replace")
         other = fn.readers.arrays(np.arange(LENGTH))
@@ -163,7 +163,7 @@ def test_the_strictest_reader_decides():
 
 
 @given(st.integers(1, 60), st.integers(1, 6), st.data())
-def test_others_are_others_of_the_same_part(length, shards, data):
+def test_replacements_come_from_the_same_shard(length, shards, data):
     shards = min(shards, length)
     order = SampleOrder(length, shards=shards)
     indices = np.array(data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=20)))
@@ -177,7 +177,7 @@ def test_others_are_others_of_the_same_part(length, shards, data):
         assert (other == index) == (shift == 0 or end - first == 1)
 
 
-def test_a_part_of_a_frame_is_computed_by_itself_and_brought_back():
+def test_sub_frame_is_computed_and_merged():
     with Pipeline(2) as pipeline:
         pipeline.set_outputs(*apply_reader(Holes(()), {}))
     ragged, dense = pipeline.graph.outputs

@@ -1,4 +1,4 @@
-"""The concurrency contract of `penstock.engine.host.host_loader`. Threads are ordered by events, never by sleeping."""
+"""Tests of the concurrency contract of `penstock.engine.host.host_loader`, ordered by events instead of sleeps."""
 
 import copy
 import pickle
@@ -26,7 +26,7 @@ from penstock.testing import ListSource
 
 @dataclass(frozen=True, eq=False)
 class Call(Operator, SampleKernel):
-    """Calls a function on each sample."""
+    """Kernel that calls a function on each sample."""
 
     function: object
 
@@ -49,7 +49,7 @@ def alive():
 
 
 def ended():
-    """Whether all threads end by themselves."""
+    """Return True if all threads end."""
     for thread in alive():
         thread.join(20)
     return not alive()
@@ -61,7 +61,7 @@ def values(pipe):
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
 @pytest.mark.parametrize("depth", [0, 1, 5])
-def test_threads_give_what_the_serial_twin_gives(threads, depth):
+def test_threads_match_serial_executor(threads, depth):
     def work(sample):
         return sample * 2
 
@@ -75,11 +75,11 @@ def test_threads_give_what_the_serial_twin_gives(threads, depth):
 
 @pytest.fixture
 def always_threads(monkeypatch):
-    """No batch is so light that it is computed by the consumer."""
+    """Always compute batches on threads, never in the consumer."""
     monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", -1.0)
 
 
-def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
+def test_prefetching_is_limited_by_depth(always_threads):
     seen, enough = set(), threading.Event()
 
     def work(sample):
@@ -97,7 +97,7 @@ def test_batches_are_begun_ahead_but_not_more_than_the_depth(always_threads):
     pipe.close()
 
 
-def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
+def test_cheap_batches_are_computed_in_groups_by_consumer():
     callers, plain = set(), pipeline(lambda sample: sample * 3, samples=50, exec_async=False)
 
     def work(sample):
@@ -114,7 +114,7 @@ def test_light_batches_are_computed_several_at_once_and_by_the_consumer():
     pipe.close()
 
 
-def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
+def test_bad_sample_of_later_batch_does_not_affect_current():
     def work(sample):
         if sample == 399:
             raise ValueError("the last")
@@ -129,7 +129,7 @@ def test_a_bad_sample_of_a_later_batch_does_not_spoil_this_one():
 
 @dataclass(frozen=True)
 class Bad(Source):
-    """Numbers, some of which cannot be read."""
+    """Source of numbers, some of which cannot be read."""
 
     bad: tuple[int, ...]
     specs = (Spec(np.dtype(np.int64), ()),)
@@ -157,7 +157,7 @@ def numbers(*bad, depth=2, **options):
 
 
 def places(iterator):
-    """Which of a pair the batches are that are begun ahead."""
+    """Return the positions in their pairs of prefetched batches."""
     return {batch.slice_index for batch in iterator._cursor.run._loader._ahead}
 
 
@@ -172,7 +172,7 @@ def test_batches_without_python_per_sample_are_computed_in_pairs(always_threads)
             assert places(alone) == set()
 
 
-def test_ragged_results_do_not_come_in_pairs(always_threads):
+def test_ragged_results_are_not_paired(always_threads):
     with Pipeline(2, 2, seed=0) as pipe:
         pipe.set_outputs(
             fn.slice(
@@ -189,7 +189,7 @@ def test_ragged_results_do_not_come_in_pairs(always_threads):
 
 
 @pytest.mark.parametrize("bad", [12, 16])
-def test_a_bad_sample_of_a_pair_fails_its_own_batch(always_threads, bad):
+def test_bad_sample_in_pair_fails_only_its_batch(always_threads, bad):
     iterator = numbers(bad)
     for number in range(bad // 4):
         assert next(iterator)["x"].tolist() == list(range(4 * number, 4 * number + 4))
@@ -198,14 +198,14 @@ def test_a_bad_sample_of_a_pair_fails_its_own_batch(always_threads, bad):
             next(iterator)
 
 
-def test_rows_that_are_skipped_in_a_pair_count_in_their_own_batch(always_threads):
+def test_skipped_rows_in_pair_count_for_their_batch(always_threads):
     batches = list(numbers(9, 18, 19, 20, on_error="skip"))
     lost = [4 * n + row for n, batch in enumerate(batches) for row in np.flatnonzero(~np.asarray(batch["valid"]))]
     assert lost == [9, 18, 19, 20]
 
 
-def test_chunks_of_a_batch_run_side_by_side():
-    """Two chunks meet at a barrier: neither could pass it if they ran one after the other."""
+def test_chunks_of_a_batch_run_concurrently():
+    """Two chunks meet at a barrier, which neither could pass if they ran in sequence."""
     barrier = threading.Barrier(2, timeout=20)
 
     def work(sample):
@@ -218,7 +218,7 @@ def test_chunks_of_a_batch_run_side_by_side():
     pipe.close()
 
 
-def test_a_failure_ends_the_threads_and_names_the_sample():
+def test_failure_ends_threads_and_names_sample():
     def work(sample):
         if sample == 9:
             raise ValueError("nine is bad")
@@ -235,7 +235,7 @@ def test_a_failure_ends_the_threads_and_names_the_sample():
         assert ended()
 
 
-def test_the_first_failure_in_the_order_of_rows_is_raised(always_threads):
+def test_first_failure_in_row_order_is_raised(always_threads):
     released = threading.Event()
 
     def work(sample):
@@ -252,7 +252,7 @@ def test_the_first_failure_in_the_order_of_rows_is_raised(always_threads):
         values(pipe)
 
 
-def test_what_was_not_begun_is_dropped_after_a_failure(always_threads):
+def test_pending_chunks_are_dropped_after_failure(always_threads):
     begun = []
 
     def work(sample):
@@ -297,8 +297,8 @@ def test_leaving_a_loop_ends_its_threads():
     assert ended()
 
 
-def test_dropping_while_a_chunk_runs_does_not_wait_for_it(always_threads):
-    """A finalizer that waits can wait for ever: the garbage collector runs where a thread holds what others need."""
+def test_dropping_iterator_does_not_wait_for_running_chunk(always_threads):
+    """A finalizer must not wait: the garbage collector may run in a thread that holds a lock that others need."""
     begun, release = threading.Event(), threading.Event()
 
     def work(sample):
@@ -316,7 +316,7 @@ def test_dropping_while_a_chunk_runs_does_not_wait_for_it(always_threads):
     assert ended()
 
 
-def test_closing_and_going_on():
+def test_iterator_continues_after_close():
     pipe = pipeline(lambda sample: sample)
     assert values(pipe) == [0, 1, 2, 3]
     pipe.close()
@@ -327,7 +327,7 @@ def test_closing_and_going_on():
     pipe.close()
 
 
-def test_batches_that_were_taken_are_not_written_again():
+def test_delivered_batches_are_not_overwritten():
     with Pipeline(4, 2, seed=0) as pipe:
         pipe.set_outputs(fn.readers.arrays(np.arange(64).reshape(16, 4)) * 1)
     held = [pipe.run()[0].as_array() for _ in range(12)]
@@ -339,7 +339,7 @@ def test_batches_that_were_taken_are_not_written_again():
     pipe.close()
 
 
-def test_a_sample_of_another_shape_is_named():
+def test_sample_of_other_shape_is_named():
     with Pipeline(2, 1, seed=0) as pipe:
         images = apply_reader(ListSource([[np.zeros((n, 3)) for n in (2, 2, 2, 5)]]), {})[0]
         pipe.set_outputs(fn.reshape(images, shape=[6]))
@@ -350,14 +350,14 @@ def test_a_sample_of_another_shape_is_named():
     assert "fn.resize" in str(caught.value) or "fn.pad" in str(caught.value)
 
 
-def test_a_kernel_that_breaks_its_promise_is_an_internal_error():
+def test_kernel_violating_its_spec_is_internal_error():
     pipe = pipeline(lambda sample: np.float32(sample))
     with pytest.raises(InternalError, match="does not give what its spec rule says"):
         pipe.run()
 
 
 class Broken(Source):
-    """Fails on sample 2 with an error of its own."""
+    """Source that fails on sample 2 with a custom error."""
 
     specs = (Spec(np.dtype(np.int64), ()),)
 
@@ -376,7 +376,7 @@ class Broken(Source):
         return "broken"
 
 
-def test_a_source_that_fails_ends_the_run_with_its_error():
+def test_failing_source_ends_run_with_its_error():
     with Pipeline(2, 2, seed=0) as pipe:
         pipe.set_outputs(apply_reader(Broken(), {})[0])
     pipe.run()
@@ -385,12 +385,12 @@ def test_a_source_that_fails_ends_the_run_with_its_error():
     assert ended()
 
 
-def test_a_pool_may_be_closed_from_one_of_its_own_threads():
+def test_pool_can_be_closed_from_its_own_thread():
     pool = ThreadExecutor(1)
     assert pool.submit(pool.close).result(timeout=20) is None
 
 
-def test_cheap_samples_take_turns(always_threads):
+def test_cheap_samples_are_serialized(always_threads):
     running, most, lock = [0], [0], threading.Lock()
 
     def work(sample):
@@ -415,7 +415,7 @@ def test_cheap_samples_take_turns(always_threads):
 
 
 class Slow(ListSource):
-    """Reads for as long as it is told to, by a clock that stands still otherwise, and notes on which threads."""
+    """Source whose reads advance a fake clock by a given time, and that records the calling threads."""
 
     def __init__(self, samples, seconds, monkeypatch):
         super().__init__([samples])
@@ -429,7 +429,7 @@ class Slow(ListSource):
 
 
 @pytest.mark.parametrize(("seconds", "light"), [(0.01, False), (1e-5, True)])
-def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
+def test_waiting_counts_as_work(seconds, light, monkeypatch):
     source = Slow(list(np.arange(400)), seconds, monkeypatch)
     with Pipeline(2, 1, seed=0, prefetch_queue_depth=1) as pipe:
         pipe.set_outputs(apply_reader(source, {})[0])
@@ -442,7 +442,7 @@ def test_waiting_is_work_for_a_thread(seconds, light, monkeypatch):
     pipe.close()
 
 
-def test_closing_from_another_thread_is_said_in_the_one_that_waits(always_threads):
+def test_close_from_another_thread_raises_in_waiting_thread(always_threads):
     pipe = pipeline(lambda sample: sample, threads=1)
     loader, busy, submitted, raised = pipe._start().cursor.run._loader, threading.Event(), threading.Event(), []
     loader._context.executor.submit(busy.wait, 20)
@@ -510,7 +510,7 @@ threading.Thread(target=lambda: (main.join(), pipeline.run(), print("run"))).sta
 
 
 @pytest.mark.parametrize(("how", "said"), [(FORK, "refused\n"), (END, "run\n")], ids=["fork", "the main thread ends"])
-def test_a_fork_has_no_threads_and_another_thread_than_the_main_one_has(how, said):
+def test_fork_is_refused_and_other_threads_are_supported(how, said):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM + how], capture_output=True, text=True, timeout=60, check=False
     )
@@ -518,7 +518,7 @@ def test_a_fork_has_no_threads_and_another_thread_than_the_main_one_has(how, sai
 
 
 @pytest.mark.parametrize("how", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_pickling_says_how(how):
+def test_pickling_error_explains_alternative(how):
     pipe = pipeline(lambda sample: sample)
     for made in (pipe, DataIterator(pipe, ["x"], reader_name="numbers")):
         with pytest.raises(ArgumentTypeError, match="set_state"):

@@ -1,4 +1,4 @@
-"""The threads of host pools: shared by all pools of a size, and gone when nobody needs them."""
+"""Tests of worker threads: shared by all pools of a size, and ended with the last pool."""
 
 import multiprocessing
 import os
@@ -35,7 +35,7 @@ def test_pools_of_one_size_share_their_threads():
     assert len(workers()) == others
 
 
-def test_closing_a_pool_leaves_the_work_of_another_alone():
+def test_closing_a_pool_does_not_affect_another():
     first, second, begun, go = ThreadExecutor(1), ThreadExecutor(1), threading.Event(), threading.Event()
     try:
         running = first.submit(lambda: (begun.set(), go.wait(PATIENCE)))
@@ -52,7 +52,7 @@ def test_closing_a_pool_leaves_the_work_of_another_alone():
     assert not workers()
 
 
-def test_a_pipeline_within_a_function_of_the_users_does_not_wait_for_itself():
+def test_pipeline_inside_user_function_does_not_deadlock():
     with Pipeline(4, 1, seed=0) as inner:
         inner.set_outputs(fn.python_function(fn.readers.arrays([1, 2, 3, 4]), function=lambda x: x + 1))
 
@@ -72,7 +72,7 @@ def spin(go):
 
 
 @pytest.mark.parametrize("stuck", [threading.Event.wait, spin], ids=["waits", "runs"])
-def test_a_function_that_does_not_return_is_abandoned_and_logged(monkeypatch, caplog, stuck):
+def test_hanging_function_is_abandoned_and_logged(monkeypatch, caplog, stuck):
     monkeypatch.setattr(worker_threads, "CLOSE_TIMEOUT_SECONDS", 0.01)
     first, second, begun, go = ThreadExecutor(1), ThreadExecutor(1), threading.Event(), threading.Event()
     second.submit(int).result(PATIENCE)
@@ -116,7 +116,7 @@ assert begun.wait(30)
 
 @pytest.mark.parametrize("how", ["begun.__class__().wait()", "while True: pass"], ids=["waits", "runs"])
 @pytest.mark.parametrize("end", ["", "iterator.close()"], ids=["the program ends", "close"])
-def test_a_program_ends_whatever_its_functions_do(how, end):
+def test_program_ends_despite_hanging_functions(how, end):
     done = subprocess.run(
         [sys.executable, "-c", STUCK.format(how=how) + end], capture_output=True, text=True, timeout=60, check=False
     )
@@ -125,7 +125,7 @@ def test_a_program_ends_whatever_its_functions_do(how, end):
     assert 'File "<string>", line 12, in stuck' in done.stderr
 
 
-def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
+def test_close_does_not_wait_for_source_called_by_another_thread():
     begun, go, refused = threading.Event(), threading.Event(), []
 
     def source():
@@ -153,7 +153,7 @@ def test_closing_does_not_wait_for_a_source_that_another_thread_asks():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12, which think of their own threads
-def test_a_fork_has_threads_of_its_own():
+def test_fork_creates_new_threads():
     pool = ThreadExecutor(1)
     pool.submit(int).result(PATIENCE)
     context = multiprocessing.get_context("fork")

@@ -1,4 +1,4 @@
-"""Members of a job report their ends to each other, over a store in memory."""
+"""Tests of job members, which report their ends over a store in memory."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from penstock.errors import JobError
 
 
 class Store(dict):
-    """The key-value store of JAX's coordination service."""
+    """In-memory replacement of the key-value store of JAX's coordination service."""
 
     def key_value_set(self, key, value):
         if key in self:
@@ -25,12 +25,12 @@ class Store(dict):
 
 
 class Left(BaseException):
-    """Instead of the end of the process."""
+    """Raised instead of ending the process."""
 
 
 @pytest.fixture
 def job(monkeypatch):
-    """Three processes of a job."""
+    """Return the members of a job with three processes."""
 
     def leave(code, *, interrupted):
         raise Left(code)
@@ -48,11 +48,11 @@ def take(part, times=1):
 
 
 def leaves(process):
-    """A process whose program is over, as far as the others see it."""
+    """Publish that a process has finished."""
     process._set(f"left/{process._process}", members.json.dumps(process._batches))
 
 
-def test_the_first_failure_is_what_all_get(job):
+def test_first_failure_is_raised_in_all_processes(job):
     parts = [process.begin(range(3)) for process in job]
     take(parts[0])
     job[1].fail(ValueError("first"))
@@ -63,7 +63,7 @@ def test_the_first_failure_is_what_all_get(job):
             take(part)
 
 
-def test_a_process_that_left_too_early_is_found_at_the_batch_that_it_has_not_taken(job):
+def test_process_that_left_early_is_detected_at_its_missing_batch(job):
     parts = [process.begin(range(3)) for process in job]
     take(parts[0], 2)
     take(parts[2], 2)
@@ -79,7 +79,7 @@ def test_a_process_that_left_too_early_is_found_at_the_batch_that_it_has_not_tak
         take(parts[1])
 
 
-def test_an_iterator_that_a_process_has_not_made(job):
+def test_iterator_that_another_process_did_not_create(job):
     for process in job:
         process.begin(range(3))
     second = job[0].begin([1, 0])
@@ -95,7 +95,7 @@ def test_an_iterator_that_a_process_has_not_made(job):
         take(second)
 
 
-def test_a_batch_that_fails_may_be_asked_for_again(job):
+def test_failed_batch_can_be_requested_again(job):
     part = job[0].begin(range(3))
     for _ in range(3):
         with pytest.raises(OSError, match="gone"), part.taking():
@@ -103,7 +103,7 @@ def test_a_batch_that_fails_may_be_asked_for_again(job):
     assert list(job[0]._batches.values()) == [0]
 
 
-def test_a_failing_process_tells_its_code_and_waits_for_nobody(job):
+def test_failing_process_publishes_exit_code_without_waiting(job):
     job[1].fail(KeyboardInterrupt())
     with pytest.raises(Left, match="130"):
         job[1].end()
@@ -112,20 +112,20 @@ def test_a_failing_process_tells_its_code_and_waits_for_nobody(job):
     assert members._FOLDER + "heard/2" in job[2]._client
 
 
-def test_processes_that_are_over_leave_together(job):
+def test_finished_processes_leave_together(job):
     for process in job[1:]:
         leaves(process)
     job[0].end()
 
 
-def test_a_fork_says_nothing(job):
+def test_forked_process_does_not_report(job):
     job[1]._pid = os.getpid() + 1
     job[1].fail(ValueError("in a child"))
     job[1].end()
     assert not job[1]._client
 
 
-def test_a_process_that_has_left_does_not_wait_forever(job, monkeypatch):
+def test_finished_process_does_not_wait_forever(job, monkeypatch):
     monkeypatch.setattr(members, "_JOINED_WAIT", -1)
     for process in job:
         process._set(f"watches/{process._process}", "")
@@ -149,7 +149,7 @@ def test_a_process_that_has_left_does_not_wait_forever(job, monkeypatch):
         ("sys.excepthook = lambda *_: None; 1 / 0", "ZeroDivisionError('division by zero')"),
     ],
 )
-def test_an_exception_that_ends_the_program_is_reported(program, reason, tmp_path):
+def test_uncaught_exception_is_reported(program, reason, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
         "import contextlib, sys\n"

@@ -1,4 +1,4 @@
-"""Where rows lie: any NamedSharding whose first axis spec splits the batch, and the layout of pmap."""
+"""Tests of batch layouts: any NamedSharding whose first axis splits the batch, and the layout of pmap."""
 
 import jax
 import numpy as np
@@ -58,7 +58,7 @@ def expected():
 
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("name", SHARDINGS)
-def test_every_sharding_gives_the_same_global_batches(name, placement, expected):
+def test_all_shardings_yield_same_global_batches(name, placement, expected):
     sharding = SHARDINGS[name]
     per_output = {"x": sharding, "y": NamedSharding(sharding.mesh, P(*sharding.spec[:1]))}
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=per_output)(
@@ -72,7 +72,7 @@ def test_every_sharding_gives_the_same_global_batches(name, placement, expected)
                 np.testing.assert_array_equal(shard.data, np.asarray(array)[shard.index])
 
 
-def test_one_sharding_serves_all_outputs_that_have_as_many_axes(expected):
+def test_one_sharding_applies_to_all_outputs_with_enough_axes(expected):
     sharding = SHARDINGS["two axes together"]
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=sharding)(batch_size=16, seed=5)
     first = next(iterator)
@@ -80,7 +80,7 @@ def test_one_sharding_serves_all_outputs_that_have_as_many_axes(expected):
     assert np.array_equal(first["x"], expected[0]["x"])
 
 
-def test_outputs_may_be_cut_differently(expected):
+def test_outputs_may_have_different_shardings(expected):
     grid = mesh((4, 2), ("a", "b"))
     shardings = {"x": NamedSharding(grid, P(("a", "b"))), "y": NamedSharding(grid, P("a"))}
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=shardings)(batch_size=16, seed=5)
@@ -91,7 +91,7 @@ def test_outputs_may_be_cut_differently(expected):
 
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("count", [1, 2, 8])
-def test_devices_give_the_layout_of_pmap(count, placement, expected):
+def test_devices_argument_yields_pmap_layout(count, placement, expected):
     devices = list(DEVICES[::-1][:count])
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", devices=devices)(
         batch_size=16, seed=5, placement=placement
@@ -106,7 +106,7 @@ def test_devices_give_the_layout_of_pmap(count, placement, expected):
 
 
 @pytest.mark.parametrize("placement", ["host", "device"])
-def test_a_mesh_that_the_user_has_set_is_not_meant_for_us(placement, expected):
+def test_ambient_mesh_is_ignored(placement, expected):
     explicit = jax.make_mesh((8,), ("batch",))
     with jax.set_mesh(explicit):
         alone = data_iterator(plain, ["x", "y"], reader_name="r")(batch_size=16, seed=5, placement=placement)
@@ -119,7 +119,7 @@ def test_a_mesh_that_the_user_has_set_is_not_meant_for_us(placement, expected):
             np.testing.assert_allclose(np.asarray(other["x"]), plain_batch["x"])
 
 
-def test_batches_on_explicit_axes_can_be_computed_with():
+def test_batches_on_explicit_axes_support_arithmetic():
     sharding = SHARDINGS["explicit"]
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=sharding)(batch_size=16)
     batch = next(iterator)
@@ -134,7 +134,7 @@ def test_without_a_sharding_arrays_are_uncommitted():
     assert jax.jit(lambda x, w: x @ w)(batch["x"], replicated).shape == (16,)
 
 
-def test_where_there_is_one_device_any_number_means_it(monkeypatch):
+def test_single_device_accepts_any_device_id(monkeypatch):
     monkeypatch.setattr(jax, "local_devices", lambda: [jax.devices()[3]])
 
     def of(rank):
@@ -149,13 +149,13 @@ def test_where_there_is_one_device_any_number_means_it(monkeypatch):
 
 
 @pytest.mark.parametrize(("rows", "nearest"), [(10, "8 or 16"), (3, "8"), (63, "56 or 64")])
-def test_a_batch_that_cannot_be_cut_evenly_is_refused_with_the_nearest_sizes(rows, nearest):
+def test_indivisible_batch_is_refused_with_nearest_sizes(rows, nearest):
     for option in ({"sharding": SHARDINGS["one axis"]}, {"devices": list(DEVICES)}):
         with pytest.raises(UsageError, match=f"expected: {nearest}"):
             data_iterator(definition, ["x", "y"], reader_name="r", **option)(batch_size=rows)
 
 
-def test_shardings_that_do_not_fit():
+def test_incompatible_shardings_are_refused():
     def make(sharding):
         return data_iterator(definition, ["x", "y"], reader_name="r", sharding=sharding)(batch_size=16)
 
@@ -183,7 +183,7 @@ def test_shardings_that_do_not_fit():
         make("batch")
 
 
-def test_blocks_are_numbered_in_the_order_of_the_rows():
+def test_blocks_are_numbered_in_row_order():
     assert (ShardedLayout([SHARDINGS["reversed"]]).blocks, ShardedLayout([SHARDINGS["reversed"]]).shards) == (
         8,
         tuple(range(8)),
@@ -195,7 +195,7 @@ def test_blocks_are_numbered_in_the_order_of_the_rows():
         PmapLayout([DEVICES[0], DEVICES[0]], 2)
 
 
-def test_shard_arguments_are_those_of_the_blocks():
+def test_shard_arguments_match_blocks():
     seen = []
 
     def observed(shard_id, num_shards):
@@ -212,8 +212,8 @@ def test_shard_arguments_are_those_of_the_blocks():
     assert seen == [(0, 1)]
 
 
-def test_batches_that_jax_holds_are_never_written():
-    """On the CPU, JAX uses our memory as it is. Hold many batches, go on, and compare."""
+def test_batches_held_by_jax_are_never_overwritten():
+    """On the CPU, JAX uses the buffers without a copy, so batches that are held must not change later."""
     iterator = data_iterator(definition, ["x", "y"], reader_name="r", sharding=SHARDINGS["one axis"])(
         batch_size=16, seed=5, placement="host"
     )
@@ -226,7 +226,7 @@ def test_batches_that_jax_holds_are_never_written():
         assert all(np.array_equal(batch[name], copy[name]) for name in copy)
 
 
-def test_hand_over_copies_nothing_on_the_cpu():
+def test_transfer_on_cpu_is_zero_copy():
     with Pipeline(16, 1, seed=0, placement="host") as pipeline:
         pipeline.set_outputs(fn.readers.arrays(np.zeros((64, 32), np.float32), name="r"))
     iterator = DataIterator(pipeline, ["x"], reader_name="r", sharding=SHARDINGS["one axis"])
@@ -236,8 +236,8 @@ def test_hand_over_copies_nothing_on_the_cpu():
     assert pointers == {buffer.ctypes.data + k * buffer.nbytes // 8 for k in range(8)}
 
 
-def test_emulated_devices_are_waited_for():
-    """Without the wait for each batch, twenty programs per batch over eight devices lock XLA's CPU client up."""
+def test_iterator_waits_for_emulated_devices():
+    """Without the wait per batch, twenty programs per batch on eight devices deadlock XLA's CPU client."""
     sharding = SHARDINGS["one axis"]
     weights = jax.device_put(np.eye(6, dtype=np.float32), SHARDINGS["replicated"])
     step = jax.jit(lambda w, x: w + 1e-9 * (x.T @ x))

@@ -1,4 +1,4 @@
-"""Masks of whole batches, which are used again."""
+"""Tests of cached masks of complete batches."""
 
 import jax
 import numpy as np
@@ -8,7 +8,7 @@ from penstock.engine.transfer.row_masks import RowMasks
 NONE = np.array([], np.int64)
 
 
-def test_a_mask_belongs_to_whoever_holds_it():
+def test_mask_is_owned_by_its_holder():
     masks = RowMasks(jax.device_put)
     held = [masks.put(4, NONE) for _ in range(6)]
     assert len({id(mask) for mask in held}) == 6
@@ -18,7 +18,7 @@ def test_a_mask_belongs_to_whoever_holds_it():
     assert [mask.tolist() for mask in held] == [[True] * 4] * 6
 
 
-def test_a_mask_is_used_again_for_the_same_rows_and_device_alone():
+def test_mask_is_reused_only_for_same_rows_and_device():
     masks = RowMasks(jax.device_put)
     number = id(masks.put(4, NONE))
     assert id(masks.put(4, NONE)) == number

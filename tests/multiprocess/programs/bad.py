@@ -1,4 +1,4 @@
-"""Bad samples: every process saves the rows that it holds, and the counts of the job."""
+"""Program with bad samples: each process saves its rows and the counts of the job."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Two processes that do not agree, in many ways; each prints the errors that it gets."""
+"""Program of two processes that differ in many ways; each prints its errors."""
 
 import penstock.launch
 

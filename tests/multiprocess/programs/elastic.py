@@ -1,4 +1,4 @@
-"""Trains in steps, saves every batch and where the iterator stands; the last process may be killed at a step."""
+"""Program that trains and saves each batch and the iterator state; the last process can be killed at a step."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import penstock.launch
 
 
 def stream(sharding):
-    """An iterator over shuffled numbers with random ones added."""
+    """Return an iterator over shuffled numbers plus random numbers."""
     import numpy as np
 
     from penstock import data_iterator, fn

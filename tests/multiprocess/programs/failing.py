@@ -1,4 +1,4 @@
-"""Two processes train; one of them ends in one of many ways."""
+"""Program of two training processes, one of which ends in one of many ways."""
 
 import contextlib
 import importlib
@@ -11,7 +11,7 @@ import penstock.launch
 
 
 def join(how):
-    """Joins the job; with an address, as a program without the helper would."""
+    """Join the job; with an address, without `penstock.launch`."""
     address = os.environ.get("BARE")
     if address is None:
         penstock.launch.initialize()
@@ -26,7 +26,7 @@ def join(how):
 
 
 def goes_on(how):
-    """What one of the two does in the middle; whether it goes on."""
+    """Perform the failure in one process; return True if it continues."""
     if how.startswith("exception"):
         raise ValueError("bad luck")
     if how == "exit":

@@ -1,4 +1,4 @@
-"""Prints the addresses at which the processes of a job listen, once their collectives are connected."""
+"""Program that prints the addresses at which the processes of a job listen, after their collectives are connected."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Two shards read different pictures, and each row is mixed with the same row of the other shard.
+"""Program of two shards that read different images and mix each row with the same row of the other shard.
 
-Joins whatever job it is started in; with arguments for it, by jax.distributed.initialize itself. Every process saves
-the rows that it holds, and checks nothing: the test does.
+Joins the job in which it is started; with arguments, by `jax.distributed.initialize`. Each process saves its rows,
+which the test checks.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What DALI's tests of two processes check: rows exchanged between shards, sums over them, arrays of local parts."""
+"""Program of DALI's two-process tests: rows exchanged between shards, sums over them, arrays of local parts."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The core's batches: every process saves the rows that it holds, of every definition and batch."""
+"""Program in which each process saves its rows of all definitions and batches."""
 
 import sys
 from pathlib import Path

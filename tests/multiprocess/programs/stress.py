@@ -1,4 +1,4 @@
-"""Collectives in the input pipeline and in the training step, with delays at random in host threads and consumer.
+"""Stress program: collectives in the pipeline and the training step, with random delays in host threads and consumer.
 
 If the two were dispatched in another order on two processes, the job would hang or mix up their numbers.
 """

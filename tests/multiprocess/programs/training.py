@@ -1,4 +1,4 @@
-"""Trains and evaluates, with a checkpoint in the middle; each process prints what it got."""
+"""Program that trains and evaluates with a checkpoint in the middle; each process prints its results."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Rows that do not take a branch do no work in it, cannot fail in it, and do not depend on how a batch is cut."""
+"""Tests of branches: other rows cost no work, cannot fail, and do not depend on chunks."""
 # ruff: noqa: SIM102, SIM108  # the statements are what is tested
 
 import numpy as np
@@ -27,7 +27,7 @@ def values(output):
     return [np.asarray(sample).tolist() for sample in output.as_cpu()]
 
 
-def test_a_branch_computes_its_own_rows_only():
+def test_branch_computes_only_its_rows():
     seen = []
 
     def note(sample):
@@ -46,7 +46,7 @@ def test_a_branch_computes_its_own_rows_only():
     assert seen == [0, 3, 6]
 
 
-def test_a_branch_that_no_row_takes_is_not_computed():
+def test_branch_without_rows_is_not_computed():
     def fail(sample):
         raise ValueError("never")
 
@@ -61,7 +61,7 @@ def test_a_branch_that_no_row_takes_is_not_computed():
     assert values(made(define).run()[0]) == NUMBERS.tolist()
 
 
-def test_rows_cannot_fail_in_a_branch_that_they_do_not_take(jpeg):
+def test_rows_cannot_fail_in_other_branches(jpeg):
     good = np.frombuffer(jpeg(np.zeros((8, 8, 3), np.uint8)), np.uint8)
     files = [good, good[:9], good, good[:5]]
 
@@ -80,7 +80,7 @@ def test_rows_cannot_fail_in_a_branch_that_they_do_not_take(jpeg):
     assert "images = fn.decoders.image(data)" in str(caught.value)
 
 
-def test_a_reader_in_a_branch_reads_for_its_rows():
+def test_reader_in_branch_reads_its_rows():
     read = []
 
     class Noted(ListSource):
@@ -98,7 +98,7 @@ def test_a_reader_in_a_branch_reads_for_its_rows():
     assert read == [6, 7]
 
 
-def test_a_shape_is_learnt_from_the_first_sample_that_takes_the_branch():
+def test_shape_is_inferred_from_first_sample_in_branch():
     images = [np.full((2, 3) if n > 4 else (1, n + 1), n, np.uint8) for n in range(8)]
 
     def define(limit):
@@ -134,7 +134,7 @@ WORK = {
 
 @st.composite
 def trees(draw, depth=2):
-    """Statements: names of work, and conditions with two bodies; a body may end by returning."""
+    """Draw programs: work by name, and conditions with two bodies that may return."""
     body = []
     for _ in range(draw(st.integers(1, 2))):
         if depth and draw(st.booleans()):
@@ -160,7 +160,7 @@ def text(body, indent=1):
 
 
 def plain(source, x, y):
-    """The same program on Python's numbers, row by row."""
+    """Run the program on Python numbers, one row at a time."""
     scope = {}
     exec(source, scope)
     return scope["program"](x, y)
@@ -168,13 +168,13 @@ def plain(source, x, y):
 
 @settings(max_examples=25, deadline=None)
 @given(body=trees(), rows=st.sampled_from([1, 3, 8]))
-def test_random_programs_do_what_python_does(tmp_path_factory, body, rows):
+def test_random_programs_match_python(tmp_path_factory, body, rows):
     check(tmp_path_factory, body, rows, "host")
 
 
 @settings(max_examples=4, deadline=None)
 @given(body=trees())
-def test_random_programs_do_what_python_does_in_the_device_program(tmp_path_factory, body):
+def test_random_programs_match_python_in_device_program(tmp_path_factory, body):
     check(tmp_path_factory, body, 8, "device")
 
 

@@ -1,4 +1,4 @@
-"""What kernels are given, who is named when they fail, and how sample 0 is looked at."""
+"""Tests of host stages: inputs of kernels, errors, and the probe of sample 0."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -21,7 +21,7 @@ FLOAT = np.dtype(np.float32)
 
 @dataclass(frozen=True)
 class SumInPlace(Operator, SampleKernel):
-    """Writes one number where it is told to."""
+    """Kernel that writes one number to its output buffer."""
 
     given: list = field(compare=False)
 
@@ -33,7 +33,7 @@ class SumInPlace(Operator, SampleKernel):
         return np.sum(numbers, out=context.out)
 
 
-def test_a_kernel_of_single_numbers_is_given_an_array():
+def test_scalar_kernel_receives_array():
     kernel, numbers = SumInPlace([]), np.arange(12, dtype=np.float32).reshape(4, 3)
     with Pipeline(4, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(kernel, fn.readers.arrays(numbers)))
@@ -43,7 +43,7 @@ def test_a_kernel_of_single_numbers_is_given_an_array():
 
 @dataclass(frozen=True)
 class Times(Operator, SampleKernel):
-    """Numbers times an argument."""
+    """Product of numbers and an argument."""
 
     schema: ClassVar = {"factor": Argument(np.float32, (None,), high=9)}
 
@@ -55,7 +55,7 @@ class Times(Operator, SampleKernel):
         return numbers * factor
 
 
-def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
+def test_argument_computed_in_same_stage_is_checked_per_row():
     numbers = [np.arange(n, dtype=np.float32) for n in (2, 3, 1)]
 
     def times(data, factor):
@@ -69,7 +69,7 @@ def test_an_argument_that_is_made_beside_its_user_is_checked_row_by_row():
 
 @dataclass(frozen=True)
 class Refuse(Operator, WholeBatchKernel):
-    """A batch in which it finds a two."""
+    """Whole-batch kernel that fails if the batch contains a two."""
 
     def infer(self, numbers):
         return numbers
@@ -80,7 +80,7 @@ class Refuse(Operator, WholeBatchKernel):
         return numbers
 
 
-def test_a_whole_batch_that_fails_blames_no_sample():
+def test_whole_batch_failure_names_no_sample():
     with Pipeline(4, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(Refuse(), fn.readers.arrays(np.arange(8))))
     with pytest.raises(SampleError) as caught:
@@ -93,12 +93,12 @@ def test_a_whole_batch_that_fails_blames_no_sample():
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Annotated(Reader):
-    """A reader of somebody else's, with a field that has no default."""
+    """Third-party reader with a field without a default."""
 
     annotations: str
 
 
-def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
+def test_sample_0_of_reader_with_extra_fields():
     ragged = ListSource([[np.zeros((2, 3), np.uint8)] * 4], ["HW"], [(None, None)])
     with Pipeline(2, 1) as pipeline:
         (images,) = apply_many(Annotated(source=ragged, annotations="more.json"))
@@ -108,7 +108,7 @@ def test_sample_0_is_seen_through_a_reader_with_fields_of_its_own():
 
 @dataclass(frozen=True)
 class Liar(Operator, SampleKernel):
-    """Says float32, gives float64."""
+    """Kernel that declares float32 and returns float64."""
 
     def infer(self, numbers):
         return Spec(FLOAT, numbers.shape)
@@ -117,7 +117,7 @@ class Liar(Operator, SampleKernel):
         return numbers.astype(np.float64)
 
 
-def test_a_broken_promise_is_said_once():
+def test_broken_contract_is_reported_once():
     with Pipeline(2, 1, exec_async=False) as pipeline:
         pipeline.set_outputs(apply(Liar(), fn.readers.arrays(np.zeros((2, 3), np.float32))))
     with pytest.raises(InternalError) as caught:
@@ -130,7 +130,7 @@ def test_a_broken_promise_is_said_once():
 
 
 def flipped(images, **arguments):
-    """Images, mirrored, and their numbers, in the order in which they are drawn; epoch after epoch."""
+    """Return mirrored images and their numbers, in sample order over several epochs."""
 
     @data_iterator(output_map=["images", "numbers"], reader_name="reader", **arguments)
     def definition():
@@ -143,13 +143,13 @@ def flipped(images, **arguments):
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool"])
 @pytest.mark.parametrize("lying", [np.ascontiguousarray, np.asfortranarray, lambda x: np.repeat(x, 2, axis=0)[::2]])
-def test_images_in_memory_are_computed_from_where_they_lie(dtype, lying):
+def test_images_in_memory_are_processed_in_place(dtype, lying):
     images = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 200, (12, 5, 7, 3)).astype(dtype)
     for batch in flipped(lying(images)):
         np.testing.assert_array_equal(batch["images"], images[np.asarray(batch["numbers"])][:, :, ::-1])
 
 
-def test_images_in_memory_are_not_copied_for_a_chain_alone(monkeypatch):
+def test_images_in_memory_are_not_copied_for_single_chain(monkeypatch):
     copied, copy = [], RowSelection.gather
 
     def counted(picked, out=None):
@@ -163,7 +163,7 @@ def test_images_in_memory_are_not_copied_for_a_chain_alone(monkeypatch):
     assert set(copied) == {1}
 
 
-def test_an_image_in_memory_on_which_a_chain_fails_is_replaced_or_named():
+def test_failing_image_in_memory_is_replaced_or_named():
     images = np.arange(12 * 6 * 6 * 3, dtype=np.uint8).reshape(12, 6, 6, 3)
 
     def iterator(on_error):
