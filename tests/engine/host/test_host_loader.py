@@ -91,7 +91,7 @@ def test_prefetching_is_limited_by_depth(always_threads):
     pipe = pipeline(work, samples=1000, prefetch_queue_depth=2)
     assert values(pipe) == [0, 1, 2, 3]
     assert enough.wait(10)
-    for chunk in pipe._start().run._loader._ahead:
+    for chunk in pipe._start().cursor.run._loader._ahead:
         chunk.wait()
     assert seen == set(range(12))
     pipe.close()
@@ -110,7 +110,7 @@ def test_cheap_batches_are_computed_in_groups_by_consumer():
     callers.clear()
     assert [values(pipe) for _ in range(20)] == expected[20:]
     assert callers == {"MainThread"}
-    assert pipe._start().run._loader._light(4) > 1
+    assert pipe._start().cursor.run._loader._light(4) > 1
     pipe.close()
 
 
@@ -404,8 +404,8 @@ def test_cheap_samples_are_serialized(always_threads):
     pipe = pipeline(work, samples=4000, batch_size=400, threads=4)
     for _ in range(3):
         pipe.run()
-    assert pipe._start().run._loader._program.scheduler.cheap
-    for batch in list(pipe._start().run._loader._ahead):
+    assert pipe._start().cursor.run._loader._program.scheduler.cheap
+    for batch in list(pipe._start().cursor.run._loader._ahead):
         batch.wait()
     most[0] = 0
     for _ in range(10):
@@ -444,7 +444,7 @@ def test_waiting_counts_as_work(seconds, light, monkeypatch):
 
 def test_close_from_another_thread_raises_in_waiting_thread(always_threads):
     pipe = pipeline(lambda sample: sample, threads=1)
-    loader, busy, submitted, raised = pipe._start().run._loader, threading.Event(), threading.Event(), []
+    loader, busy, submitted, raised = pipe._start().cursor.run._loader, threading.Event(), threading.Event(), []
     loader._context.executor.submit(busy.wait, 20)
     begin = loader._begin
 
