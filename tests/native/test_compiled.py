@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled, precompile
-from penstock.numerics.casting import normalize_values, scale_and_shift
+from penstock.numerics.casting import scale_and_shift
 from penstock.sources.order.sample_order import SampleOrder
 
 numbers = st.floats(-1e4, 1e4, width=32)
@@ -34,12 +34,12 @@ def test_scale_and_shift_equals_its_twin(mean, factor, shift, count, dtype):
 
 
 @given(numbers, numbers, st.sampled_from([0.0, 0.5, -3.25]))
-def test_the_flat_way_equals_the_general_one(mean, factor, shift):
+def test_scale_and_shift_equals_numpy(mean, factor, shift):
     values = np.arange(240, dtype=np.uint8).reshape(2, 4, 10, 3)
-    terms = np.float32([[[[mean]]]]), np.float32([[[[factor]]]])
-    flat = normalize_values(np, values, *terms, shift, np.dtype(np.float32))
-    general = normalize_values(np, values, *terms, shift, np.dtype(np.float32), np.empty((3, 10, 4, 2), np.float32).T)
-    assert np.array_equal(flat, general)
+    mean, factor, shift = np.float32([mean, factor, shift])
+    flat = np.empty(values.shape, np.float32)
+    scale_and_shift(values.reshape(-1), mean, factor, shift, flat.reshape(-1))
+    assert np.array_equal(flat, (values.astype(np.float32) - mean) * factor + shift)
 
 
 @pytest.mark.parametrize("shuffle", [False, True])

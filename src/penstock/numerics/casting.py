@@ -88,58 +88,12 @@ def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     return xp.where(values <= low, xp.asarray(limits.min, dtype), result)
 
 
-def normalize_values(
-    xp: Any, values: Any, mean: Any, factor: Any, shift: float, dtype: np.dtype[Any], out: Array | None = None
-) -> Any:
-    """Return ``(values - mean) * factor + shift``, computed in float32 and converted to `dtype`.
-
-    Args:
-        xp: The array namespace, `numpy` or `jax.numpy`.
-        values: An array of numbers.
-        mean: float32, broadcasts against `values`; None for 0.
-        factor: float32, broadcasts against `values`; None for 1.
-        shift: Added last.
-        dtype: The dtype of the result.
-        out: With NumPy, an array for a float32 result.
-    """
-    if xp is np and dtype == np.float32:
-        result = np.empty(values.shape, np.float32) if out is None else out
-        # One pass over the data in place of up to four. The loop takes contiguous arrays and scalars only.
-        if _flat(values, result) and _single(mean) and _single(factor):
-            mean, factor = (default if t is None else t.flat[0] for t, default in ((mean, _ZERO), (factor, _ONE)))
-            scale_and_shift(values.reshape(-1), mean, factor, np.float32(shift), result.reshape(-1))
-            return result
-        np.copyto(result, values)
-        steps = ((np.subtract, mean), (np.multiply, factor), (np.add, np.float32(shift) if shift else None))
-        for apply, operand in steps:
-            if operand is not None:
-                apply(result, operand, out=result)
-        return result
-    result = values.astype(np.float32)
-    result = result if mean is None else result - mean
-    result = result if factor is None else result * factor
-    result = result + xp.asarray(shift, np.float32) if shift else result
-    return cast_saturating(xp, result, dtype)
-
-
-_ZERO, _ONE = np.float32(0), np.float32(1)
-
-
 @precompile("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
 @Compiled
 def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
     """Compute ``out[i] = (values[i] - mean) * factor + shift`` in float32."""
     for i in range(values.shape[0]):
         out[i] = (np.float32(values[i]) - mean) * factor + shift
-
-
-def _flat(values: Array, result: Array) -> bool:
-    """True if both arrays are contiguous, so that their elements are in the same order."""
-    return values.flags.c_contiguous and result.flags.c_contiguous and values.dtype.kind in "iuf"
-
-
-def _single(term: Array | None) -> bool:
-    return term is None or term.size == 1
 
 
 def broadcast_rows(xp: Any, argument: Any, ndim: int) -> Any:

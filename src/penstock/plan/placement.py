@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
@@ -93,9 +93,7 @@ def _place(graph: Graph, target: TargetMachine, decided: Mapping[Node, Placement
         if node.device_only:
             chosen[node] = _device_only(node, reason)
             continue
-        wanted = (
-            Placement(Side.HOST, reason) if reason else decided.get(node) or _POLICIES[target.placement](node, target)
-        )
+        wanted = Placement(Side.HOST, reason) if reason else decided.get(node) or _preferred(node, target)
         users = [user for value in node.values for user in graph.consumers.get(value, ())]
         hosted = next((user for user in users if chosen[user].place is Side.HOST), None)
         argued = next((user for user in users if needs_host_description(user) and _is_argument(node, user)), None)
@@ -223,7 +221,10 @@ def _needs_64_bits(spec: Spec) -> bool:
     return spec.dtype.itemsize == 8 and spec.dtype != np.dtype(np.complex64)
 
 
-def _auto(node: Node, target: TargetMachine) -> Placement:
+def _preferred(node: Node, target: TargetMachine) -> Placement:
+    """Return the placement of a node that can run on both sides."""
+    if target.placement != "auto":
+        return Placement(Side(target.placement), f'placement="{target.placement}"')
     if target.platform == "cpu":
         return Placement(Side.HOST, "on the CPU backend XLA would share these cores")
     # `.cpu()` is a hint. Without it, an accelerator takes all work that it can.
@@ -233,18 +234,3 @@ def _auto(node: Node, target: TargetMachine) -> Placement:
         return Placement(Side.HOST, "a few numbers per sample: as cheap to send as to make there")
     reason = "asked for" if node.device == "gpu" else "dense"
     return Placement(Side.DEVICE, f"{reason}; the {target.platform} takes dense work")
-
-
-def _forced_host(_node: Node, _target: TargetMachine) -> Placement:
-    return Placement(Side.HOST, 'placement="host"')
-
-
-def _forced_device(_node: Node, _target: TargetMachine) -> Placement:
-    return Placement(Side.DEVICE, 'placement="device"')
-
-
-_POLICIES: Mapping[PlacementHint, Callable[[Node, TargetMachine], Placement]] = {
-    "auto": _auto,
-    "host": _forced_host,
-    "device": _forced_device,
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
@@ -146,22 +146,23 @@ def _initial_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Va
     return stages
 
 
+_WAYS: Mapping[type, StageKind] = {
+    Reader: StageKind.READ,
+    StreamInput: StageKind.FEED,
+    RowOperator: StageKind.ROWS,
+    HostDescription: StageKind.DESCRIBE,
+    WholeBatchKernel: StageKind.WHOLE_BATCH,
+    BranchSelect: StageKind.SELECT,
+}
+
+
 def _way(node: Node) -> StageKind:
     """Return the way to compute a node that is not fused with others."""
     operator = node.operator
     specs = [value.spec for value in node.sources] + list(node.specs)
-    if isinstance(operator, Reader):
-        return StageKind.READ
-    if isinstance(operator, StreamInput):
-        return StageKind.FEED
-    if isinstance(operator, RowOperator):
-        return StageKind.ROWS
-    if isinstance(operator, HostDescription):
-        return StageKind.DESCRIBE
-    if isinstance(operator, WholeBatchKernel):
-        return StageKind.WHOLE_BATCH
-    if isinstance(operator, BranchSelect):
-        return StageKind.SELECT
+    for kind, way in _WAYS.items():
+        if isinstance(operator, kind):
+            return way
     # A batch kernel works on one array, unless it accepts lists.
     if isinstance(operator, BatchKernel) and (operator.accepts_ragged or all(spec.dense for spec in specs)):
         return StageKind.BATCH

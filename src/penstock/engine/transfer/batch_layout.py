@@ -41,6 +41,7 @@ class BatchLayout(ABC):
     devices: tuple[Any, ...]
     mesh: Mesh
     axes: tuple[str, ...]
+    _whole: NamedSharding
 
     @property
     def all_devices(self) -> tuple[Any, ...]:
@@ -94,9 +95,10 @@ class BatchLayout(ABC):
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """Return shape, dtype and sharding of an output, or of the mask if `number` is None, given its global shape."""
 
-    @abstractmethod
     def put_replicated(self, array: Array) -> jax.Array:
         """Put an array on every device, as the state of the device program."""
+        # device_put to a sharding over several processes would compare the values of all processes in each call.
+        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
 
     @abstractmethod
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
@@ -236,11 +238,6 @@ class ShardedLayout(BatchLayout):
         """Assemble a global array that is split by rows only, on the mesh with Auto axes."""
         return self._assemble(column, self._rows)
 
-    def put_replicated(self, array: Array) -> jax.Array:
-        """Put an array on every device."""
-        # device_put to a sharding over several processes would compare the values of all processes in each call.
-        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
-
     def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
         if len(self.shards) == self.blocks:  # this process holds all rows
             return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
@@ -316,11 +313,6 @@ class PmapLayout(BatchLayout):
         """Return the shape with a leading axis of blocks."""
         stacked = (self.blocks, shape[0] // self.blocks, *shape[1:])
         return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._sharding)
-
-    def put_replicated(self, array: Array) -> jax.Array:
-        """Put an array on every device."""
-        # device_put to a sharding over several processes would compare the values of all processes in each call.
-        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """Compile with `jax.jit`, and split the outputs into blocks."""

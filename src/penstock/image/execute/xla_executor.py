@@ -9,7 +9,9 @@ order of summation may depend on the number of rows on a device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -139,12 +141,14 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
         # Pixels beyond an image on a canvas have weight 0, but may be NaN.
         return jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
 
-    if most <= _UNROLLED:
-        total = term(0)
-        for k in range(1, most):
-            total = total + term(k)
-        return total
-    return jax.lax.fori_loop(1, most, lambda k, total: total + term(k), term(0))
+    return _sum_terms(most, term)
+
+
+def _sum_terms(count: int, term: Callable[[Any], Any]) -> Any:
+    """Sum the terms of the numbers below `count`, in this order."""
+    if count <= _UNROLLED:
+        return functools.reduce(operator.add, map(term, range(count)))
+    return jax.lax.fori_loop(1, count, lambda k, total: total + term(k), term(0))
 
 
 def _walked(values: Any, axis: AxisPacking, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
@@ -205,12 +209,7 @@ def _resampled(values: Any, axis: PassAxis) -> Any:
         weight = jnp.asarray(weights)[:, k]
         return no_fma(jnp, jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim))
 
-    if most <= _UNROLLED:
-        total = term(0)
-        for k in range(1, most):
-            total = total + term(k)
-        return total
-    return jax.lax.fori_loop(1, most, lambda k, total: total + term(k), term(0))
+    return _sum_terms(most, term)
 
 
 def _apply_value_step(operation: Any, values: Any, dtype: Any, outside: Any, pass_: Pass) -> tuple[Any, Any]:

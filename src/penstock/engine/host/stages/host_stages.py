@@ -26,7 +26,18 @@ from penstock.graph.ir.operator import (
 from penstock.plan.engine_operators import RowOperator
 
 
-class ReadStage:
+class _NodeStage:
+    """Stage of one node."""
+
+    row_independent = True
+
+    def __init__(self, node: Node, registers: Registers) -> None:
+        self.label = node.kind
+        self._node = node
+        self.outputs = [(value, registers[value]) for value in node.values]
+
+
+class ReadStage(_NodeStage):
     """Stage that reads the samples of a reader, all rows in one call.
 
     Args:
@@ -35,12 +46,8 @@ class ReadStage:
         picked: Values that a source in memory may pass on as indices, without a copy.
     """
 
-    row_independent = True
-
     def __init__(self, node: Node, registers: Registers, picked: AbstractSet[Value]) -> None:
-        self.label = node.kind
-        self._node = node
-        self.outputs = [(value, registers[value]) for value in node.values]
+        super().__init__(node, registers)
         self._picked = [value in picked for value in node.values]
 
     def run(self, frame: ExecutionFrame) -> None:
@@ -62,15 +69,8 @@ class ReadStage:
                 frame.set_column(value, register, column)
 
 
-class FeedStage:
+class FeedStage(_NodeStage):
     """Stage that takes the frame's rows from the data that a stream gave for the batch."""
-
-    row_independent = True
-
-    def __init__(self, node: Node, registers: Registers) -> None:
-        self.label = node.kind
-        self._node = node
-        self.outputs = [(value, registers[value]) for value in node.values]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Select the rows."""
@@ -80,22 +80,15 @@ class FeedStage:
             frame.set_column(value, register, column)
 
 
-class RowStage:
+class RowStage(_NodeStage):
     """Stage of an operator that computes a value from the coordinates of the rows alone."""
-
-    row_independent = True
-
-    def __init__(self, node: Node, registers: Registers) -> None:
-        self.label = node.kind
-        self._operator = cast(RowOperator, node.operator)
-        self.outputs = [(node.values[0], registers[node.values[0]])]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Compute the value."""
-        frame.set_column(*self.outputs[0], self._operator.compute(frame.coordinates))
+        frame.set_column(*self.outputs[0], cast(RowOperator, self._node.operator).compute(frame.coordinates))
 
 
-class BatchStage:
+class BatchStage(_NodeStage):
     """Stage that runs a batch kernel on whole columns.
 
     Args:
@@ -105,13 +98,10 @@ class BatchStage:
         in_place: True if the node is a view of its input, and both are in the same slot of the batch buffer.
     """
 
-    row_independent = True
-
     def __init__(self, node: Node, registers: Registers, seed: int, *, in_place: bool) -> None:
-        self.label = node.kind
-        self._node, self._kernel = node, cast(BatchKernel, node.operator)
+        super().__init__(node, registers)
+        self._kernel = cast(BatchKernel, node.operator)
         self._call = OperandBinding(node, registers, seed)
-        self.outputs = [(value, registers[value]) for value in node.values]
         self._writes = not isinstance(node.operator, ViewKernel)
         self._in_place = in_place
 
@@ -141,7 +131,7 @@ class BatchStage:
             frame.set_column(value, register, column)
 
 
-class WholeBatchStage:
+class WholeBatchStage(_NodeStage):
     """Stage that runs a kernel which needs all rows of the batch.
 
     Args:
@@ -153,10 +143,8 @@ class WholeBatchStage:
     row_independent = False
 
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
-        self.label = node.kind
-        self._node = node
+        super().__init__(node, registers)
         self._call = OperandBinding(node, registers, seed)
-        self.outputs = [(value, registers[value]) for value in node.values]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Run the kernel."""
