@@ -9,7 +9,7 @@ from PIL import Image
 from penstock import types
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.codecs.libjpeg_turbo import read_header
+from penstock.image.codecs.jpeg_header import read_header
 from penstock.operators.decoders.image import DecodeImage
 
 FILE = io.BytesIO()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.core.columns import Array
-from penstock.image.codecs import libjpeg_turbo, nvimgcodec, pillow
+from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
 from penstock.image.codecs.exif_orientation import (
     apply_orientation,
     delivered_region,
@@ -59,7 +59,7 @@ class ImageCodec:
         """
         if not data.size:
             raise ValueError("the file is empty")
-        header = libjpeg_turbo.read_header(data, self.output_type, self.adjust_orientation)
+        header = jpeg_header.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
     def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:

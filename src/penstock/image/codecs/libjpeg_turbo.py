@@ -1,4 +1,4 @@
-"""JPEG headers, and JPEG decoding with libjpeg-turbo through simplejpeg, down to a given row.
+"""JPEG decoding with libjpeg-turbo through simplejpeg, down to a given row.
 
 libjpeg stops after the number of rows in the frame header. A copy of the file with a smaller number saves the work
 below a region.
@@ -6,82 +6,21 @@ below a region.
 
 from __future__ import annotations
 
-import struct
-
-import numpy as np
 import simplejpeg
 
 from penstock.core.columns import Array
-from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
-from penstock.image.codecs.image_header import ImageHeader, check_size
+from penstock.image.codecs.exif_orientation import swaps_axes
+from penstock.image.codecs.image_header import ImageHeader
 from penstock.image.codecs.output_channels import ycbcr
 from penstock.image.kernels.scratch_memory import ScratchMemory
-from penstock.types import ANY_DATA, BGR, GRAY, DALIImageType, YCbCr
+from penstock.types import BGR, DALIImageType, YCbCr
 
-_START, _END = b"\xff\xd8\xff", b"\xff\xd9"
-_FILL, _SCAN, _EXIF = 0xFF, 0xDA, 0xE1
-# Markers of frame headers, one per coding process. The other three of this range are two tables and an extension.
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-
-# A segment starts with 0xFF, its marker, and its length, which does not include these two bytes.
-_segment = struct.Struct(">BBH")
-
-# Height, width and number of components, from the sixth byte of a frame header; then the sampling factors of three
-# components, whose low four bits are vertical. For a single component the last two read what follows the frame header.
-_size = struct.Struct(">HHB xB xxB xxB")
-
-_UINT8 = np.dtype(np.uint8)
-
-# Rows below a pixel that the smooth upsampling of vertically subsampled chroma reads.
-_ROWS_BELOW = 2
+_END = b"\xff\xd9"
 
 # Pixels that must be saved to be worth a copy of the file.
 _WORTH = 1 << 12
 
 _copies = ScratchMemory()
-
-
-def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader | None:
-    """Read the header of a JPEG with one or three components.
-
-    Returns:
-        None if the bytes are anything else.
-
-    Raises:
-        ValueError: The header announces too many pixels.
-    """
-    view = data.data
-    if view[:3].tobytes() != _START:
-        return None
-    frame, orientation, place = 0, 0, 2
-    try:
-        while True:
-            prefix, marker, length = _segment.unpack_from(view, place)
-            if prefix != _FILL:
-                return None
-            if marker == _FILL:  # any number of fill bytes may precede a marker
-                place += 1
-                continue
-            if marker == _SCAN:
-                break
-            if marker in _FRAMES:
-                frame = place
-            elif marker == _EXIF and adjust and not orientation:
-                segment = bytes(view[place + 4 : place + 2 + length])
-                orientation = read_orientation(segment) if segment.startswith(PREFIX) else 0
-            place += 2 + length
-        height, width, components, luma, blue, red = _size.unpack_from(view, frame + 5)
-    except struct.error:  # the data end before the scan starts
-        return None
-    if not frame or not height or not width or components not in (1, 3):
-        return None
-    check_size(height, width)
-    alike = components == 1 or luma & 0xF == blue & 0xF == red & 0xF
-    channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
-    if swaps_axes(orientation):
-        height, width = width, height
-    below, head = 0 if alike else _ROWS_BELOW, max(place + _segment.size, frame + 5 + _size.size)
-    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below, head)
 
 
 def decode(
