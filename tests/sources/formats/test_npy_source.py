@@ -203,7 +203,7 @@ def test_a_definition_gives_one_of_three(tmp_path):
         ({}, "nothing to read"),
         ({"files": ["0.npy"], "file_list": "list"}, "either files or file_list"),
         ({"file_root": tmp_path, "roi_start": 1, "rel_roi_start": 0.5}, "given twice"),
-        ({"file_root": tmp_path, "roi_start": [1, 2]}, "a number per axis"),
+        ({"file_root": tmp_path, "roi_start": [1, 2]}, "one number per axis"),
         (
             {"file_root": tmp_path, "roi_start": 2, "roi_shape": 5, "out_of_bounds_policy": "wrap"},
             "out_of_bounds_policy",
