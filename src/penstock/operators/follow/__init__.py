@@ -1,1 +1,1 @@
-"""What follows images: boxes, points and masks go where an image's pixels went."""
+"""Operators that apply the geometric history of images to their boxes, points, and masks."""

@@ -1,4 +1,4 @@
-"""follow.boxes: boxes go where an image's pixels went, and come out as dense arrays."""
+"""follow.boxes: transform boxes together with their images."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from penstock.operators.follow.pixel_mapping import extents, mapped
 
 @dataclass(frozen=True)
 class FollowBoxes(Operator, BatchKernel):
-    """Boxes mapped, clipped, sorted out and padded.
+    """Kernel that maps, clips, filters, and pads boxes.
 
     Args:
-        most: how many come out.
-        ltrb: whether boxes are left, top, right, bottom; else left, top, width, height.
-        ratio: whether coordinates are relative to the image.
-        min_visible: the least part of a box that must still be seen.
-        min_size: the least width and height of what is seen, in pixels.
+        most: Number of boxes per sample in the output.
+        ltrb: True for left, top, right, bottom; False for left, top, width, height.
+        ratio: True if coordinates are relative to the image size.
+        min_visible: Minimum visible fraction of a box's area.
+        min_size: Minimum width and height of the visible part, in pixels.
     """
 
     most: int
@@ -39,47 +39,56 @@ class FollowBoxes(Operator, BatchKernel):
     accepts_ragged: ClassVar[bool] = True
 
     def infer(self, boxes: Spec, _places: Spec, *others: Spec) -> tuple[Spec, ...]:
-        """As many of each as may come out."""
+        """Return dense specs with `most` entries: boxes, validity mask, and the other data."""
         kept = [Spec(other.dtype, (self.most, *other.shape[1:])) for other in others]
         return Spec(boxes.dtype, (self.most, 4)), Spec(np.dtype(np.bool_), (self.most,)), *kept
 
     def batch(self, context: BatchContext, boxes: Any, places: Any, *others: Any) -> Any:
-        """In float32; those that stay come first, in their order."""
+        """Map the boxes in float32 and move the valid ones to the front, in their order."""
         xp = context.xp
         counts = entries(boxes)
         for other in others:
             check_counts(counts, entries(other), "of what belongs to them")
-        boxes, *others_ = (pad_to_longest(each) for each in (boxes, *others))
+        boxes, *others_ = (pad_to_longest(array) for array in (boxes, *others))
         count = int(boxes.shape[1])
         mapped_, valid = self._mapped(xp, boxes, places)
+        # Padded entries of ragged samples are not boxes.
         valid = valid & (np.arange(count) < counts[:, None])
         spare = max(self.most - count, 0)
-        values = [xp.pad(each, [(0, 0), (0, spare)] + [(0, 0)] * (each.ndim - 2)) for each in (mapped_, *others_)]
+        # Dense output needs `most` entries even if the longest sample has fewer.
+        values = [xp.pad(array, [(0, 0), (0, spare)] + [(0, 0)] * (array.ndim - 2)) for array in (mapped_, *others_)]
         valid = xp.pad(valid, [(0, 0), (0, spare)])
+        # The device program needs static shapes, so boxes are sorted instead of removed. A stable sort on the inverted
+        # mask puts valid boxes first and keeps their order, which pairs them with `others`.
         order = xp.argsort(~valid, axis=1, stable=True)[:, : self.most]
         valid = xp.take_along_axis(valid, order, axis=1)
         kept: list[Any] = []
-        for each in values:
-            form = (*order.shape, *(1,) * (each.ndim - 2))
-            picked = xp.take_along_axis(each, order.reshape(form), axis=1)
-            kept.append(xp.where(valid.reshape(form), picked, xp.zeros((), each.dtype)))
+        for array in values:
+            form = (*order.shape, *(1,) * (array.ndim - 2))
+            picked = xp.take_along_axis(array, order.reshape(form), axis=1)
+            # Zeros, not the dropped boxes: padding must not depend on data that was filtered out.
+            kept.append(xp.where(valid.reshape(form), picked, xp.zeros((), array.dtype)))
         return kept[0], valid, *kept[1:]
 
     def _mapped(self, xp: Any, boxes: Any, places: Any) -> tuple[Any, Any]:
-        """The boxes around what became of boxes, clipped, and which of them stay."""
+        """Return the clipped bounding boxes of the mapped boxes, and a mask of those to keep."""
         by_x, by_y = extents(places, first=True, ratio=self.ratio)
         left, top, right, bottom = (boxes[..., k] * by for k, by in enumerate((by_x, by_y, by_x, by_y)))
         if not self.ltrb:
             right, bottom = left + right, top + bottom
+        # A rotation or warp turns a box into a quadrilateral; the result is the bounding box of its four corners.
         corners = [mapped(xp, places, x, y) for x in (left, right) for y in (top, bottom)]
-        xs, ys, there = (xp.stack(each, axis=-1) for each in zip(*corners, strict=True))
+        xs, ys, there = (xp.stack(array, axis=-1) for array in zip(*corners, strict=True))
         whole = xs.min(axis=-1), ys.min(axis=-1), xs.max(axis=-1), ys.max(axis=-1)
+        # Clip to the area that the original image covers, not to the canvas, which may include padding.
         limits = [places[:, k, None] for k in range(11, 15)]  # top, left, bottom, right
-        left, right = (xp.clip(each, limits[1], limits[3]) for each in (whole[0], whole[2]))
-        top, bottom = (xp.clip(each, limits[0], limits[2]) for each in (whole[1], whole[3]))
+        left, right = (xp.clip(edge, limits[1], limits[3]) for edge in (whole[0], whole[2]))
+        top, bottom = (xp.clip(edge, limits[0], limits[2]) for edge in (whole[1], whole[3]))
         width, height = right - left, bottom - top
         area = (whole[2] - whole[0]) * (whole[3] - whole[1])
+        # A corner beyond the horizon of a perspective has no position, so its box has no bounds.
         valid = there.all(axis=-1) & (width > 0) & (height > 0)
+        # Compare products instead of dividing: a box of zero area would give NaN.
         valid = valid & (width * height >= np.float32(self.min_visible) * area)
         valid = valid & (xp.minimum(width, height) >= np.float32(self.min_size))
         by_x, by_y = extents(places, first=False, ratio=self.ratio)
@@ -99,34 +108,35 @@ def boxes(
     min_size: float = 0.0,
     since: DataNode | None = None,
 ) -> list[DataNode]:
-    """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their boxes.
 
-    The chain of operators that made the images is walked back to the decoder or reader. The boxes go the same way, by
-    the very numbers: nothing is drawn a second time. A box that is turned or warped becomes the box around it. Boxes
-    are clipped to what can be seen of their image, those of which nothing is left are dropped, and the others come out
-    as dense arrays with a mask.
+    The operator traces the images back to their decoder or reader and repeats each geometric step on the boxes with the
+    same arguments and random numbers. A rotated or warped box becomes its axis-aligned bounding box. Boxes are clipped
+    to the visible part of their image, boxes without a visible part are dropped, and the rest are returned as dense
+    arrays with a mask.
 
     Args:
-        data: boxes, float32 (n, 4): left, top, width and height in pixels, as `readers.coco` gives them by default.
-        images: the images as they have become. Give them as image operators leave them: before `fn.reshape`, or a
-            function of your own.
-        *others: what belongs to the boxes, such as labels: any dtype, (n, ...). It is dropped and padded with them.
-        max_boxes: how many come out, the first of those that stay. By default as many as go in, where that is known.
-        ltrb: whether boxes are left, top, right and bottom, going in and coming out; as for `readers.coco`.
-        ratio: whether coordinates are parts of the image's width and height; likewise.
-        min_visible: drop a box of which less than this part of the area is still in the image, from 0 to 1.
-        min_size: drop a box whose visible part is narrower or lower than this, in pixels.
-        since: the images to which the boxes belong, if not to what was decoded or read.
+        data: Boxes, float32 (n, 4): left, top, width, height in pixels, as `readers.coco` returns them by default.
+        images: The transformed images. Pass the output of an image operator, not of `fn.reshape` or of a function
+            of your own.
+        *others: Data per box, such as labels: any dtype, (n, ...). Dropped and padded together with the boxes.
+        max_boxes: Number of boxes in the output; extra boxes at the end are dropped. By default the number of input boxes,
+            which must then be the same for all samples.
+        ltrb: If True, input and output boxes are left, top, right, bottom; as for `readers.coco`.
+        ratio: If True, input and output coordinates are fractions of the image's width and height.
+        min_visible: Drop boxes with less than this fraction of their area in the image, 0 to 1.
+        min_size: Drop boxes whose visible part is narrower or shorter than this, in pixels.
+        since: The images that the boxes refer to; by default the images as decoded or read.
 
     Returns:
-        The boxes, float32 (max_boxes, 4); which of them are boxes, bool (max_boxes,), the others being zeros; and the
-        `others`, (max_boxes, ...).
+        The boxes, float32 (max_boxes, 4); a mask, bool (max_boxes,), False for padding, which is zero; and the `others`,
+        (max_boxes, ...).
 
     Raises:
-        ArgumentTypeError: another dtype than float32.
-        DefinitionError: no boxes, a number of boxes that is not known and not limited, or images that came about by
-            something that may move pixels and does not say where.
-        SampleError: while running, another number of boxes than of what belongs to them.
+        ArgumentTypeError: If the boxes are not float32.
+        DefinitionError: If the data are not boxes, if samples differ in their number of boxes and `max_boxes` is not
+            set, or if the images come from an operator that may move pixels in an unknown way.
+        SampleError: While running, if a sample has a different number of boxes and of `others`.
 
     Example:
         >>> import numpy as np, penstock
@@ -148,22 +158,22 @@ def boxes(
     most = data.spec.shape[0] if max_boxes is None else max_boxes
     if most is None:
         raise DefinitionError(
-            "fn.follow.boxes makes dense arrays, and samples differ in their number of boxes",
+            "fn.follow.boxes returns dense arrays, but samples differ in their number of boxes",
             given=data.spec,
-            fix="max_boxes=100, or whatever is enough",
+            fix="set max_boxes, e.g. max_boxes=100",
         )
     if most < 1:
-        raise DefinitionError("fn.follow.boxes: max_boxes is at least 1", given=most)
+        raise DefinitionError("fn.follow.boxes: max_boxes must be at least 1", given=most)
     if not 0 <= min_visible <= 1 or not min_size >= 0:
         raise DefinitionError(
-            "fn.follow.boxes: min_visible is a part, and min_size a number of pixels",
+            "fn.follow.boxes: min_visible must be a fraction, and min_size a number of pixels",
             given=f"min_visible={min_visible}, min_size={min_size}",
             expected="min_visible from 0 to 1, min_size at least 0",
         )
     for other in others:
         if not other.spec.shape or None in other.spec.shape[1:]:
             raise DefinitionError(
-                "fn.follow.boxes: what belongs to boxes has an entry for each, all of one shape",
+                "fn.follow.boxes: the other inputs need one entry per box, all of one shape",
                 given=other.spec,
                 expected="(n, ...)",
             )

@@ -1,7 +1,7 @@
-"""The path of an image through a definition, walked back to where it begins.
+"""Lineage of an image: the operators between its reader or decoder and a given node.
 
-What follows an image makes a node of its own for each image operator on the path, with the operator's arguments and
-random bits: a random window is not drawn a second time.
+For each image operator on the path, a follower adds a node that uses the operator's arguments and random bits, so that
+a random window is the same for an image and for its boxes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from penstock.graph.tracing.trace import DataNode
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.elementwise.constant import ConstantValue
 
+# Creates the follower's data for the images at which a path begins.
 Begin = Callable[[Value], DataNode]
-"""What follows from the beginning of a path: the images there."""
 
+# Advances the follower's data over one image operator.
 Go = Callable[["PathSegment", DataNode], DataNode]
-"""What follows after a stretch of the path, from what follows before it."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class PathSegment:
     """An image operator on the path.
 
     Args:
-        node: the node.
-        operator: what it does.
-        layout: of the images that it takes.
+        node: The operator's node.
+        operator: The operator.
+        layout: Layout of its input images.
     """
 
     node: Node
@@ -43,41 +43,42 @@ class PathSegment:
 
     @property
     def given(self) -> Spec:
-        """The images that it takes."""
+        """Spec of the input images."""
         return self.node.inputs[0].spec
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Its arguments as `apply` takes them."""
+        """Return the arguments in the form that `apply` takes."""
         return {n: DataNode(v) if isinstance(v, Value) else v for n, v in self.node.arguments.items()}
 
 
 @dataclass
 class ImageLineage:
-    """Walks back from images.
+    """Traversal from images back to their origin, which builds the follower's nodes.
 
     Args:
-        kind: the operator that follows, for messages.
-        since: the images where paths begin; None for what a reader or decoder gives.
-        begin: says what follows at the beginning.
-        go: says what follows after an image operator.
+        kind: Name of the following operator, for messages.
+        since: Images at which paths begin; None for the output of a reader or decoder.
+        begin: Creates the data at the beginning of a path.
+        go: Advances the data over an image operator.
     """
 
     kind: str
     since: Value | None
     begin: Begin
     go: Go
-    _found: dict[Value, tuple[DataNode, str]] = field(default_factory=dict[Value, tuple[DataNode, str]])
+    # Without this cache, paths that share operators would be followed once per path, and their nodes would differ.
+    _cache: dict[Value, tuple[DataNode, str]] = field(default_factory=dict[Value, tuple[DataNode, str]])
 
     def to(self, images: Value) -> tuple[DataNode, str]:
-        """What follows the images, and their layout.
+        """Return the follower's data for the images, and the layout of the images.
 
         Raises:
-            DefinitionError: on the path is something of which nobody knows where it moves pixels.
+            DefinitionError: If an operator on the path may move pixels in an unknown way.
         """
-        if images not in self._found:
-            self._found[images] = self._to(images)
-        return self._found[images]
+        if images not in self._cache:
+            self._cache[images] = self._to(images)
+        return self._cache[images]
 
     def _to(self, images: Value) -> tuple[DataNode, str]:
         node, operator = images.node, images.node.operator
@@ -91,44 +92,47 @@ class ImageLineage:
             return self.go(stretch, before), images.spec.layout or layout
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
-        made_here = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
-        if made_here and self.since is None:
+        # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example by decoding bytes.
+        creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
+        if creates_image and self.since is None:
             return self.begin(images), image_layout_of(images, self.kind)
         raise self._refusal(node, operator)
 
     def _together(self, node: Node, images: Value) -> tuple[DataNode, str]:
-        """What follows images that are computed from others, each of which it follows to the same place."""
-        found = [self.to(value) for value in node.inputs if _has_places_of(images.spec, value)]
-        if not found or any(each is not found[0][0] for each, _ in found):
+        """Return the follower's data for a pixel-aligned operator, whose inputs must all share one path."""
+        # Comparing by identity is enough: `to` caches, so equal paths return the same node.
+        results = [self.to(value) for value in node.inputs if _has_places_of(images.spec, value)]
+        if not results or any(result is not results[0][0] for result, _ in results):
             raise self._refusal(node, node.operator)
-        return found[0][0], images.spec.layout or found[0][1]
+        return results[0][0], images.spec.layout or results[0][1]
 
     def _select(self, node: Node, operator: BranchSelect) -> tuple[DataNode, str]:
-        """What follows the branches of a condition, chosen as the images are."""
+        """Follow the branches of a condition and select among the results with the same guards."""
         guards, values = node.inputs[: operator.branches], node.inputs[operator.branches :]
         followed, layouts = zip(*map(self.to, values), strict=True)
-        if all(each is followed[0] for each in followed):
+        # No branch moves pixels, so there is nothing to select.
+        if all(result is followed[0] for result in followed):
             return followed[0], layouts[0]
         return apply(operator, *map(DataNode, guards), *followed, beside=node), layouts[0]
 
     def _refusal(self, node: Node, operator: Operator) -> DefinitionError:
         if self.since is not None and not node.inputs:
             return DefinitionError(
-                f"fn.{self.kind}: the images do not come from those that since= names",
+                f"fn.{self.kind}: the images are not derived from the images in since=",
                 given=f"since={self.since}, made at {self.since.node.where}",
-                expected="images that became these by image operators",
+                expected="images from which image operators computed these",
             )
-        what = "mixes images" if operator.pixel_aligned else "may move pixels, and does not say where"
+        what = "mixes images" if operator.pixel_aligned else "may move pixels in an unknown way"
         return DefinitionError(
             f"fn.{self.kind} cannot follow images through fn.{node.kind}: it {what}",
             given=f"{node}, made at {node.where}",
-            expected="image operators, and what changes values alone",
-            fix="give the images from before it; or, where data belong to images from after it, name these by since=",
+            expected="image operators, and operators that only change values",
+            fix="pass the images before it; or, if the data refer to the images after it, pass those as since=",
         )
 
 
 def _has_places_of(images: Spec, value: Value) -> bool:
-    """Whether what images are computed from has pixels in places, and not the same number for all of them."""
+    """Return True if the value has pixels of its own and is not a constant or broadcast over the image."""
     if len(value.spec.shape) != len(images.shape) or isinstance(value.node.operator, ConstantValue):
         return False
     extents = zip(value.spec.shape, images.shape, strict=True)
@@ -136,13 +140,13 @@ def _has_places_of(images: Spec, value: Value) -> bool:
 
 
 def image_layout_of(images: Value, kind: str) -> str:
-    """The layout of images, or the usual one for as many axes.
+    """Return the layout of images, by default HW, HWC, or FHWC by the number of axes.
 
     Raises:
-        DefinitionError: they are none.
+        DefinitionError: If the value is not an image.
     """
     spec = images.spec
     layout = spec.layout or {2: "HW", 3: "HWC", 4: "FHWC"}.get(len(spec.shape), "")
     if not {"H", "W"} <= set(layout) or "D" in layout:
-        raise DefinitionError(f"fn.{kind} follows images", given=f"{images}: {spec}", expected="a layout with H and W")
+        raise DefinitionError(f"fn.{kind} needs images", given=f"{images}: {spec}", expected="a layout with H and W")
     return layout

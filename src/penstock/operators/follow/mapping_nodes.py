@@ -1,4 +1,4 @@
-"""The nodes that compute where pixels have gone, beside the nodes that move them."""
+"""Nodes that compute the pixel mapping of images, in parallel to the image operators."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of
 from penstock.operators.follow.pixel_mapping import EXTENTS, begin, moved
 
+# Size of a mapping summary, float32: columns 0 to 14 of a geometry, then height and width.
 PLACES = 17
-"""What is known of places at the end, float32: the columns 0 to 14 of a geometry, height and width."""
 
 
 def pixel_mapping_node(images: DataNode, since: DataNode | None, kind: str) -> DataNode:
-    """Where the pixels of images have gone, float32 (`PLACES`,), for kernels on the host or the device.
+    """Return a node with the pixel mapping of images, float32 (`PLACES`,), for host and device kernels.
 
     Args:
-        images: the end of the path.
-        since: the images where it begins; None for what a reader or decoder gave.
-        kind: the operator that follows, for messages.
+        images: The end of the path.
+        since: The images at which it begins; None for the output of a reader or decoder.
+        kind: Name of the following operator, for messages.
 
     Raises:
-        DefinitionError: on the path is something that cannot be followed.
+        DefinitionError: If an operator on the path cannot be followed.
     """
     start = None if since is None else since.value
     geometry, layout = _path(kind, start).to(images.value)
@@ -42,12 +42,14 @@ def pixel_mapping_node(images: DataNode, since: DataNode | None, kind: str) -> D
 
 
 def begun(images: Value, kind: str) -> DataNode:
-    """The geometry of images to which nothing has been done, from headers where they are decoded."""
+    """Return a node with the identity geometry of images, from file headers if the images are decoded."""
     node, operator = images.node, images.node.operator
     layout = image_layout_of(images, kind)
+    # Only the header is read: the image itself may be decoded on another path, or fused and never stored.
     if isinstance(operator, ImageDecoder):
         return apply(MappingFromHeader(operator), DataNode(node.inputs[0]), beside=node)
-    if isinstance(operator, ImageOperator):  # its result need not be there to know its size
+    # The extents follow from the operators before, so a fused chain does not need to store this intermediate image.
+    if isinstance(operator, ImageOperator):
         try:
             before, _ = _path(kind, None).to(images)
         except DefinitionError:
@@ -61,10 +63,10 @@ def _path(kind: str, since: Value | None) -> ImageLineage:
     def go(stretch: PathSegment, before: DataNode) -> DataNode:
         if not stretch.operator.is_matrix_map:
             raise DefinitionError(
-                f"fn.{kind} cannot follow images through fn.{stretch.node.kind}: it moves each pixel its own way",
+                f"fn.{kind} cannot follow images through fn.{stretch.node.kind}: it moves each pixel differently",
                 given=f"{stretch.node}, made at {stretch.node.where}",
-                expected="what a matrix can say",
-                fix="fn.follow.masks, which can",
+                expected="operators whose mapping is a matrix",
+                fix="use masks and fn.follow.masks, which supports it",
             )
         operator = ComposedMapping(stretch.operator, stretch.layout, stretch.given.dtype)
         return apply(operator, before, beside=stretch.node, **stretch.arguments)
@@ -78,32 +80,32 @@ def _geometry(layout: str) -> Spec:
 
 @dataclass(frozen=True)
 class InitialMapping(Operator, HostBatchKernel):
-    """The geometry of images that are there."""
+    """Kernel that creates the identity geometry from images."""
 
     layout: str
     accepts_ragged: ClassVar[bool] = True
 
     def infer(self, images: Spec) -> Spec:
-        """A geometry."""
+        """Return the spec of a geometry."""
         return _geometry(self.layout)
 
     def batch(self, context: BatchContext, images: Any) -> Any:
-        """From their shapes."""
-        return begin(np.array([each.shape for each in images]), self.layout)
+        """Read the extents from the images' shapes."""
+        return begin(np.array([image.shape for image in images]), self.layout)
 
 
 @dataclass(frozen=True)
 class MappingFromHeader(Operator, SampleKernel):
-    """The geometry of images that a decoder will give."""
+    """Kernel that creates the identity geometry from the headers of encoded images."""
 
     decoder: ImageDecoder
 
     def infer(self, data: Spec) -> Spec:
-        """A geometry."""
+        """Return the spec of a geometry."""
         return _geometry("HWC")
 
     def sample(self, context: SampleContext, data: Array) -> Array:
-        """From the header of a file."""
+        """Read the extents from the header of a file."""
         del context
         header = self.decoder.read_header(data)
         return begin(np.array([[header.height, header.width, header.channels]]), "HWC")[0]
@@ -111,27 +113,29 @@ class MappingFromHeader(Operator, SampleKernel):
 
 @dataclass(frozen=True)
 class RestartMapping(Operator, HostBatchKernel):
-    """The geometry of images, begun anew."""
+    """Kernel that resets a geometry to the identity and keeps its extents."""
 
     layout: str
 
     def infer(self, geometry: Spec) -> Spec:
-        """A geometry."""
+        """Return the spec of a geometry."""
         return geometry
 
     def batch(self, context: BatchContext, geometry: Any) -> Any:
-        """From its extents."""
+        """Start again from the extents of the present image."""
         return begin(geometry[:, EXTENTS:], self.layout)
 
 
 @dataclass(frozen=True)
 class ComposedMapping(Operator, HostBatchKernel):
-    """The geometry after an image operator, which describes what it does once more, from the same numbers.
+    """Kernel that advances a geometry over an image operator.
+
+    It calls the operator's `describe` with the same arguments and random bits as the image path.
 
     Args:
-        operator: the image operator.
-        layout: of the images that it takes.
-        dtype: of these.
+        operator: The image operator.
+        layout: Layout of its input images.
+        dtype: Dtype of its input images.
     """
 
     operator: ImageOperator
@@ -140,20 +144,20 @@ class ComposedMapping(Operator, HostBatchKernel):
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
-        """The image operator's."""
+        """Return the schema of the image operator."""
         return self.operator.schema
 
     @property
     def random_bits(self) -> int:
-        """As many as the image operator, and the same."""
+        """Number of random words per row: the image operator's, so that both receive the same bits."""
         return self.operator.random_bits
 
     def infer(self, geometry: Spec, **_arguments: Any) -> Spec:
-        """A geometry."""
+        """Return the spec of a geometry."""
         return geometry
 
     def batch(self, context: BatchContext, geometry: Any, **arguments: Any) -> Any:
-        """Described, and the steps followed."""
+        """Compute the operator's steps from the extents and apply them to the geometry."""
         sizes = list(geometry[:, EXTENTS:].astype(np.int64).T)
         images = ImageInfo(np, context.rows, sizes, self.dtype)
         return moved(geometry, self.layout, self.operator.describe(images, context.bits, **arguments))
@@ -161,15 +165,16 @@ class ComposedMapping(Operator, HostBatchKernel):
 
 @dataclass(frozen=True)
 class MappingSummary(Operator, HostBatchKernel):
-    """What kernels need of a geometry."""
+    """Kernel that reduces a geometry to the columns that followers use."""
 
     layout: str
 
     def infer(self, geometry: Spec) -> Spec:
-        """Numbers for the device, too."""
+        """Return a float32 spec, which the device program can also use."""
         return Spec(np.dtype(np.float32), (PLACES,))
 
     def batch(self, context: BatchContext, geometry: Any) -> Any:
-        """Without the extents of other axes."""
+        """Drop the extents of axes other than height and width."""
         extents = [EXTENTS + self.layout.index(letter) for letter in "HW"]
+        # Steps are composed in float64; one rounding to float32 at the end keeps long chains accurate.
         return geometry[:, [*range(EXTENTS), *extents]].astype(np.float32)
