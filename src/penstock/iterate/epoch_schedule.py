@@ -119,6 +119,7 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
     padded = tuple(reading.pads_last_batch for reading in readings.values())
     schedule = Schedule(rows, length, stride, strides, policy, padded)
     schedule.check()
+    # Checked now: otherwise the error would come with the last batch of the first epoch.
     if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
         layout.check_rows(
             schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
