@@ -103,6 +103,7 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
         return function.__doc__
     # Docstrings have Google's sections: an entry of Args is indented by four spaces, its continuation lines by more.
     lines = inspect.cleandoc(function.__doc__).splitlines()
+    # An operator without arguments of its own still takes the common ones.
     if "Args:" not in lines:
         start = next((number for number, line in enumerate(lines) if line == "Returns:"), len(lines))
         lines[start:start] = ["Args:", ""]

@@ -108,5 +108,6 @@ def _equal(values: Sequence[Any]) -> bool:
     first = values[0]
     try:
         return all(type(value) is type(first) and bool(np.all(value == first)) for value in values[1:])
+    # Arrays of shapes that do not broadcast, or objects that refuse the comparison, are not equal.
     except (ValueError, TypeError):
         return False

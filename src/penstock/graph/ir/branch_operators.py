@@ -77,6 +77,7 @@ class BranchSelect(Operator, BatchKernel):
         """Return the selected values. Every value has an entry for each row."""
         guards, values = inputs[: self.branches], inputs[self.branches :]
         result = values[-1]
+        # Backward, so that the first branch that a row takes is written last and wins.
         for guard, value in zip(reversed(guards), reversed(values[:-1]), strict=True):
             result = context.xp.where(guard.reshape(-1, *(1,) * (value.ndim - 1)), value, result)
         return result

@@ -25,6 +25,7 @@ def check_branch_scope(value: Value, guard: Value | None) -> None:
                 given=f"made at {value.node.where}",
                 fix="assign it to a variable in each branch, and use the variable after the condition",
             )
+        # A branch may use the values of all branches around it.
         guard = guard.node.guard
 
 

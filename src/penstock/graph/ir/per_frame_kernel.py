@@ -43,6 +43,7 @@ class PerFrameOperator(Operator, BatchKernel):
         frames = [_frame(spec) if f"input {at}" in framed else spec for at, spec in enumerate(inputs)]
         result = self.inner.infer(*frames, **self.specs(arguments))
         assert isinstance(result, Spec)  # per-frame kernels have one output
+        # A layout has a letter per axis, so axes without names get a placeholder after F.
         shape = (next(iter(counts.values()), None), *result.shape)
         return replace(result, shape=shape, layout="F" + (result.layout or "*" * len(result.shape)), bounds=())
 
