@@ -138,6 +138,7 @@ def epoch_size(readings: Readings, schedule: Schedule) -> int:
     last = (batches - 1) * schedule.stride
     if lead is None or not lead.is_leader:
         return schedule.length or 0
+    # Shards may differ in length, so the rows of the last batch that hold a sample of the epoch are counted.
     real = lead.coordinates(BatchStep(0, last, (), rows), np.arange(rows)).real
     return (batches - 1) * rows + int(real.sum())
 

@@ -246,6 +246,7 @@ class DataIterator:
             try:
                 if self.at_end:
                     raise EndOfStreamError
+                # A single process has no members whose end it must notice.
                 with nullcontext() if self._membership is None else self._membership.taking():
                     self._peek()
                     # `_peek` has completed the future of a peekable iterator, which `next` would leave without its
@@ -366,6 +367,7 @@ class DataIterator:
                 self._seed, self._order_seed = seeds
                 cursor.run = self._make_run()
             cursor.run.resume(self._schedule.batch_at_or_after(step), operator_arrays(state), anew=new_definition)
+            # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
             cursor.seek(step)
 
     def checkpoints(self) -> list[str]:

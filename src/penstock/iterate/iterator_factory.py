@@ -326,6 +326,7 @@ def _pipelines(
         raise ArgumentTypeError(f"{', '.join(fixed)}: the devices decide that for {name}", fix="leave it out")
     rows = options["batch_size"]
     layout.check_rows(rows, "the batch")
+    # Nothing in this definition depends on the shard, so one trace describes all blocks.
     if not shard_arguments and devices is None:
         pipeline = Pipeline(**options)
         pipeline.set_block(rows // layout.blocks, rows)

@@ -224,6 +224,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None
 
 def _pack(calls: Sequence[str], room: int) -> str:
     """Lines of text in at most `room` characters: compressed, else a short hash of each, else nothing."""
+    # The text names the call that changed; hashes still tell its number, and the fingerprint alone decides.
     text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
     hashes = "hash:" + "".join(map(_short, calls))
     return next((packed for packed in (text, hashes) if len(packed) <= room), "")

@@ -114,6 +114,7 @@ class PeekableDataIterator(DataIterator):
                 if self._cursor.outputs is None:
                     self._begin(future)
                 else:
+                    # The batch was peeked already, so there is no host work to wait for.
                     future.deliver(self._cursor.outputs)
                     future.set_result(None)
             return future

@@ -302,6 +302,7 @@ class Pipeline(DaliMethods):
             self.define_early(define_graph)
         if self.debug:
             return
+        # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
         # Otherwise a batch must be fed first: programs for DALI call `build` before `feed_input`.

@@ -91,6 +91,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     def define() -> list[Any]:
         try:
             return made()
+        # These errors name the operator and the fix already.
         except PenstockError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:

@@ -116,6 +116,7 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
         else:
             entries.append([line])
     entries = [entry for entry in entries if not entry[0].lstrip().startswith("**")]
+    # An operator may describe a shared argument itself, more precisely than the group.
     described = {entry[0].strip().partition(":")[0] for entry in entries}
     for name, hint in _shared_arguments(function):
         text = next((mark.text for mark in marks_of(hint) if isinstance(mark, Doc)), None)

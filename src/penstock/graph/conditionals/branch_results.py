@@ -32,6 +32,7 @@ def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: st
         DefinitionError: The values are of kinds that cannot be joined, or nodes that differ in dtype, layout or rank.
     """
     first = values[0]
+    # Also keeps objects that cannot be compared, such as functions and modules.
     if all(value is first for value in values):
         return first
     if all(map(_is_leaf, values)):

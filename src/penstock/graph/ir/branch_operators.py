@@ -66,6 +66,7 @@ class BranchSelect(Operator, BatchKernel):
                         given=f"{first} and {other}",
                         fix="convert them in each branch, for example with fn.cast or fn.reshape",
                     )
+        # Rows of both branches share a batch, so an extent in which the branches differ makes it ragged.
         extents = zip(*[value.shape for value in values], strict=True)
         shape = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in extents)
         limits = [value.storage_shape for value in values]

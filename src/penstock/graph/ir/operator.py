@@ -256,6 +256,7 @@ class Reader(Operator):
     @property
     def meta(self) -> dict[str, Any]:
         """Metadata of the reader, under DALI's names."""
+        # With padding every shard is as long as the longest, so the size is rounded up to a multiple of the shards.
         samples, shards = self.source.epoch_length, self.num_shards
         return {
             "epoch_size": samples,

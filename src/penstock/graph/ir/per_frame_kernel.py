@@ -61,6 +61,7 @@ class PerFrameOperator(Operator, BatchKernel):
         counts = {column.shape[1] for column in columns}
         if len(counts) > 1:
             raise ValueError(f"what has an entry per frame is for {' and for '.join(map(str, counts))} frames")
+        # Frames become rows of one batch, so that the kernel of the operator needs no code for sequences.
         (count,), rows, xp = counts, context.rows, context.xp
         frames = [
             _merged(value) if layout[:1] == "F" else xp.repeat(value, count, axis=0)
