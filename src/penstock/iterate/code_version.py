@@ -52,9 +52,11 @@ def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
 
 def _text(code: CodeType) -> str:
     """The code without its file, lines and addresses."""
+    # The repr of a code object contains its address, which differs between processes.
     constants = [_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"
 
 
 def _constant(value: Any) -> str:
+    # The order of a set of strings differs between processes, because Python salts their hashes.
     return str(sorted(map(repr, cast(frozenset[Any], value)))) if isinstance(value, frozenset) else repr(value)

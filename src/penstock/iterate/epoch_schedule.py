@@ -119,6 +119,7 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
     padded = tuple(reading.pads_last_batch for reading in readings.values())
     schedule = Schedule(rows, length, stride, strides, policy, padded)
     schedule.check()
+    # Checked now: otherwise the error would come with the last batch of the first epoch.
     if policy is LastBatchPolicy.PARTIAL and schedule.remainder != stride:
         layout.check_rows(
             schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
@@ -137,6 +138,7 @@ def epoch_size(readings: Readings, schedule: Schedule) -> int:
     last = (batches - 1) * schedule.stride
     if lead is None or not lead.is_leader:
         return schedule.length or 0
+    # Shards may differ in length, so the rows of the last batch that hold a sample of the epoch are counted.
     real = lead.coordinates(BatchStep(0, last, (), rows), np.arange(rows)).real
     return (batches - 1) * rows + int(real.sum())
 

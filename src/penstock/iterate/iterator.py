@@ -148,12 +148,15 @@ class DataIterator:
             "placement": placement,
             "on_error": [*policies, limits.count, limits.rate, limits.window],
         }
+        # Before anything is planned: with different definitions the processes would dispatch different programs,
+        # whose collectives wait for each other forever.
         self._seed, facts = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
         self._order_seed = group[0].order_seed
         self._executable = Executable.build(
             graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
         )
         plan = self._executable.plan
+        # Planning probes samples, and each process may read its own, so shapes can differ although definitions agree.
         agree_on_shapes(plan, layout)
         layout.check_outputs([value.spec for value in plan.graph.outputs], output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
@@ -183,6 +186,7 @@ class DataIterator:
         room = 0 if budget is None else budget.room
         definition = canonical_definition(graphs[0])
         self._identity = StateIdentity(definition, self._executable.dataset, len(graphs[0].readers), room)
+        # Reentrant, because `__next__` calls `reset` and `reset` calls `next_epoch`, which lock it too.
         self._lock = threading.RLock()  # several threads may take batches
         if len({pipeline.order_seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
@@ -242,10 +246,15 @@ class DataIterator:
             try:
                 if self.at_end:
                     raise EndOfStreamError
+                # A single process has no members whose end it must notice.
                 with nullcontext() if self._membership is None else self._membership.taking():
                     self._peek()
+                    # `_peek` has completed the future of a peekable iterator, which `next` would leave without its
+                    # arrays.
                     return self._form(self._cursor.next())
             except EndOfStreamError:
+                # StopIteration also ends this loop with auto_reset. The next loop then finds the iterator at a new
+                # epoch.
                 if self._auto_reset:
                     self.reset()
                 raise StopIteration from None
@@ -347,15 +356,18 @@ class DataIterator:
                 state, self._schedule, lambda seed: self._readings(seed).values(), new_definition=new_definition
             )
             cursor = self._cursor
+            # A state of the current position needs no seek, so it is valid even for a source that cannot seek.
             if step != cursor.step:
                 check_seeks(self._executable)
             if cursor.budget is not None:
                 cursor.budget.restore(state.get("bad"))
+            # The batches that are prepared ahead were computed with the other seeds, so the run is replaced.
             if seeds != [self._seed, self._order_seed]:
                 cursor.run.close()
                 self._seed, self._order_seed = seeds
                 cursor.run = self._make_run()
             cursor.run.resume(self._schedule.batch_at_or_after(step), operator_arrays(state), anew=new_definition)
+            # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
             cursor.seek(step)
 
     def checkpoints(self) -> list[str]:

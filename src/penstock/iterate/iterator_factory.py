@@ -163,6 +163,7 @@ def data_iterator(
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
+    # `locals()` passes exactly the parameters, so no other variable may be assigned in this function.
     return _decorator(DataIterator, **locals())
 
 
@@ -251,6 +252,7 @@ def _decorator(
     **others: Any,
 ) -> Any:
     """Return the decorator of a kind of iterators, or the decorated definition if there is one."""
+    # Programs that pass devices use `jax.pmap`, which needs an axis of devices.
     stacked = devices is not None if pmap_compatible is None else pmap_compatible
     if sharding is not None and devices is not None:
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
@@ -266,6 +268,7 @@ def _decorator(
     options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
+        # A function decorated with `pipeline_def` is accepted, too: it brings its definition and options along.
         definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
 
         @with_call_site
@@ -281,7 +284,10 @@ def _decorator(
             pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)
+            # Otherwise the first batch of the epoch would be computed in vain, and a bad sample in it would prevent
+            # resuming.
             iterator = kind(pipelines, **{**options, "prepare_first_batch": False})
+            # A list, as in DALI, but with one state for all pipelines.
             iterator.set_state(json.loads(checkpoints[0]))
             return iterator
 
@@ -306,6 +312,7 @@ def _pipelines(
     shard_arguments = [argument for argument in _SHARD_ARGUMENTS if argument in signature.parameters]
     if layout is None:
         bound = signature.bind_partial(*args, **arguments).arguments
+        # Without devices nothing divides the batch, so a default that the user declared stays.
         required = [
             argument
             for argument in shard_arguments
@@ -319,6 +326,7 @@ def _pipelines(
         raise ArgumentTypeError(f"{', '.join(fixed)}: the devices decide that for {name}", fix="leave it out")
     rows = options["batch_size"]
     layout.check_rows(rows, "the batch")
+    # Nothing in this definition depends on the shard, so one trace describes all blocks.
     if not shard_arguments and devices is None:
         pipeline = Pipeline(**options)
         pipeline.set_block(rows // layout.blocks, rows)

@@ -87,6 +87,7 @@ class StateIdentity:
     @cached_property
     def _calls(self) -> str:
         """As much of the definition's text as fits, so that a refusal can say what has changed."""
+        # With the largest numbers, so that the text has the same length at every step and the limit always holds.
         largest = self._entries(BatchStep(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
         return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
 
@@ -128,6 +129,7 @@ class StateIdentity:
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
         item = list(readings(order_seed))
+        # Between two epochs no epoch is half read, so another order neither repeats nor skips a sample.
         if state["order"] != _order_of(item) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
@@ -136,6 +138,7 @@ class StateIdentity:
                 "set_state(state, new_definition=True)",
             )
         step = schedule.step_at(epoch, row, _positions(item, totals))
+        # The end of an epoch is a position under every batch size, so the check below does not apply.
         if row == schedule.length:
             return schedule.end(step), seed, order_seed
         if schedule.policy in (LastBatchPolicy.DROP, LastBatchPolicy.PARTIAL) and row % schedule.stride:
@@ -177,6 +180,7 @@ def _positions(readings: Sequence[ShardedReader], totals: Sequence[int]) -> tupl
 def _order_of(readings: Iterable[ShardedReader]) -> str:
     """A short text that tells one order of the data from another."""
     orders = [(reading.is_leader, reading.orders[0]) for reading in readings]
+    # The seed of readers that do not shuffle does not change their order.
     facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick_to_shard) for leads, o in orders]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
@@ -207,6 +211,7 @@ def _check_form(state: Any) -> None:
 
 def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None) -> int:
     number = state[name] if value is None else value
+    # NumPy integers are valid and have `__index__`. So does a bool, which is never a position.
     if isinstance(number, bool) or not hasattr(number, "__index__") or not 0 <= int(number) <= largest:
         raise StateError(
             f"{name} in a state is a whole number",
@@ -219,6 +224,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None
 
 def _pack(calls: Sequence[str], room: int) -> str:
     """Lines of text in at most `room` characters: compressed, else a short hash of each, else nothing."""
+    # The text names the call that changed; hashes still tell its number, and the fingerprint alone decides.
     text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
     hashes = "hash:" + "".join(map(_short, calls))
     return next((packed for packed in (text, hashes) if len(packed) <= room), "")
@@ -230,6 +236,7 @@ def _unpack(packed: Any) -> tuple[list[str], bool]:
     if form == "hash":
         return [content[start : start + _SHORT] for start in range(0, len(content), _SHORT)], True
     try:
+        # At most 1 MiB: a few bytes of a damaged or hostile state could otherwise expand to fill the memory.
         text = zlib.decompressobj().decompress(base64.b85decode(content), 1 << 20) if form == "text" else b""
         return text.decode().splitlines(), False
     except (ValueError, zlib.error):
@@ -247,6 +254,7 @@ def _difference(packed: Any, definition: CanonicalDefinition) -> tuple[str | Non
     """The first call in which a definition differs from a packed one: what it was, what it is, and the user's line."""
     then, hashed = _unpack(packed)
     now = [_short(call) for call in definition.calls] if hashed else list(definition.calls)
+    # Without `autojunk`, difflib does not ignore lines that occur often in a long definition.
     changes = [code for code in SequenceMatcher(None, then, now, autojunk=False).get_opcodes() if code[0] != "equal"]
     if not then or not changes:
         return None, None, None

@@ -114,6 +114,7 @@ class PeekableDataIterator(DataIterator):
                 if self._cursor.outputs is None:
                     self._begin(future)
                 else:
+                    # The batch was peeked already, so there is no host work to wait for.
                     future.deliver(self._cursor.outputs)
                     future.set_result(None)
             return future
@@ -167,6 +168,7 @@ class BatchFuture(Future[Any]):
         self._iterator = iterator
         self._arrays: list[jax.Array] | None = None
         self._callback_thread: int | None = None
+        # `Future.cancel` has no effect on a running future: its holder must not cancel a batch that `next` will take.
         self.set_running_or_notify_cancel()
 
     def result(self, timeout: float | None = None) -> Batch:
@@ -211,6 +213,7 @@ class BatchFuture(Future[Any]):
             # The callback holds the chunks that follow but not its own future, which would be a cycle.
             first.add_done_callback(lambda _: self.complete_after(tuple(rest)))
             return
+        # `set_result` calls the callbacks in this thread, where `result` would dispatch out of order.
         self._callback_thread = threading.get_ident()
         self.set_result(None)
         self._callback_thread = None

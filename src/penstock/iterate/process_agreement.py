@@ -71,9 +71,11 @@ def agree_on_definition(
         for process, item in answers.items()
         for shard, block in zip(item["shards"] if per_block else [0], item["facts"], strict=True)
     ]
+    # Facts cannot be ordered, and two processes may hold the same shard.
     read.sort(key=lambda entry: entry[:2])
     for number, node in enumerate(graphs[0].readers):
         _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
+    # With a replicated batch, several processes report the same shard: one entry per shard remains.
     return first["seed"], [
         block for _, block in {shard: (shard, block) for shard, _, block in read}.values()
     ] if per_block else None

@@ -125,6 +125,7 @@ class DaliMethods:
         """Number of batches prepared ahead."""
         return self.prefetch_queue_depth
 
+    # DALI has a queue per device. Here one queue of whole batches runs ahead, so both names read its size.
     gpu_queue_size = cpu_queue_size
 
     @property
@@ -233,6 +234,7 @@ class DaliMethods:
         metas = {label: reader.meta for label, reader in readers.items() if isinstance(reader, Reader)}
         if name is None:
             return metas
+        # For an unknown name, `Graph.reader` raises the error that lists the readers.
         return metas[name] if name in metas else metas[self.graph.reader(name).name]
 
     @check_annotations
@@ -269,6 +271,8 @@ class DaliMethods:
                 "serialize takes no definition", fix="call set_outputs, or derive a class with define_graph"
             )
         names = ("num_threads", "device_id", "seed", "seed_is_given", "prefetch_queue_depth", "exec_async", "placement")
+        # Not `graph`, which requires the kind of each fed input: a definition can be serialized before anything was
+        # fed.
         text = to_json(
             self._recorded(), {"batch_size": self.max_batch_size, **{name: getattr(self, name) for name in names}}
         )
@@ -302,6 +306,8 @@ class DaliMethods:
         except (OSError, TypeError, ValueError) as error:
             raise _file_error(filename, "read", error) from error
         options, name, define = from_json(text)
+        # A drawn seed is serialized as well. Without this flag it would count as the user's and order the readers,
+        # which otherwise use seed 0.
         seed_is_given = options.pop("seed_is_given", True)
         pipeline: Any = cls(**{**options, **arguments})
         if "seed" not in arguments:
@@ -337,6 +343,8 @@ class DaliMethods:
         if not pipeline.seed_is_given:
             pipeline.seed, pipeline.seed_is_given = options["seed"], options.get("seed_is_given", True)
         if self.max_batch_size < 1:
+            # The trace got its rows from the missing batch size in `__init__`, so they are set again before a node is
+            # recorded.
             self.max_batch_size = options["batch_size"]
             pipeline.set_block(self.max_batch_size, self.max_batch_size)
         with pipeline:

@@ -98,8 +98,12 @@ class DebugExecutor:
             PenstockError: an operator refuses what it is given, or fails on it.
             StopIteration: an external source has ended.
         """
+        # The keys are nodes of the last run, so the dict would otherwise keep all batches alive.
         self.columns.clear()
+        # The source of the last batch may have returned fewer rows.
         self._now = self.rows
+        # The definition runs again, so it needs a new trace; sources must be the same objects, or they would start
+        # over.
         trace = Trace(self.name, rows=self.rows, batch=self.rows, eager=self, shared=self.shared)
         try:
             if self._ended:
@@ -117,6 +121,7 @@ class DebugExecutor:
 
     def feed(self, name: str | None, data: Any, layout: str | None) -> None:
         """Hold a batch for the input of that name, until the definition runs."""
+        # A copy, as in a planned pipeline: the user may overwrite the array before the definition runs.
         self.fed.setdefault(name, deque()).append((copy_arrays(data), layout))
 
     def fill(self, name: str, stream: FeedQueue) -> None:
@@ -126,6 +131,7 @@ class DebugExecutor:
 
     def _check_fed(self, trace: Trace) -> None:
         unknown = list(self.fed)
+        # Cleared before the error is raised, so that the next batch does not fail for the same name.
         self.fed.clear()
         if unknown:
             raise UsageError(
@@ -157,10 +163,12 @@ class DebugExecutor:
             isinstance(item, np.ndarray | np.generic) for item in cast(list[Any], thing)
         ):
             samples = list(map(np.asarray, cast(list[Any], thing)))
+        # A list with another number of arrays is not a batch but a constant.
         if samples is None or len(samples) != self._now:
             return None
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
+        # Without common arguments: those of the running call belong to the operator that takes this batch.
         return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples), common={})
 
     def compute(self, node: Node) -> None:
@@ -181,6 +189,8 @@ class DebugExecutor:
         context = RunContext(readings, self._lead, self.seed, schedule, StageTimers())
         run = Run(plan, SingleDevice(), context, narrow=False)
         step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * item for item in strides))
+        # Each batch has a new run. The state that an operator carries is passed on under the id of its node, which is
+        # the same in each run of the definition, unlike the node itself.
         run.resume(step, self._states.get(node.id))
         outputs, _ = run.outputs(step)
         for value, column in zip(node.values, outputs, strict=True):
@@ -202,6 +212,8 @@ class DebugExecutor:
             error.where = error.where or node.where
             raise
         rows = len(columns[0])
+        # A smaller batch is fine as long as nothing was computed. Afterwards values would differ in their number of
+        # rows.
         if rows != self._now and self.columns:
             raise SourceError(
                 f"{node} gives another number of samples than what the definition has computed before",
@@ -233,6 +245,7 @@ class DebugExecutor:
 
     def _known(self, value: Value, user: Node) -> Value:
         column, spec = self.columns[value], value.spec
+        # As in a plan, sample 0 shows the shape and all other samples are checked against it.
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
         return engine_node(KnownColumn(spec, column), value.node.kind).values[0]

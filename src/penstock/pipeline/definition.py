@@ -42,6 +42,7 @@ class Definition:
             PenstockError: The function raises it.
         """
         if self.interrupted:
+            # The interrupted run has recorded nodes, whose names would otherwise be taken.
             self.trace.journal.restart()
         try:
             outputs = function()
@@ -53,10 +54,13 @@ class Definition:
     def set_outputs(self, outputs: Sequence[Any]) -> None:
         """Set the outputs: nodes, or values that become constants."""
         self._outputs = outputs
+        # The recorded calls hold their arguments, possibly data sets, and are only needed if they may be made again.
         self.trace.journal.close()
         graph = self.trace.graph(outputs)
         for stream in self.trace.fed.values():
             stream.refill = self._refill
+        # With an assumed kind, dtypes and layouts may still change. `settle` calls this method again when they are
+        # known.
         if not self._assumed(graph):
             self.requirements.check(graph)
         self.graph = graph
@@ -95,6 +99,8 @@ class Definition:
             try:
                 stream.fix_kind()
             except PenstockError as error:
+                # The batch is at fault, so the error has the line that requests the results, not a line of the
+                # definition.
                 error.where = user_call_site()
                 raise
         with self.trace.active():

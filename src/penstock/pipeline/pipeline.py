@@ -104,6 +104,7 @@ class Pipeline(DaliMethods):
         if hints:
             check_hints(hints)
         self._hints = hints
+        # -1 stands for "not given": `deserialize_and_build` may still bring a batch size.
         if batch_size < 1 and (batch_size != -1 or debug):
             raise _no_batch_size(batch_size)
         if num_threads == 0:
@@ -122,10 +123,13 @@ class Pipeline(DaliMethods):
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
+        # As in DALI, a negative seed stands for none.
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
+        # DALI's separated executor takes a dict with a size per device. Only the host works ahead here.
         depth = (
             prefetch_queue_depth if isinstance(prefetch_queue_depth, int) else prefetch_queue_depth.get("cpu_size", 2)
         )
+        # `SerialExecutor` computes in the caller's thread, so it cannot prepare batches ahead.
         self.prefetch_queue_depth = depth if exec_pipelined and exec_async else 0
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
@@ -140,6 +144,7 @@ class Pipeline(DaliMethods):
         )
         requirements = OutputRequirements(output_dtype, output_ndim, output_layout)
         self._definition = Definition(trace, requirements, weakref.WeakMethod(self.iter_setup))
+        # A stack, because a `with` statement may contain another one of the same pipeline.
         self._contexts: list[ExitStack] = []
         self._debugger: DebugExecutor | None = None
         self._session: PipelineSession | None = None
@@ -195,6 +200,7 @@ class Pipeline(DaliMethods):
         if self.debug:
             self._debug_executor().feed(name, data, layout)
             return
+        # The queues of fed inputs exist only after the definition was traced.
         self._recorded()
         self._definition.feed(name, data, layout)
 
@@ -260,6 +266,7 @@ class Pipeline(DaliMethods):
             ContextError: There are no outputs yet.
         """
         self._recorded()
+        # This may replace the graph by one with the kinds of the fed batches.
         self._definition.settle()
         return self._recorded()
 
@@ -295,8 +302,10 @@ class Pipeline(DaliMethods):
             self.define_early(define_graph)
         if self.debug:
             return
+        # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
+        # Otherwise a batch must be fed first: programs for DALI call `build` before `feed_input`.
         if self._definition.is_ready:
             self._start()
 
@@ -308,6 +317,7 @@ class Pipeline(DaliMethods):
         # in `run` still sees the data that the program prepared just before.
         if depth and graph.feeds:
             depth -= 1
+        # A session is bound to the plan of one graph, and a later fed batch or `set_outputs` makes another graph.
         if self._session is None or self._session.graph is not graph:
             self._session = PipelineSession.start(
                 graph,

@@ -184,6 +184,7 @@ def trace(
         ArgumentTypeError: The definition does not take these arguments.
     """
     pipeline.name = definition.__name__
+    # Before the call: a TypeError for wrong arguments could not be told from one that the definition's code raises.
     bind_arguments(inspect.signature(definition), args, kwargs, definition.__name__)
     define = functools.partial(definition, *args, **kwargs)
     if pipeline.debug:

@@ -38,6 +38,7 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
     written: list[Any] = []
     for call, where in calls.items():
         try:
+            # Refused here and not when the JSON is read, which finds operators only by name.
             lookup(call.kind)
             arguments = {name: encode(item) for name, item in call.arguments[1].items()}
             inputs = [encode(item) for item in call.arguments[0]]
@@ -67,6 +68,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
         version = read["version"]
         if not isinstance(options, dict) or not isinstance(name, str):
             raise TypeError
+    # `json` raises RecursionError for text that is nested too deeply.
     except (ValueError, TypeError, KeyError, RecursionError):
         raise StateError("this is no pipeline that was serialized", given=short_repr(text)) from None
     if version != VERSION:
@@ -89,6 +91,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     def define() -> list[Any]:
         try:
             return made()
+        # These errors name the operator and the fix already.
         except PenstockError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
@@ -103,6 +106,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
 
 def _encoded(value: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # one case per kind of value
     match value:
+        # First, because members of an IntEnum are integers too, and would come back as plain numbers.
         case Enum():
             return {"types": f"{type(value).__name__}.{value.name}"}
         case None | bool() | int() | float() | str():
@@ -123,9 +127,11 @@ def _encoded(value: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # o
             return {"dtype": value.str}
         case np.ndarray() | np.generic():
             array = np.ascontiguousarray(value)
+            # The bytes of an array of objects are addresses, which mean nothing in another process.
             if array.dtype.kind not in "biuf":
                 raise TypeError(f"an array of {array.dtype}")
             data = base64.b64encode(array.tobytes()).decode()
+            # The shape of the value, since `ascontiguousarray` gives a scalar an axis.
             return {"array": [array.dtype.str, list(np.shape(value)), data]}
         case PathLike():
             return fspath(value)
@@ -151,6 +157,7 @@ def _decoded(argument: Any, inner: Callable[[Any], Any]) -> Any:
         "newaxis": lambda: types.NewAxis(value),
         "constant": lambda: _constant(inner(value[1]), value[0]),
         "dtype": lambda: np.dtype(value),
+        # A copy, because an array over immutable bytes is read-only.
         "array": lambda: np.frombuffer(base64.b64decode(value[2]), np.dtype(value[0])).reshape(value[1]).copy(),
         "ellipsis": lambda: Ellipsis,
     }

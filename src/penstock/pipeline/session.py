@@ -93,6 +93,7 @@ class PipelineSession:
             SampleError: A sample of the batch is bad.
             StopIteration: An external source has ended.
         """
+        # Taken before `next` advances: the origins of this batch are looked up later, if ever.
         step = self.cursor.step
         try:
             outputs = self.cursor.next()
@@ -115,6 +116,7 @@ def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> Samp
     except DefinitionError:  # the branches of a condition read from different readers
         return None
     reading = next((reading for node, reading in readings.items() if source and node.id == source.node.id), None)
+    # With on_error="replace" a row may contain another sample than the order says.
     if source is None or reading is None or any(reader.on_error == "replace" for reader in reading.readers):
         return None
     return functools.partial(_origin, reading, source.index)

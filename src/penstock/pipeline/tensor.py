@@ -64,6 +64,7 @@ class TensorCPU(Array):
         Args:
             order: the memory layout, as NumPy takes it.
         """
+        # NumPy copies the elements of a subclass but not its attributes.
         result = super().copy(order)
         result._layout, result._origin = self._layout, self._origin  # noqa: SLF001  # one class
         return result
@@ -213,6 +214,7 @@ def write_to(value: Any, address: ctypes.c_void_p) -> None:
         )
     to = address.value
     for array in cast(Iterable[Any], value if isinstance(value, list) else [value]):
+        # `memmove` copies one block of memory, while a view may have gaps or negative strides.
         data = np.ascontiguousarray(array)
         ctypes.memmove(to, data.ctypes.data, data.nbytes)
         to += data.nbytes

@@ -207,6 +207,7 @@ class TensorListCPU(TensorList):
         self._layout = as_layout(layout, self._axes)
 
     def __getitem__(self, index: int) -> TensorCPU:
+        # Origins are looked up by row, which has no negative numbers.
         origins, at = self._origins, index % len(self)
         return TensorCPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 

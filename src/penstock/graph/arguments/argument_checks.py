@@ -153,6 +153,7 @@ def coerce_argument(
     try:
         return coerce(hint, value)
     except MismatchError as error:
+        # Python deletes the name `error` at the end of the clause.
         mismatch = error
     if one_is_many and isinstance(value, int | float | np.number | str):
         # The first error describes the mismatch better than one of the list.
@@ -168,6 +169,7 @@ def coerce_argument(
     raise refusal(f"{name}: {problem}", given=mismatch, expected=describe_annotation(hint), fix=fix) from None
 
 
+# Every call needs the hints, and evaluating annotations is slow.
 @functools.cache
 def type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the annotation of each argument, including those of ``**options: Unpack[...]``."""

@@ -103,6 +103,7 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
         return function.__doc__
     # Docstrings have Google's sections: an entry of Args is indented by four spaces, its continuation lines by more.
     lines = inspect.cleandoc(function.__doc__).splitlines()
+    # An operator without arguments of its own still takes the common ones.
     if "Args:" not in lines:
         start = next((number for number, line in enumerate(lines) if line == "Returns:"), len(lines))
         lines[start:start] = ["Args:", ""]
@@ -115,6 +116,7 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
         else:
             entries.append([line])
     entries = [entry for entry in entries if not entry[0].lstrip().startswith("**")]
+    # An operator may describe a shared argument itself, more precisely than the group.
     described = {entry[0].strip().partition(":")[0] for entry in entries}
     for name, hint in _shared_arguments(function):
         text = next((mark.text for mark in marks_of(hint) if isinstance(mark, Doc)), None)

@@ -202,6 +202,8 @@ def _all_fit(hint: Any, value: list[Any], limits: Range) -> bool:
     if hint not in (int, float) or not kinds <= ({int} if hint is int else {int, float, np.float64}):
         return False
     least, most = min(value, default=0), max(value, default=0)
+    # One NaN or infinity makes the sum NaN or infinite. A sum that overflows only sends the items to the slower check
+    # one by one.
     in_64_bits = int not in kinds or (least >= -_INT_LIMIT and most < _INT_LIMIT)
     return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(value))
 

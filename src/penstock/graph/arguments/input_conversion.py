@@ -92,6 +92,7 @@ def _inputs(bound: inspect.BoundArguments) -> list[tuple[Any, ...]]:
 
 
 def _is_node_list(value: Any) -> TypeGuard[list[Any]]:
+    # A list of numbers alone is a constant with an axis, so at least one item must be a node or a `types.Constant`.
     return isinstance(value, list) and any(isinstance(item, NodeHandle | Constant) for item in cast(list[Any], value))
 
 

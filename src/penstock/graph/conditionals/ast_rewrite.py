@@ -40,8 +40,10 @@ def rewrite(function: Function) -> None:
     if isinstance(function, ast.Lambda):
         function.body = rewriter.visit(function.body)
         return
+    # A docstring must stay the first statement, outside of the `with` that is added.
     docstring = function.body[:1] if ast.get_docstring(function, clean=False) is not None else []
     body = function.body[len(docstring) :]
+    # Without an `if` no branch is traced that could return or leave a name without a value.
     if not any(isinstance(node, ast.If) for node in _own(body)):
         function.body = [*docstring, *rewriter.block(body)]
         return
@@ -123,6 +125,7 @@ class _Rewriter(ast.NodeTransformer):
         return self._loop(node)
 
     def _loop(self, node: ast.For | ast.While) -> ast.AST:
+        # `break` and `continue` end only the innermost loop, so they may depend on an `if` around that loop.
         around, self._inside = self._inside, []
         result = self.generic_visit(node)
         self._inside = around
@@ -155,6 +158,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
+        # A single comparison calls the node's own method. In a chain, Python asks the first result for its truth.
         if len(node.ops) == 1 or _binds(node):
             return node
         links = [
@@ -183,6 +187,7 @@ def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     """Return the targets of assignments by their text: names, and entries and attributes of unassigned names."""
     names: dict[str, ast.expr] = {}
     parts: dict[str, ast.expr] = {}
+    # A comprehension has a scope of its own, so its variables are not assigned in the function.
     comprehended = {id(inner) for node in _own(statements) for inner in _variables(node)}
     for node in _own(statements):
         match node:

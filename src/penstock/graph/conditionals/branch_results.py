@@ -32,6 +32,7 @@ def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: st
         DefinitionError: The values are of kinds that cannot be joined, or nodes that differ in dtype, layout or rank.
     """
     first = values[0]
+    # Also keeps objects that cannot be compared, such as functions and modules.
     if all(value is first for value in values):
         return first
     if all(map(_is_leaf, values)):
@@ -108,5 +109,6 @@ def _equal(values: Sequence[Any]) -> bool:
     first = values[0]
     try:
         return all(type(value) is type(first) and bool(np.all(value == first)) for value in values[1:])
+    # Arrays of shapes that do not broadcast, or objects that refuse the comparison, are not equal.
     except (ValueError, TypeError):
         return False

@@ -56,6 +56,7 @@ class RewrittenCall:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Also after an error or a return in a branch: the caller continues with its own rows.
         self._trace.branch = self._branch
         name = _missing(error, self.lost)
         if name:
@@ -163,6 +164,7 @@ class IfStatement:
         if len(going) == 2:
             gone = [guard for guard, _ in self._activation.returned[self._returned :]]
             if gone:
+                # A row continues if none of the returns in the two branches has taken it.
                 self._trace.branch = select(gone, [*[False] * len(gone), True])
             self._now = list(map(self._joined, self._names, *states))
         elif going:  # the rest of the function belongs to one branch
@@ -273,6 +275,7 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
     value = thunks[0]()
     for thunk in thunks[1:]:
         if not isinstance(value, DataNode):
+            # As in Python, the result is the last value itself, not its truth.
             if bool(value) is not wanted:
                 return value
             value = thunk()
@@ -282,6 +285,7 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
         with under_guard(guard):
             other = thunk()
         _settle(functools.partial(_check_logical, word, other))
+        # For rows outside the guard the value decides alone: False ends `and`, True ends `or`.
         value = select([guard], [other, not wanted])
     return value
 

@@ -104,16 +104,20 @@ def _converted(function: FunctionType) -> FunctionType:
     if new is None or new is code:
         return function
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    # By name: the rewritten code may have its free variables in another order.
     closure = tuple(cells[name] for name in new.co_freevars)
     result: Any = FunctionType(new, function.__globals__, function.__name__, function.__defaults__, closure)
     functools.update_wrapper(result, function)
+    # `update_wrapper` sets it, and `inspect.unwrap` would lead back to the code that was not rewritten.
     del result.__wrapped__
     result.__kwdefaults__ = function.__kwdefaults__
+    # A rewritten function that is called again must not be rewritten twice.
     result.__dict__[_AS_WRITTEN] = True
     return result
 
 
 def _key(code: CodeType) -> tuple[str, CodeType]:
+    # Code objects of two files may compare equal, because the comparison ignores the file.
     return code.co_filename, code
 
 
@@ -132,6 +136,7 @@ def _rewritten(function: FunctionType) -> CodeType | None:
         return None
     statement, target = matches
     rewrite(target)
+    # With the user's postponed evaluation of annotations if the file has it, and never with that of this module.
     flags = code.co_flags & annotations.compiler_flag
     module: Any = ast.Module([statement], [])
     compiled = compile(module, code.co_filename, "exec", flags=flags, dont_inherit=True)
@@ -152,8 +157,10 @@ def _find(code: CodeType, text: str) -> tuple[ast.stmt, Function] | None:
     for statement in module.body:
         first = min(statement.lineno, _first_line(statement))
         if first <= code.co_firstlineno <= (statement.end_lineno or 0):
+            # `_parsed` caches the module for other functions of the file.
             copied = copy.deepcopy(statement)
             matches = [node for node in ast.walk(copied) if _defines(node, code)]
+            # Two functions at one place, such as equal lambdas on a line, cannot be told apart.
             return (copied, cast(Function, matches[0])) if len(matches) == 1 else None
     return None
 

@@ -66,6 +66,7 @@ class BranchSelect(Operator, BatchKernel):
                         given=f"{first} and {other}",
                         fix="convert them in each branch, for example with fn.cast or fn.reshape",
                     )
+        # Rows of both branches share a batch, so an extent in which the branches differ makes it ragged.
         extents = zip(*[value.shape for value in values], strict=True)
         shape = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in extents)
         limits = [value.storage_shape for value in values]
@@ -77,6 +78,7 @@ class BranchSelect(Operator, BatchKernel):
         """Return the selected values. Every value has an entry for each row."""
         guards, values = inputs[: self.branches], inputs[self.branches :]
         result = values[-1]
+        # Backward, so that the first branch that a row takes is written last and wins.
         for guard, value in zip(reversed(guards), reversed(values[:-1]), strict=True):
             result = context.xp.where(guard.reshape(-1, *(1,) * (value.ndim - 1)), value, result)
         return result

@@ -49,6 +49,7 @@ class OperatorCall:
         return tuple(piece for _, pieces in self.arguments_text for piece in pieces if isinstance(piece, CallResult))
 
 
+# Compared by identity: two equal calls are two nodes, for example with different random numbers.
 @dataclass(frozen=True, eq=False, repr=False)
 class Node:
     """Use of an operator in a definition.
@@ -215,6 +216,7 @@ class Graph:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Nodes that outputs depend on, and preserved ones, in the order of the definition, which is topological."""
+        # Without recursion, since a chain of nodes may be longer than Python's recursion limit.
         nodes: set[Node] = set()
         todo = [*(value.node for value in self.outputs), *self.preserved]
         while todo:
@@ -239,6 +241,7 @@ class Graph:
         """Nodes that compute from each value."""
         result: dict[Value, tuple[Node, ...]] = {}
         for node in self.nodes:
+            # A node that uses a value twice is one consumer of it.
             for value in dict.fromkeys(node.sources):
                 result[value] = (*result.get(value, ()), node)
         return result

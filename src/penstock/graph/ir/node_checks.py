@@ -25,6 +25,7 @@ def check_branch_scope(value: Value, guard: Value | None) -> None:
                 given=f"made at {value.node.where}",
                 fix="assign it to a variable in each branch, and use the variable after the condition",
             )
+        # A branch may use the values of all branches around it.
         guard = guard.node.guard
 
 
@@ -78,6 +79,7 @@ def check_memory(node: Node, rows: int) -> None:
     Raises:
         DefinitionError: They are larger than the memory of the machine.
     """
+    # Checked while tracing, since a batch is allocated later, on another thread, where the user's line is unknown.
     sample = sum(spec.nbytes for spec in node.specs if spec.dense) + _WORD_BYTES * node.operator.random_bits
     if _BATCHES * sample * rows > machine_memory():
         shapes = ", ".join(str(spec) for spec in node.specs)

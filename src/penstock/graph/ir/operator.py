@@ -237,6 +237,8 @@ class Reader(Operator):
 
     def order(self, seed: int) -> SampleOrder:
         """Return the order of samples for the seed derived for this reader."""
+        # Shards that are slices of every batch share the order of the whole data set, so that their number does not
+        # change it.
         parts = self.num_shards if self.contiguous else 1
         shard = self.shard_id if self.contiguous else 0
         source = self.source
@@ -254,6 +256,7 @@ class Reader(Operator):
     @property
     def meta(self) -> dict[str, Any]:
         """Metadata of the reader, under DALI's names."""
+        # With padding every shard is as long as the longest, so the size is rounded up to a multiple of the shards.
         samples, shards = self.source.epoch_length, self.num_shards
         return {
             "epoch_size": samples,
@@ -266,6 +269,7 @@ class Reader(Operator):
 
     def same_order(self, other: Reader) -> bool:
         """Return True if both read in the same order, apart from the shard."""
+        # Readers that differ only in their shard become one reader of the whole batch.
         mine, theirs = ({**parameters(reader), "shard_id": 0, "source": None} for reader in (self, other))
         return mine == theirs and (self.source is other.source or self.source.reads_same_samples(other.source))
 

@@ -43,6 +43,7 @@ class PerFrameOperator(Operator, BatchKernel):
         frames = [_frame(spec) if f"input {at}" in framed else spec for at, spec in enumerate(inputs)]
         result = self.inner.infer(*frames, **self.specs(arguments))
         assert isinstance(result, Spec)  # per-frame kernels have one output
+        # A layout has a letter per axis, so axes without names get a placeholder after F.
         shape = (next(iter(counts.values()), None), *result.shape)
         return replace(result, shape=shape, layout="F" + (result.layout or "*" * len(result.shape)), bounds=())
 
@@ -60,6 +61,7 @@ class PerFrameOperator(Operator, BatchKernel):
         counts = {column.shape[1] for column in columns}
         if len(counts) > 1:
             raise ValueError(f"what has an entry per frame is for {' and for '.join(map(str, counts))} frames")
+        # Frames become rows of one batch, so that the kernel of the operator needs no code for sequences.
         (count,), rows, xp = counts, context.rows, context.xp
         frames = [
             _merged(value) if layout[:1] == "F" else xp.repeat(value, count, axis=0)

@@ -97,6 +97,7 @@ def apply_many(
             operator.schema[argument].check(
                 f"fn.{kind.get('')}: {argument}", value.spec if isinstance(value, Value) else value
             )
+    # A select is the only operator whose inputs come from different branches.
     for value in () if isinstance(operator, BranchSelect) else (*values, *linked.values()):
         if isinstance(value, Value):
             check_branch_scope(value, guard)
@@ -121,6 +122,8 @@ def apply_many(
     check_no_device_to_host(node)
     check_fusible_input(node)
     check_memory(node, trace.batch)
+    # Only after all checks: a refused call leaves no node behind, and does not shift the random numbers of later
+    # nodes.
     trace.nodes.add(node)
     trace.streams += random
     if common.get("preserve"):

@@ -128,6 +128,7 @@ class CallJournal:
         try:
             for call in self._calls:
                 trace.branch = call.branch
+                # The user's line is no longer on the stack, so errors get the one that was recorded.
                 with pretend_at(call.where):
                     try:
                         results = list(handles(call.run()))
@@ -157,6 +158,7 @@ class CallJournal:
                 return run()
             except PenstockError:
                 continue
+        # The attempts have moved the user's handles to nodes of other kinds: this moves them back.
         if current:
             self._assume(current)
             self._make_again(strict=True)

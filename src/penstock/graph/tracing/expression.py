@@ -32,6 +32,7 @@ class Expression(NodeHandle):
     """Base class of nodes: indexing, arithmetic and comparisons, sample by sample."""
 
     __slots__ = ()
+    # Python removes the hash of a class that defines `__eq__`.
     __hash__ = object.__hash__
     # Makes NumPy return NotImplemented for `array + node`. Otherwise it would build an array of objects.
     __array_ufunc__ = None

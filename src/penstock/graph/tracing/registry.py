@@ -238,6 +238,7 @@ def lookup(name: str) -> OperatorFunction[..., Any]:
     if name not in _operators and name in _homes:
         import_module(_homes[name])
     if name not in _operators:
+        # After the built-in operators, because this searches all installed packages.
         for entry in entry_points(group=ENTRY_POINTS, name=name):
             entry.load()  # imports the module, whose decorator registers the operator
     if name not in _operators:
