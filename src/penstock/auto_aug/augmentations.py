@@ -1,8 +1,8 @@
 """Augmentations of AutoAugment, RandAugment and TrivialAugment.
 
-They take images, uint8, of layout HWC or FHWC. Their numbers are DALI's, which follow
-`AutoAugment <https://arxiv.org/abs/1805.09501>`_ and `RandAugment <https://arxiv.org/abs/1909.13719>`_. The method
-`augmentation` changes ranges of magnitudes.
+Images are uint8 of layout HWC or FHWC. The magnitude ranges are DALI's, which follow
+`AutoAugment <https://arxiv.org/abs/1805.09501>`_ and `RandAugment <https://arxiv.org/abs/1909.13719>`_. Use the method
+`augmentation` to change the range of an augmentation.
 """
 
 from __future__ import annotations
@@ -19,18 +19,22 @@ from penstock.core.call_site import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph.tracing.trace import DataNode
 
+# Weights of R, G and B in the luma of ITU-R BT.601, which Pillow's conversion to gray uses.
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
+# Pillow's `ImageFilter.SMOOTH`, the degenerate image of its `ImageEnhance.Sharpness`.
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32) / 13
+# The kernel that leaves an image unchanged.
 _SAME = np.array([[0, 0, 0], [0, 1, 0], [0, 0, 0]], np.float32)
 
 
 def _moved(x: float = 0.0, y: float = 0.0) -> Any:
-    """Return the matrix of a translation to the right and down, from the result to the image."""
+    """Return the matrix of a translation to the right and down, which maps output pixels to input pixels."""
     return np.array([1, 0, -x, 0, 1, -y], np.float32)
 
 
 def _moved_by(pixels: DataNode, one: Any) -> DataNode:
-    """Return a translation by a number of pixels from the translation by one pixel."""
+    """Return the translation by a number of pixels, a multiple of the translation by one pixel."""
+    # `pixels` is a node with one value per sample, so the matrix must be arithmetic on nodes.
     matrix = types.Constant(_moved()) + pixels * types.Constant(one - _moved())
     return fn.cast(matrix, dtype=types.FLOAT)
 
@@ -41,49 +45,51 @@ def _warped(data: DataNode, matrix: Any, fill_value: float | None, interp_type: 
 
 
 def _sheared(factor_x: float, factor_y: float) -> Any:
-    """Return the matrix of a shear, from the result to the image."""
+    """Return the matrix of a shear, which maps output pixels to input pixels."""
     return np.array([1, -factor_x, 0, -factor_y, 1, 0], np.float32)
 
 
 def warp_x_param(magnitude: Any) -> list[Any]:
-    """Return a magnitude along x, for `mag_to_param` of custom augmentations."""
+    """Return (magnitude, 0), for `mag_to_param` of custom augmentations along x."""
     return [magnitude, 0]
 
 
 def warp_y_param(magnitude: Any) -> list[Any]:
-    """Return a magnitude along y, for `mag_to_param` of custom augmentations."""
+    """Return (0, magnitude), for `mag_to_param` of custom augmentations along y."""
     return [0, magnitude]
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=lambda magnitude: _sheared(magnitude, 0))
 def shear_x(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Rows moved sideways, in proportion to their number."""
+    """Shear the images along x."""
     return _warped(data, matrix, fill_value, interp_type)
 
 
 @augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=lambda magnitude: _sheared(0, magnitude))
 def shear_y(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Columns moved up or down, in proportion to their number."""
+    """Shear the images along y."""
     return _warped(data, matrix, fill_value, interp_type)
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True)
 def translate_x(data: Any, part: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Moved sideways by a part of the width."""
+    """Translate the images along x by a fraction of their width."""
+    # Shapes are (height, width).
     return _warped(data, _moved_by(part * shape[1], _moved(x=1)), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True)
 def translate_y(data: Any, part: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Moved up or down by a part of the height."""
+    """Translate the images along y by a fraction of their height."""
     return _warped(data, _moved_by(part * shape[0], _moved(y=1)), fill_value, interp_type)
 
 
+# The variants without a shape have the same names as those with it, so a policy can contain either.
 @augmentation(
     mag_range=(0, 250), randomly_negate=True, mag_to_param=lambda pixels: _moved(x=pixels), name="translate_x"
 )
 def translate_x_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Moved sideways by a number of pixels."""
+    """Translate the images along x by a number of pixels."""
     return _warped(data, matrix, fill_value, interp_type)
 
 
@@ -91,7 +97,7 @@ def translate_x_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_t
     mag_range=(0, 250), randomly_negate=True, mag_to_param=lambda pixels: _moved(y=pixels), name="translate_y"
 )
 def translate_y_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Moved up or down by a number of pixels."""
+    """Translate the images along y by a number of pixels."""
     return _warped(data, matrix, fill_value, interp_type)
 
 
@@ -99,19 +105,19 @@ def translate_y_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_t
 def rotate(
     data: Any, angle: Any, fill_value: Any = 128, interp_type: Any = None, rotate_keep_size: bool = True
 ) -> DataNode:
-    """Turned, by degrees."""
+    """Rotate the images by an angle in degrees."""
     interpolation = types.INTERP_LINEAR if interp_type is None else interp_type
     return fn.rotate(data, angle=angle, fill_value=fill_value, interp_type=interpolation, keep_size=rotate_keep_size)
 
 
 def shift_enhance_range(magnitude: Any) -> Any:
-    """Factors around 1, of magnitudes around 0."""
+    """Return the enhancement factor 1 + magnitude, which is 1 (no change) for a magnitude of 0."""
     return 1 + magnitude
 
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=shift_enhance_range)
 def brightness(data: Any, factor: Any) -> DataNode:
-    """All values times a factor."""
+    """Multiply all values by a factor."""
     return fn.brightness(data, brightness=factor)
 
 
@@ -130,46 +136,51 @@ def color(data: Any, factor: Any) -> DataNode:
 
 
 def sharpness_kernel(magnitude: Any) -> NDArray[np.float32]:
-    """The filter that sharpens by magnitudes above 0, and smooths by those below."""
+    """Return the kernel that sharpens for positive magnitudes and smooths for negative ones."""
+    # Pillow extrapolates from the smoothed image to the original. Filters are linear, so their kernels can be blended.
     return ((1 + magnitude) * _SAME - magnitude * _SMOOTH).astype(np.float32)
 
 
 def sharpness_kernel_shifted(magnitude: Any) -> NDArray[np.float32]:
-    """The filter for factors around 1."""
+    """Return the kernel for an enhancement factor: 1 leaves an image unchanged."""
     return sharpness_kernel(magnitude - 1)
 
 
 @augmentation(mag_range=(0, 0.9), randomly_negate=True, mag_to_param=sharpness_kernel)
 def sharpness(data: Any, kernel: Any) -> DataNode:
-    """Sharpened or smoothed, by Pillow's filter; the edge of an image is filtered, too."""
+    """Sharpen or smooth the images with Pillow's kernel. Unlike in Pillow, the border is filtered as well."""
     return fn.filter(data, kernel)
 
 
 def poster_mask_uint8(magnitude: Any) -> NDArray[np.uint8]:
-    """Return the mask of the upper bits: their number is the magnitude, at least one."""
+    """Return the mask of the upper bits. The magnitude is the number of bits, at least 1."""
+    # Without the minimum, bin 0 of AutoAugment's range (0, 4) would make every image black.
     kept = int(np.clip(np.round(magnitude), 1, 8))
     return np.array(256 - (1 << (8 - kept)), np.uint8)
 
 
 @augmentation(mag_range=(0, 4), mag_to_param=poster_mask_uint8)
 def posterize(data: Any, mask: Any) -> DataNode:
-    """Keep only the upper bits."""
+    """Keep only the upper bits of each value."""
     return data & mask
 
 
+# The range is descending: a lower threshold inverts more pixels.
 @augmentation(mag_range=(256, 0))
 def solarize(data: Any, threshold: Any) -> DataNode:
-    """Values from a threshold on inverted."""
+    """Invert the values at or above a threshold."""
+    # Multiplication by a mask, because an `if` chooses per sample, not per pixel.
     below = data < threshold
     return below * data + (below ^ True) * (types.Constant(255, dtype=types.UINT8) - data)
 
 
 def solarize_add_shift(shift: Any) -> NDArray[np.uint8]:
-    """The number that is added.
+    """Return the value to add, as uint8.
 
     Raises:
-        DefinitionError: a sum would not be a byte.
+        DefinitionError: The value is 128 or more.
     """
+    # It is added to values below 128, and the sums must fit into a byte.
     if shift >= 128:
         raise DefinitionError("solarize_add adds less than 128", given=shift, where=user_call_site())
     return np.array(shift, np.uint8)
@@ -177,27 +188,28 @@ def solarize_add_shift(shift: Any) -> NDArray[np.uint8]:
 
 @augmentation(mag_range=(0, 110), mag_to_param=solarize_add_shift)
 def solarize_add(data: Any, shift: Any) -> DataNode:
-    """Add a number to the values of the lower half."""
+    """Add a number to the values below 128."""
     return fn.cast_like(data + (data < types.Constant(128, dtype=types.UINT8)) * shift, data)
 
 
 @augmentation
 def invert(data: Any, _: Any) -> DataNode:
-    """255 minus the values."""
+    """Invert the images: 255 minus each value."""
     return types.Constant(255, dtype=types.UINT8) - data
 
 
 @augmentation
 def equalize(data: Any, _: Any) -> DataNode:
-    """Histogram equalisation."""
+    """Equalize the histogram of each channel."""
     return fn.equalize(data)
 
 
 @augmentation
 def auto_contrast(data: Any, _: Any) -> DataNode:
-    """Each channel spread from 0 to 255; one that has one value stays."""
+    """Stretch each channel to the range 0 to 255. A channel with a single value is unchanged."""
     low = fn.reductions.min(data, axis_names="HW", keep_dims=True)
     high = fn.reductions.max(data, axis_names="HW", keep_dims=True)
+    # For a channel with a single value, subtract 0 and multiply by 255 / 255, which avoids the division by zero.
     spread = high > low
     width = (high - low) * spread + types.Constant(255, dtype=types.UINT8) * (spread ^ True)
     return fn.cast_like((data - low * spread) * (255 / width), data)
@@ -215,14 +227,14 @@ def translations(
     """Return the translations along x and y.
 
     Args:
-        use_shape: whether they are parts of an image's size, not pixels.
-        most: the greatest number of pixels where none is given.
-        most_of_shape: the greatest part of the size, likewise.
-        given: the greatest number of pixels, or one for the height and one for the width; None for the default.
-        given_of_shape: the greatest part, likewise.
+        use_shape: True for translations in fractions of the size, False for pixels.
+        most: Default of `given`.
+        most_of_shape: Default of `given_of_shape`.
+        given: Largest translation in pixels: a number, (height, width), or None for the default.
+        given_of_shape: Largest translation as a fraction of the size: a number, (height, width), or None.
 
     Raises:
-        DefinitionError: the limit that does not apply is given.
+        DefinitionError: The limit does not match `use_shape`.
     """
     wrong = given if use_shape else given_of_shape
     if wrong is not None:
@@ -235,17 +247,19 @@ def translations(
         )
     limit, default = (given_of_shape, most_of_shape) if use_shape else (given, most)
     limit = default if limit is None else limit
+    # DALI's order is that of shapes; x moves along the width.
     height, width = limit if isinstance(limit, tuple | list) else (limit, limit)
     along = (translate_x, translate_y) if use_shape else (translate_x_no_shape, translate_y_no_shape)
     return [item.augmentation((0, extent), True) for item, extent in zip(along, (width, height), strict=True)]
 
 
 def learned(moves: Sequence[Augmentation]) -> list[Augmentation]:
-    """Return the augmentations with AutoAugment's ranges, in which the middle bins of some are the weakest.
+    """Return the augmentations with AutoAugment's ranges. For some of them, the middle bins are the weakest.
 
     Args:
-        moves: the translations.
+        moves: Translations along x and y.
     """
+    # The enhancement factors run from 0.1 to 1.9 without a random sign, so the middle bin is a factor of 1: no change.
     return [
         *moves,
         shear_x.augmentation((0, 0.3), True),
@@ -266,12 +280,14 @@ def monotonic(
     """Return the augmentations whose strength increases with the bin.
 
     Args:
-        moves: the translations.
-        shear: the greatest factor of shears.
-        angle: the greatest angle, in degrees.
-        enhanced: by how much the factors of brightness, contrast, colour and sharpness differ from 1.
-        bits: how many bits are left of a byte.
+        moves: Translations along x and y.
+        shear: Largest shear factor.
+        angle: Largest angle, in degrees.
+        enhanced: Distance of the factors of brightness, contrast, color and sharpness from 1, in the first and the last
+            bin.
+        bits: Number of bits that `posterize` keeps, in the first and last bin.
     """
+    # The enhancements get a random sign instead of a range around 1, so their strength increases with the bin, too.
     return [
         *moves,
         shear_x.augmentation((0, shear), True),

@@ -1,4 +1,4 @@
-"""AutoAugment: learned policies, with a sub-policy drawn per sample (https://arxiv.org/abs/1805.09501)."""
+"""AutoAugment: learned policies, from which each sample draws a sub-policy (https://arxiv.org/abs/1805.09501)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from penstock.graph.conditionals.control_flow import if_expression
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
 
+# The policies of the paper, as in DALI, in the notation of `_policy`: name, probability, and bin if the augmentation
+# has magnitudes.
 _IMAGE_NET = """
 equalize .8, shear_y .8 4; color .4 9, equalize .6; color .4 1, rotate .6 8; solarize .8 3, equalize .4;
 solarize .4 2, solarize .6 2; color .2 0, equalize .8; equalize .4, solarize_add .8 3; shear_x .2 9, rotate .6 8;
@@ -57,7 +59,8 @@ equalize .8, equalize .6
 
 
 def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
-    """A policy of 11 bins, from a text: sequences by semicolons; in these name, probability and perhaps the bin."""
+    """Parse a policy with 11 bins: "NAME PROBABILITY [BIN], ...; ...", with a semicolon between sub-policies."""
+    # RandAugment and TrivialAugment do not use these two, so `learned` does not contain them.
     more = [a.solarize_add.augmentation((0, 110), False), a.invert]
     suite: Mapping[str, Augmentation] = {item.name: item for item in (*a.learned(moves), *more)}
 
@@ -97,10 +100,11 @@ def get_svhn_policy(
 
 @defining
 def get_reduced_image_net_policy() -> Policy:
-    """Return the policy learned on reduced ImageNet, which has no translations."""
+    """Return the policy learned on reduced ImageNet. It does not contain translations."""
     return _policy("ReducedImageNetPolicy", _REDUCED_IMAGE_NET)
 
 
+# "reduced_image_net" is missing because its function does not take the limits of translations.
 _POLICIES = {
     "image_net": get_image_net_policy,
     "reduced_cifar10": get_reduced_cifar10_policy,
@@ -119,24 +123,24 @@ def auto_augment(
     max_translate_rel: Translation = None,
     seed: int | None = None,
 ) -> DataNode:
-    """Augment images by one of the policies of AutoAugment.
+    """Augment images with one of AutoAugment's policies.
 
     Args:
-        data: images or sequences, uint8, of layout HWC or FHWC.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
         policy_name: "image_net", "reduced_image_net", "svhn" or "reduced_cifar10".
-        shape: height and width of the images, or a node with them: then translations are parts of these.
-        fill_value: what becomes visible beyond the edge; None repeats the edge.
-        interp_type: INTERP_LINEAR, the default, or INTERP_NN.
-        max_translate_abs: the greatest translation in pixels, without `shape`; one number, or one for the height and
-            one for the width. 250 by default.
-        max_translate_rel: the greatest translation as a part of the size, with `shape`, likewise. 1 by default.
-        seed: of the choices.
+        shape: (height, width) of the images, or a node with them. Translations are then fractions of the size.
+        fill_value: Value of pixels outside the image; None repeats the edge.
+        interp_type: INTERP_LINEAR (the default) or INTERP_NN.
+        max_translate_abs: Largest translation in pixels, without `shape`: a number or (height, width). 250 by default.
+        max_translate_rel: Largest translation as a fraction of the size, with `shape`: a number or (height, width).
+            1 by default.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: an unknown policy, or the limit of translations that does not apply.
+        DefinitionError: The policy is unknown, or the limit of translations does not match `shape`.
 
     Example:
         >>> import numpy as np, penstock
@@ -167,29 +171,32 @@ def auto_augment(
 
 
 def auto_augment_image_net(data: DataNode, *given: Any, **named: Any) -> DataNode:
-    """Augment images by the policy for ImageNet: `auto_augment` without the name of the policy."""
+    """Augment images with the policy for ImageNet. Takes the other arguments of `auto_augment`."""
     return auto_augment(data, "image_net", *given, **named)
 
 
 @defining
 def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, **kwargs: Any) -> DataNode:
-    """Augment images by a policy, of which each sample takes one sequence.
+    """Augment images with a policy. Each sample draws one sub-policy.
 
     Args:
-        policy: the sequences.
-        data: the images.
-        seed: of the choices.
-        kwargs: arguments for the augmentations; each gets those that it takes.
+        policy: Policy to apply.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
+        kwargs: Arguments of the augmentations. An augmentation receives the ones in its signature.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: an empty policy, an argument that no augmentation takes.
+        DefinitionError: The policy is empty, or an argument is not in the signature of any augmentation.
     """
     if not policy.sub_policies:
         raise DefinitionError("the policy is empty", given=short_repr(policy), where=user_call_site())
     check_arguments(list(policy.augmentations.values()), kwargs, "apply_auto_augment")
+    # A stage is a position in the sub-policies. Each augmentation is traced once per stage in which it occurs, not once
+    # per sub-policy; tables, indexed by the sample's sub-policy, hold the probability, bin and augmentation of a stage.
+    # Shorter sub-policies are padded with a probability of 0.
     length, rows = max(map(len, policy.sub_policies)), len(policy.sub_policies)
     probabilities, bins, kinds = np.zeros((rows, length), np.float32), *np.zeros((2, rows, length), np.int32)
     stages: list[list[Augmentation]] = [[] for _ in range(length)]
@@ -199,12 +206,13 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
                 stages[stage].append(augmentation)
             probabilities[row, stage], bins[row, stage] = probability, number or 0
             kinds[row, stage] = stages[stage].index(augmentation)
+    # The draws are in the half-open range [0, 1), so a probability of 1 always applies and 0 never does.
     draws = fn.random.uniform(range=[0, 1], shape=(length,), dtype=types.FLOAT, **seeded(seed))
     chosen = fn.random.uniform(values=list(range(rows)), dtype=types.INT32, **seeded(seed))
     applied, kind, number = (fn.constant(table)[chosen] for table in (probabilities, kinds, bins))
     magnitudes = signed_bin(number, seed=seed, shape=(length,))
     for stage in range(length):
-
+        # The defaults bind the current values: `data` is reassigned below.
         def augmented(data: DataNode = data, stage: int = stage) -> DataNode:
             options = {"magnitude_bin": magnitudes[stage], "num_magnitude_bins": policy.num_magnitude_bins}
             return select(stages[stage], kind[stage], data, **options, **kwargs)

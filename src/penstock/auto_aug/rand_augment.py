@@ -1,4 +1,4 @@
-"""RandAugment: a few augmentations for each sample, all of one strength (https://arxiv.org/abs/1909.13719)."""
+"""RandAugment: n random augmentations per sample, all of one magnitude bin (https://arxiv.org/abs/1909.13719)."""
 
 from __future__ import annotations
 
@@ -39,29 +39,30 @@ def rand_augment(
     monotonic_mag: bool = True,
     excluded: Sequence[str] | None = None,
 ) -> DataNode:
-    """Augment images by a few augmentations that each sample chooses.
+    """Augment images with `n` random augmentations per sample.
 
     Args:
-        data: images or sequences, uint8, of layout HWC or FHWC.
-        n: how many augmentations each sample gets.
-        m: the bin of their magnitudes, from 0 to `num_magnitude_bins` - 1.
-        num_magnitude_bins: how many bins there are.
-        shape: height and width of the images, or a node with them: then translations are parts of these.
-        fill_value: what becomes visible beyond the edge; None repeats the edge.
-        interp_type: INTERP_LINEAR, the default, or INTERP_NN.
-        max_translate_abs: the greatest translation in pixels, without `shape`; one number, or one for the height and
-            one for the width. 100 by default.
-        max_translate_rel: the greatest translation as a part of the size, with `shape`, likewise. 100/224 by default.
-        seed: of the choices.
-        monotonic_mag: whether a higher bin is always the stronger augmentation.
-        excluded: names of augmentations that are left out.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
+        n: Number of augmentations per sample.
+        m: Magnitude bin of all augmentations, from 0 to `num_magnitude_bins` - 1.
+        num_magnitude_bins: Number of magnitude bins.
+        shape: (height, width) of the images, or a node with them. Translations are then fractions of the size.
+        fill_value: Value of pixels outside the image; None repeats the edge.
+        interp_type: INTERP_LINEAR (the default) or INTERP_NN.
+        max_translate_abs: Largest translation in pixels, without `shape`: a number or (height, width). 100 by default.
+        max_translate_rel: Largest translation as a fraction of the size, with `shape`: a number or (height, width).
+            100/224 by default.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
+        monotonic_mag: True uses ranges in which a higher bin is always a stronger augmentation; False uses
+            AutoAugment's ranges.
+        excluded: Names of augmentations to omit.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: a name to exclude that does not exist, a bin that does not exist, the limit of translations
-            that does not apply.
+        DefinitionError: A name in `excluded` is unknown, `m` is out of range, or the limit of translations does not
+            match `shape`.
 
     Example:
         >>> import numpy as np, penstock
@@ -90,22 +91,23 @@ def apply_rand_augment(
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
-    """Augment images by a few of the given augmentations, that each sample chooses.
+    """Augment images with `n` random augmentations per sample from a list.
 
     Args:
-        augmentations: to choose from.
-        data: the images.
-        n: how many augmentations each sample gets.
-        m: the bin of their magnitudes.
-        num_magnitude_bins: how many bins there are.
-        seed: of the choices.
-        kwargs: arguments for the augmentations; each gets those that it takes.
+        augmentations: Augmentations to choose from.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
+        n: Number of augmentations per sample.
+        m: Magnitude bin of all augmentations, from 0 to `num_magnitude_bins` - 1.
+        num_magnitude_bins: Number of magnitude bins.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
+        kwargs: Arguments of the augmentations. An augmentation receives the ones in its signature.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: no augmentation, a negative `n`, a bin that does not exist, an argument that none takes.
+        DefinitionError: The list is empty, `n` or `m` is out of range, or an argument is not in the signature of any
+            augmentation.
     """
     if (n and not augmentations) or n < 0 or not 0 <= m < num_magnitude_bins:
         raise DefinitionError(
@@ -118,6 +120,7 @@ def apply_rand_augment(
     if n == 0:
         return data
     chosen = fn.random.uniform(values=list(range(len(augmentations))), shape=(n,), dtype=types.INT32, **seeded(seed))
+    # The signs are drawn here, not by each augmentation: all augmentations of a step share one draw.
     signed = any(item.randomly_negate for item in augmentations)
     bins = signed_bin(m, seed=seed, shape=(n,)) if signed else None
     for number in range(n):
@@ -134,10 +137,10 @@ def apply_rand_augment(
 
 
 def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | None) -> list[Augmentation]:
-    """Return the augmentations without the excluded names.
+    """Return the augmentations whose names are not excluded.
 
     Raises:
-        DefinitionError: a name that none has.
+        DefinitionError: An excluded name is unknown.
     """
     names = [item.name for item in augmentations]
     unknown = [name for name in excluded or () if name not in names]
@@ -153,6 +156,7 @@ def get_rand_augment_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
     """Return the augmentations of RandAugment, whose strength increases with the bin."""
+    # 100 pixels, and the same fraction of a 224-pixel image.
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
     return a.monotonic(moves, shear=0.3, angle=30, enhanced=(0, 0.9), bits=(8, 4))
 
@@ -161,6 +165,6 @@ def get_rand_augment_suite(
 def get_rand_augment_non_monotonic_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
-    """Return the augmentations with AutoAugment's ranges, in which the middle bins of some are the weakest."""
+    """Return the augmentations with AutoAugment's ranges. For some of them, the middle bins are the weakest."""
     moves = a.translations(use_shape, 100, 100 / 224, max_translate_abs, max_translate_rel)
     return [*a.learned(moves), a.identity]

@@ -1,4 +1,4 @@
-"""TrivialAugment: one augmentation of any strength for each sample (https://arxiv.org/abs/2103.10158)."""
+"""TrivialAugment: one random augmentation with a random magnitude per sample (https://arxiv.org/abs/2103.10158)."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def trivial_augment_wide(
     seed: int | None = None,
     excluded: Sequence[str] | None = None,
 ) -> DataNode:
-    """Augment images by one augmentation that each sample chooses, with a magnitude that it chooses.
+    """Augment images with one random augmentation per sample, at a random magnitude.
 
     Args:
-        data: images or sequences, uint8, of layout HWC or FHWC.
-        num_magnitude_bins: how many bins magnitudes have.
-        shape: height and width of the images, or a node with them: then translations are parts of these.
-        fill_value: what becomes visible beyond the edge; None repeats the edge.
-        interp_type: INTERP_LINEAR, the default, or INTERP_NN.
-        max_translate_abs: the greatest translation in pixels, without `shape`; one number, or one for the height and
-            one for the width. 32 by default.
-        max_translate_rel: the greatest translation as a part of the size, with `shape`, likewise. 1 by default.
-        seed: of the choices.
-        excluded: names of augmentations that are left out.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
+        num_magnitude_bins: Number of magnitude bins.
+        shape: (height, width) of the images, or a node with them. Translations are then fractions of the size.
+        fill_value: Value of pixels outside the image; None repeats the edge.
+        interp_type: INTERP_LINEAR (the default) or INTERP_NN.
+        max_translate_abs: Largest translation in pixels, without `shape`: a number or (height, width). 32 by default.
+        max_translate_rel: Largest translation as a fraction of the size, with `shape`: a number or (height, width).
+            1 by default.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
+        excluded: Names of augmentations to omit.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: a name to exclude that does not exist, the limit of translations that does not apply.
+        DefinitionError: A name in `excluded` is unknown, or the limit of translations does not match `shape`.
     """
     chosen = without(get_trivial_augment_wide_suite(shape is not None, max_translate_abs, max_translate_rel), excluded)
     more = {"fill_value": fill_value, "interp_type": interp_type} | ({} if shape is None else {"shape": shape})
@@ -69,20 +69,21 @@ def apply_trivial_augment(
     seed: int | None = None,
     **kwargs: Any,
 ) -> DataNode:
-    """Augment images by one of the given augmentations, that each sample chooses together with its magnitude.
+    """Augment images with one random augmentation per sample from a list, at a random magnitude.
 
     Args:
-        augmentations: to choose from.
-        data: the images.
-        num_magnitude_bins: how many bins magnitudes have.
-        seed: of the choices.
-        kwargs: arguments for the augmentations; each gets those that it takes.
+        augmentations: Augmentations to choose from.
+        data: Images or sequences, uint8 of layout HWC or FHWC.
+        num_magnitude_bins: Number of magnitude bins.
+        seed: Seed of the random choices; by default derived from the pipeline's seed.
+        kwargs: Arguments of the augmentations. An augmentation receives the ones in its signature.
 
     Returns:
         The augmented images.
 
     Raises:
-        DefinitionError: no augmentation, no bin, an argument that none takes.
+        DefinitionError: The list or the number of bins is empty, or an argument is not in the signature of any
+            augmentation.
     """
     if not augmentations or num_magnitude_bins < 1:
         raise DefinitionError(
@@ -104,5 +105,6 @@ def get_trivial_augment_wide_suite(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> list[Augmentation]:
     """Return the augmentations of the paper's wide search space."""
+    # Wider than RandAugment's ranges, except for translations in pixels.
     moves = a.translations(use_shape, 32, 1.0, max_translate_abs, max_translate_rel)
     return a.monotonic(moves, shear=0.99, angle=135, enhanced=(0.01, 0.99), bits=(8, 2))

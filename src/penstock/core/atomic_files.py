@@ -27,7 +27,7 @@ def make_folder(folder: Path) -> None:
     """Create a folder and its parents with permissions for the user only.
 
     Raises:
-        OSError: it cannot be created.
+        OSError: The folder cannot be created.
     """
     # The umask may allow others to write, and some of these folders hold machine code. `mkdir(parents=True)` would give
     # the parents default permissions.
@@ -40,7 +40,7 @@ def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
     """Write a file under a temporary name, then rename it, so that concurrent readers and writers see whole files.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: The file cannot be written.
     """
     # In the same folder, because a rename is atomic only within a file system.
     descriptor, unfinished = tempfile.mkstemp(UNFINISHED, path.name, path.parent)
@@ -62,6 +62,7 @@ def fsync_file(file: IO[Any]) -> None:
 
 def fsync_directory(folder: Path) -> None:
     """Flush the names in a folder to the disk, such as that of a renamed file."""
+    # A rename changes the folder, not the file, so the folder must be flushed as well.
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -67,7 +67,7 @@ class Constant:
         """Return the value as an array of its dtype and shape.
 
         Raises:
-            ArgumentTypeError: the value is not numeric, or the shape has another number of elements.
+            ArgumentTypeError: The value is not numeric, or the shape has another number of elements.
 
         >>> Constant([1, 2]).array().dtype, Constant(7, shape=2).float16().array()
         (dtype('int32'), array([7., 7.], dtype=float16))
@@ -219,7 +219,7 @@ def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Convert 64-bit numbers to 32 bits. Returns other arrays unchanged.
 
     Raises:
-        ArgumentTypeError: an integer does not fit.
+        ArgumentTypeError: An integer does not fit.
     """
     if array.dtype.kind not in "iuf" or array.dtype.itemsize != 8:
         return array

@@ -44,7 +44,7 @@ class DALIDataType(IntEnum):
         """The NumPy dtype of the same name and width.
 
         Raises:
-            TypeError: only arguments of DALI have this type, and no values.
+            TypeError: The type is one of DALI's argument types, which values cannot have.
         """
         if self not in _NUMERIC:
             raise TypeError(self.name)
@@ -88,7 +88,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of a `DALIDataType`, of its number, or of anything that NumPy accepts as a dtype.
 
     Raises:
-        ArgumentTypeError: there is no such dtype.
+        ArgumentTypeError: The dtype does not exist, or cannot be the dtype of samples.
 
     >>> as_dtype(DALIDataType.UINT8), as_dtype("float16")
     (dtype('uint8'), dtype('float16'))
@@ -127,7 +127,7 @@ def to_dali_type(framework_type: Any) -> DALIDataType:
     """Return the `DALIDataType` with the name of another library's type; "float" is float32, as in DALI.
 
     Raises:
-        ArgumentTypeError: there is no type of that name.
+        ArgumentTypeError: DALI does not have a type of that name.
 
     >>> to_dali_type("uint8"), to_dali_type(np.float32), to_dali_type("torch.half")
     (<DALIDataType.UINT8: 0>, <DALIDataType.FLOAT: 9>, <DALIDataType.FLOAT16: 8>)

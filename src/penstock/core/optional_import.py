@@ -17,7 +17,7 @@ def import_extra(module: str, extra: str, needed_for: str) -> Any:
         needed_for: The feature that needs it.
 
     Raises:
-        MissingExtraError: the package is not installed.
+        MissingExtraError: The package is not installed.
     """
     try:
         return importlib.import_module(module)

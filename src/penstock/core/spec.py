@@ -41,7 +41,7 @@ class Spec:
     Args:
         dtype: The element type.
         shape: The extents of a sample; None for an extent in which samples may differ.
-        layout: One letter per axis, such as "HWC"; empty if the axes have no names.
+        layout: One letter per axis, such as "HWC"; empty for unnamed axes.
         assumed: True if the shape is that of sample 0 (`ShapeKind.SAME`).
         bounds: The largest extents that samples can have, one per axis; empty if the definition sets no limit.
 

@@ -45,6 +45,7 @@ class StageTimers:
 
     def snapshot(self) -> dict[str, StageTiming]:
         """Return the totals by stage."""
+        # A copy: the totals of a running stage would change under the caller.
         with self._lock:
             return {
                 stage: StageTiming(int(calls), int(samples), seconds)

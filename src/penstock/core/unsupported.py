@@ -91,6 +91,7 @@ def explain_absence(name: str) -> str | None:
     >>> explain_absence("backend.GetNppVersion")
     'importlib.metadata.version tells the versions of packages'
     """
+    # The longest pattern is the most specific one.
     matches = [pattern for pattern in ABSENT if "*" in pattern and fnmatchcase(name, pattern)]
     return ABSENT.get(name) or (ABSENT[max(matches, key=len)] if matches else None)
 
@@ -118,10 +119,10 @@ class DaliImportHook:
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Refuse a module of the table. Python refuses all others itself.
+        """Refuse a module of the table. For other names, Python's own error follows.
 
         Raises:
-            MissingModuleError: only DALI has the module.
+            MissingModuleError: The module exists only in DALI.
         """
         package, _, full = name.partition(".")
         if package == "penstock" and (fix := explain_absence(full)) is not None:

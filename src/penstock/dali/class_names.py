@@ -51,6 +51,7 @@ def lazy_class_module(part: str, *apart: str) -> tuple[Callable[[str], Any], Cal
     """
     prefix = f"{part}." if part else ""
     if not part:
+        # `__getattr__` alone would not serve the import statement.
         for inner in _parts():  # `import penstock.ops.readers` looks in sys.modules
             _module(inner)
 

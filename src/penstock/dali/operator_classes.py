@@ -111,6 +111,7 @@ def _external_inputs(arguments: Mapping[str, Any]) -> Any:
     if not isinstance(count, int) or arguments.get("name"):
         return lookup("external_source")(**arguments)
     calls = [{name: value for name, value in arguments.items() if name != "num_outputs"} for _ in range(count)]
+    # These may be lists with one item per output.
     for name in ("dtype", "layout", "ndim"):
         if isinstance(values := arguments.get(name), list | tuple):
             for number, call in enumerate(calls):
@@ -118,6 +119,7 @@ def _external_inputs(arguments: Mapping[str, Any]) -> Any:
     return [lookup("external_source")(**call) for call in calls]
 
 
+# Cached, so that `ops.Cast is ops.Cast`.
 @functools.cache
 def class_of(name: str, kind: str, module: str) -> type[Operator]:
     """Return the class of an operator, under its name in DALI."""

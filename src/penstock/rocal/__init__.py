@@ -1,6 +1,5 @@
 """API of rocAL, AMD's augmentation library, on the same pipelines.
 
-A program for rocAL runs with ``amd.rocal`` replaced by ``penstock.rocal`` in its imports. Everything here is names,
-spellings of arguments and forms of outputs; the work is done by the rest of penstock. `docs/from-rocal.md` says what
-differs.
+A program for rocAL runs with ``amd.rocal`` replaced by ``penstock.rocal`` in its imports. This package only translates
+names, arguments and output formats; the rest of penstock does the work. `docs/from-rocal.md` lists the differences.
 """

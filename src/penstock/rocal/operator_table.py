@@ -1,8 +1,8 @@
 """Table of rocAL's operators: their names, arguments and values in penstock.
 
-`OPERATORS` has every reader, decoder and operator of rocAL. A row says which operators of penstock do the work, one
-after the other, and how arguments are passed on. A row without steps has none yet; where the operator that would do
-the work is known, it is named, and a test asks for the steps as soon as penstock has it.
+`OPERATORS` has a row for every reader, decoder and operator of rocAL. The row lists the operators of penstock to call
+in order, and maps the arguments. An operator without a counterpart has a row without steps. Such a row may name a
+future operator of penstock; a test fails when penstock gets that operator and its row is still empty.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ Convert = Callable[[Any], Any]
 
 
 def meaning(value: Any) -> Any:
-    """Return the value of a member of rocAL's types in penstock, and other values unchanged."""
+    """Return penstock's value for a member of rocAL's types. Other values are returned unchanged."""
     return value.value if isinstance(value, Enum) else value
 
 
 def unless_zero(value: Any) -> Any:
-    """None, which is not passed on, for the zeros and empty lists by which rocAL spells "not given"."""
+    """Return None for zeros and empty lists, which mean "not given" in rocAL; other values as `meaning` does."""
     argument = meaning(value)
     zero = argument is None or (isinstance(argument, int | float) and not argument)
     return None if zero or (isinstance(argument, list | tuple) and not any(argument)) else argument
 
 
 def _window(crop: Any) -> Any:
-    """(height, width) of a crop that may have a depth of 1 before it."""
+    """Return (height, width) of a crop, or None. rocAL also accepts (depth, height, width); the depth must be 1."""
     size = unless_zero(crop)
     return size[1:] if isinstance(size, list | tuple) and len(size) == 3 and size[0] == 1 else size
 
 
 def _flag(value: Any) -> Any:
+    # rocAL also takes booleans. Nodes, such as a coin flip per sample, pass through.
     return int(bool(value)) if isinstance(value, int) else value
 
 
@@ -48,8 +49,8 @@ class ArgumentMapping:
     """Mapping of an argument.
 
     Args:
-        core: its name in penstock; "" for a hint that has no effect.
-        convert: what is done to the value; None as the result is not passed on.
+        core: Name in penstock; "" for a hint that has no effect.
+        convert: Conversion of the value. If it returns None, the argument is omitted.
     """
 
     core: str = ""
@@ -61,10 +62,10 @@ class OperatorStep:
     """Call of an operator of penstock.
 
     Args:
-        core: its name.
-        arguments: by rocAL's name, how it is passed on.
-        preset: what is passed where an argument was not given.
-        positional: arguments of rocAL's that become inputs, after the others.
+        core: Name of the operator in `penstock.fn`.
+        arguments: Mapping of each argument, by rocAL's name.
+        preset: Defaults that differ from penstock's, by penstock's name.
+        positional: Arguments of rocAL that become inputs, after the other inputs.
     """
 
     core: str
@@ -78,9 +79,9 @@ class OperatorMapping:
     """Mapping of an operator of rocAL.
 
     Args:
-        steps: what does the work; nothing where there is no counterpart.
-        awaits: without steps, the operators of penstock that would do the work, once it has them.
-        differs: without steps, why the operator of the same name that penstock has is no counterpart.
+        steps: Calls of penstock's operators, in order; empty without a counterpart.
+        awaits: Future operators of penstock that would be the counterpart, for a row without steps.
+        differs: Reason why penstock's operator of the same name is not the counterpart, for a row without steps.
     """
 
     steps: tuple[OperatorStep, ...] = ()
@@ -99,7 +100,7 @@ class OperatorMapping:
 
 
 def _same(*names: str) -> dict[str, ArgumentMapping]:
-    """Arguments that have one name in both."""
+    """Map arguments that have the same name in rocAL and penstock."""
     return {name: ArgumentMapping(name) for name in names}
 
 
@@ -109,12 +110,13 @@ def _one(
     preset: Mapping[str, Any] | None = None,
     positional: tuple[str, ...] = (),
 ) -> OperatorMapping:
-    """Return the mapping of an operator to a single one of penstock. Arguments as for `OperatorStep`."""
+    """Map an operator to a single one of penstock. Takes the arguments of `OperatorStep`."""
     return OperatorMapping((OperatorStep(core, arguments or {}, preset or {}, positional),))
 
 
+# Arguments of every operator except readers. `device` is a hint. rocAL's defaults for the other two are NHWC and UINT8,
+# which would destroy normalized values; here, an output has the layout and dtype of the input by default.
 FORM = ("output_layout", "output_dtype", "device")
-"""What every operator takes but readers; `device` is a hint. The others are, unless given, those of the input."""
 
 _CROP = {
     "crop": ArgumentMapping("crop", _window),
@@ -123,11 +125,14 @@ _CROP = {
     **_same("crop_pos_x", "crop_pos_y"),
 }
 _MIRROR = ArgumentMapping("mirror", _flag)
+# Images have no depth: `crop_d` is accepted without effect.
 _CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": ArgumentMapping()}
 _NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": ArgumentMapping("dtype")}
+# Reasons why an operator of the same name is not a counterpart (`OperatorMapping.differs`).
 _COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
 _LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
 _SOUND = "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's"
+# A size of 0 means "not given" in rocAL. It ignores `antialias`; penstock uses it.
 _RESIZE = {
     "resize_width": ArgumentMapping("resize_x", unless_zero),
     "resize_height": ArgumentMapping("resize_y", unless_zero),
@@ -139,8 +144,10 @@ _RESIZE = {
     **_same("antialias"),
 }
 _RANDOM_AREA = _same("random_area", "random_aspect_ratio", "num_attempts")
+# penstock's default for this operator is DALI's, CHW. A program for rocAL keeps the layout of its input.
 _KEEP_LAYOUT = {"output_layout": ""}
 
+# Arguments of the decoders without effect: the reader knows the path, and each image has its own size.
 DECODER_HINTS = (
     "annotations_file",
     "decode_size_policy",
@@ -150,7 +157,6 @@ DECODER_HINTS = (
     "max_decoded_width",
     "path",
 )
-"""Arguments of the decoders that do nothing here: the reader knows the path, and each image has its own size."""
 _DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, ArgumentMapping())}
 _NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
 _READER = {**_same("pad_last_batch"), "stick_to_shard": ArgumentMapping()}
@@ -164,6 +170,7 @@ OPERATORS: Mapping[str, OperatorMapping] = {
         "readers.file",
         {
             **_same("file_root", "file_filters"),
+            # rocAL's default is an empty string.
             "file_list": ArgumentMapping("file_list", lambda value: value or None),
             **_READER,
         },
@@ -180,9 +187,11 @@ OPERATORS: Mapping[str, OperatorMapping] = {
     "decoders.image_random_crop": _one(
         "decoders.image_random_crop",
         {**_DECODER, **_RANDOM_AREA},
+        # The defaults of rocAL's two decoders differ from each other, so both are spelled out.
         {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
     ),
     "decoders.image_raw": OperatorMapping(),
+    # Despite its name, rocAL's decoder cuts a random window.
     "decoders.image_slice": _one(
         "decoders.image_random_crop",
         {**_DECODER, **_RANDOM_AREA},
@@ -210,6 +219,7 @@ OPERATORS: Mapping[str, OperatorMapping] = {
     "flip": _one(
         "flip",
         {"horizontal": ArgumentMapping("horizontal", _flag), "vertical": ArgumentMapping("vertical", _flag)},
+        # penstock's default is DALI's, 1.
         {"horizontal": 0},
     ),
     "fog": OperatorMapping(),
@@ -273,10 +283,10 @@ OPERATORS: Mapping[str, OperatorMapping] = {
 
 
 def row(name: str) -> OperatorMapping:
-    """Return the mapping of an operator of rocAL that penstock offers.
+    """Return the mapping of an operator of rocAL.
 
     Raises:
-        UnknownNameError: rocAL has no such operator, or penstock has no counterpart.
+        UnknownNameError: rocAL does not have the operator, or penstock does not have a counterpart.
     """
     if name not in OPERATORS:
         raise UnknownNameError(f"rocAL has no fn.{name}", fix=did_you_mean(name, OPERATORS))
@@ -293,7 +303,7 @@ def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> di
     """Return the arguments of a step's operator, converted from rocAL's.
 
     Raises:
-        ArgumentTypeError: rocAL's operator has no such argument.
+        ArgumentTypeError: The table does not have the argument for rocAL's operator.
     """
     known = OPERATORS[name].arguments | (set() if name.startswith("readers.") else set(FORM))
     for argument in arguments:
@@ -315,7 +325,7 @@ def call(name: str, *inputs: Any, **arguments: Any) -> Any:
     """Call one of rocAL's operators in a definition.
 
     Raises:
-        PenstockError: what penstock's operators raise, with the line of the definition.
+        PenstockError: See the operator of penstock. The error names the line of the definition.
     """
     mapping = row(name)
     if missing := [key for step in mapping.steps for key in step.positional if key not in arguments]:
@@ -324,6 +334,7 @@ def call(name: str, *inputs: Any, **arguments: Any) -> Any:
     for step in mapping.steps:
         positional = [meaning(arguments[key]) for key in step.positional]
         result = (lookup(step.core)(*result, *positional, **passed_on(name, step, arguments)),)
+    # Operators that take the layout or dtype themselves have applied it. The others get a transpose or a cast.
     used = {key for step in mapping.steps for key in step.arguments}
     return _formed(result[0], {key: arguments[key] for key in FORM if key in arguments and key not in used})
 
@@ -337,11 +348,11 @@ def _formed(node: Any, form: Mapping[str, Any]) -> Any:
 
 
 def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` for the module of a part of rocAL's fn.
+    """Return `__getattr__` and `__dir__` for a module of rocAL's `fn`.
 
     Args:
-        part: "" or "decoders", "random".
-        apart: names that the module defines itself.
+        part: Path of the module in `fn`: "", "decoders" or "random".
+        apart: Names that the module defines itself.
     """
     prefix = f"{part}." if part else ""
 

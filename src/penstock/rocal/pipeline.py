@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.pipeline`: `Pipeline` and `pipeline_def`."""
+"""`Pipeline` and `pipeline_def` of rocAL's `amd.rocal.pipeline`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from penstock.pipeline.pipeline_decorator import split_arguments
 from penstock.rocal import types
 from penstock.types import INT32, LastBatchPolicy
 
+# Name of the pipeline's only reader. The iterator counts epochs by it.
 READER = "reader"
-"""The name under which the only reader of a pipeline leads."""
 
+# Alternatives to the methods of rocAL's Pipeline that are not supported.
 REFUSED = {
     "checkpoint": "the iterator's get_state(), a few numbers, is the checkpoint",
     "copyToExternalTensor": "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them",
@@ -52,7 +53,6 @@ REFUSED = {
     "update_float_param": "make another pipeline; batches are a function of the definition",
     "update_int_param": "make another pipeline; batches are a function of the definition",
 }
-"""Methods of rocAL's Pipeline that are not here, and what to do instead."""
 
 
 @dataclass
@@ -60,8 +60,8 @@ class ReaderOutputs:
     """Properties of a pipeline's reader.
 
     Args:
-        labels: the class numbers, one per sample; None where the reader has none.
-        policy: what becomes of the last batch.
+        labels: Class number of each sample; None for a reader without labels.
+        policy: Treatment of an incomplete last batch.
     """
 
     labels: DataNode | None
@@ -69,24 +69,24 @@ class ReaderOutputs:
 
 
 class Pipeline:
-    """Pipeline of one device, with rocAL's arguments.
+    """Pipeline for one device, with rocAL's arguments.
 
     Args:
-        batch_size: how many samples a batch of this pipeline has.
-        num_threads: how many threads work on the host; 0 takes the default of penstock.
-        device_id: which of the local devices it is for, in a list of pipelines without a sharding.
-        seed: what all random numbers and shuffles derive from; -1 draws that of random numbers, and shuffles as 0 does.
-            In a list, the first one's counts.
-        exec_pipelined: whether batches are prepared ahead.
-        prefetch_queue_depth: how many.
-        exec_async: whether host work runs on threads.
-        rocal_cpu: whether all that can be on the host is put there; else the planner chooses.
-        bytes_per_sample, max_streams, default_cuda_stream_priority, output_memory_type: hints without effect.
-        tensor_layout, tensor_dtype, reverse_channels, mean, std: without effect on arrays for JAX, as in rocAL: the
-            operators say what comes out.
+        batch_size: Samples per batch of this pipeline.
+        num_threads: Threads for host work; 0 uses the default of penstock.
+        device_id: Index of the local device, for a list of pipelines without a sharding.
+        seed: Seed of random numbers and shuffles. With -1, random numbers use a random seed and shuffles use 0. A list
+            uses the seed of its first pipeline.
+        exec_pipelined: True prefetches batches.
+        prefetch_queue_depth: Number of batches to prefetch.
+        exec_async: True runs host work on threads.
+        rocal_cpu: True keeps operators on the host where possible; otherwise the planner chooses.
+        bytes_per_sample, max_streams, default_cuda_stream_priority, output_memory_type: Hints without effect.
+        tensor_layout, tensor_dtype, reverse_channels, mean, std: No effect on arrays for JAX, as in rocAL. The
+            operators set layout, dtype and normalization.
 
     Raises:
-        UsageError: a batch size or number of threads that is out of range.
+        UsageError: The batch size or the number of threads is out of range.
 
     Example:
         >>> import tempfile
@@ -126,12 +126,14 @@ class Pipeline:
     ) -> None:
         self.core = core_pipeline.Pipeline(
             batch_size=batch_size,
+            # rocAL's default is 0, DALI's and penstock's is -1.
             num_threads=num_threads or -1,
             device_id=device_id,
             seed=seed,
             exec_pipelined=exec_pipelined,
             prefetch_queue_depth=prefetch_queue_depth,
             exec_async=exec_async,
+            # The values of the members are penstock's placements, "host" and "auto".
             placement=(types.CPU if rocal_cpu else types.GPU).value,
         )
         self.reading: ReaderOutputs | None = None
@@ -151,13 +153,15 @@ class Pipeline:
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in REFUSED:
+            # Also an AttributeError, so `hasattr` returns False.
             raise UnknownNameError(f"rocAL's Pipeline.{name} is not offered", fix=REFUSED[name], where=user_call_site())
         raise AttributeError(f"a Pipeline has no attribute {name!r}")
 
     @with_call_site
     def set_outputs(self, *outputs: Any) -> None:
-        """Say what a batch consists of. The labels of the reader, if it has any, follow as the last output."""
+        """Set the outputs of the pipeline. The labels of the reader, if any, are added as the last output."""
         nodes = [node for output in outputs for node in (output if isinstance(output, list | tuple) else [output])]
+        # The label nodes need a current pipeline, also if the caller has left its `with` block.
         with self:
             self.core.set_outputs(*nodes, *self._labels())
 
@@ -166,35 +170,37 @@ class Pipeline:
             return []
         if self.num_classes:
             return [core.one_hot(self.reading.labels, num_classes=self.num_classes, dtype=INT32)]
+        # Readers return labels of shape (1,), as in DALI. A batch of rocAL's labels has the shape (batch_size,).
         return [core.reshape(self.reading.labels, shape=[])]
 
     @with_call_site
     def build(self) -> None:
-        """Plan the definition and make it ready to run.
+        """Plan and compile the pipeline.
 
         Raises:
-            PenstockError: the definition or its first sample is not right.
+            PenstockError: The definition is invalid, or its first sample cannot be read.
         """
         self.core.build()
 
     @with_call_site
     def run(self) -> list[jax.Array]:
-        """Return the next batch, an array per output, without the labels.
+        """Return the next batch as a list with one array per output, without the labels.
 
         Raises:
-            StopIteration: the epoch has ended; `rocal_reset_loaders` begins the next.
+            StopIteration: The epoch has ended. `rocal_reset_loaders` starts the next one.
         """
         self._batch = list(next(self._epochs()).values())
         self._taken += 1
         return self.get_output_tensors()
 
     def _epochs(self) -> DataIterator:
+        # Created at the first use, because `set_seed` may still change the seed.
         if self._iterator is None:
             self._iterator = DataIterator(**iterator_arguments(self))
         return self._iterator
 
     def rocal_run(self) -> int:
-        """Make the next batch: 0 if there is one, 1 at the end of the epoch."""
+        """Run the next batch. Return 0, or 1 at the end of the epoch."""
         try:
             self.run()
         except StopIteration:
@@ -211,10 +217,10 @@ class Pipeline:
 
     @with_call_site
     def get_image_labels(self) -> jax.Array:
-        """Return the class numbers of the last batch, int32 (batch_size,); with `fn.one_hot`, (…, classes).
+        """Return the labels of the last batch, int32 of shape (batch_size,); with `fn.one_hot`, (batch_size, classes).
 
         Raises:
-            ContextError: There is no batch yet, or it has no class numbers.
+            ContextError: The pipeline did not run yet, or its reader does not have labels.
         """
         if not self._labels_made:
             raise ContextError("there are no labels", fix="use a reader with labels, and call run first")
@@ -223,7 +229,7 @@ class Pipeline:
     get_one_hot_encoded_labels = get_image_labels
 
     def rocal_reset_loaders(self) -> None:
-        """Begin the next epoch."""
+        """Start the next epoch."""
         if self._iterator is not None:
             self._iterator.next_epoch()
             self._taken = 0
@@ -238,21 +244,22 @@ class Pipeline:
         return self.get_remaining_images() == 0
 
     def rocal_release(self) -> None:
-        """End the threads."""
+        """Stop the threads of the pipeline and its iterator."""
         self.core.close()
         if self._iterator is not None:
             self._iterator.close()
 
     @check_annotations
     def set_seed(self, seed: int = 0) -> None:
-        """Set the seed, before the first batch."""
+        """Set the seed. Call it before the first batch."""
         self.core.seed, self.core.seed_is_given = seed, True
 
     def timing_info(self) -> Mapping[str, Any]:
-        """Return the calls, samples and seconds of each stage so far."""
+        """Return the statistics of the iterator by stage, empty before the first batch."""
         return {} if self._iterator is None else self._iterator.stats()
 
 
+# Pipelines whose `with` blocks are open, innermost last. A stack, so that pipelines can be nested.
 _entered: list[Pipeline] = []
 
 
@@ -260,7 +267,7 @@ def current_pipeline() -> Pipeline:
     """Return the pipeline whose definition is being traced.
 
     Raises:
-        ContextError: none is.
+        ContextError: No pipeline is being traced.
     """
     if not _entered:
         raise ContextError("fn was called outside a pipeline", fix="call it inside `with pipeline:`")
@@ -268,20 +275,22 @@ def current_pipeline() -> Pipeline:
 
 
 def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, Any]:
-    """Return the arguments of penstock's iterator for these pipelines.
+    """Return the arguments of `DataIterator` for pipelines.
 
     Raises:
-        UsageError: something given is no rocAL pipeline, or they treat the last batch differently.
+        UsageError: An item is not a rocAL pipeline, or the pipelines differ in their last-batch policies.
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines)
     if not group or not all(isinstance(pipeline, Pipeline) for pipeline in group):
         raise UsageError("one pipeline or a list of them is needed", given=short_repr(pipelines))
     readings = [pipeline.reading for pipeline in group]
+    # One iterator reads for all pipelines of the list, so it has one policy. rocAL's default is FILL.
     policies = {LastBatchPolicy.FILL if reading is None else reading.policy for reading in readings}
     if len(policies) > 1:
         raise UsageError("the pipelines treat the last batch differently", given=", ".join(p.name for p in policies))
     return {
         "pipelines": [pipeline.core for pipeline in group],
+        # The names are never seen: rocAL's iterators return lists.
         "output_map": [str(number) for number in range(group[0].core.num_outputs)],
         "reader_name": None if readings[0] is None else READER,
         "last_batch_policy": policies.pop(),
@@ -289,14 +298,14 @@ def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, An
 
 
 def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any) -> Any:
-    """Turn a function that builds a graph into one that makes a `Pipeline`.
+    """Convert a function that defines a graph to a function that returns a `Pipeline`.
 
     Args:
-        fn: the definition: it calls operators and returns a node or a tuple of nodes.
-        **pipeline_arguments: arguments of `Pipeline`; those given when the pipeline is made stand instead.
+        fn: Definition, which calls operators and returns a node or a tuple of nodes.
+        **pipeline_arguments: Defaults for arguments of `Pipeline`. A call can override them.
 
     Returns:
-        A function that takes the definition's arguments and `Pipeline`'s, told apart by name, and returns the pipeline.
+        A function that takes the arguments of the definition and of `Pipeline`, and returns the pipeline.
 
     Example:
         >>> from penstock.rocal import fn
@@ -315,6 +324,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any
     def make(*args: Any, **kwargs: Any) -> Pipeline:
         _, ours, theirs = split_arguments(definition, pipeline_arguments, kwargs, options)
         pipeline = Pipeline(**theirs)
+        # Plans and errors name the user's function.
         pipeline.core.name = definition.__name__
         with pipeline:
             pipeline.set_outputs(definition(*args, **ours))

@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.types`. The value of a member is what it means to penstock."""
+"""Types of rocAL's `amd.rocal.types`. The value of a member is penstock's equivalent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import ContextError, short_repr
 
 
 class Status(Enum):
-    """Status of a call. penstock raises exceptions instead."""
+    """Status of a call, for compatibility. penstock raises exceptions instead."""
 
     OK = "ok"
     CONTEXT_INVALID = "context invalid"
@@ -64,7 +64,7 @@ class ImageColor(Enum):
 
 
 class TensorLayout(Enum):
-    """Order of the axes; the value is the layout of a sample."""
+    """Order of the axes. The value is the layout of a sample, without the batch axis N."""
 
     NONE = ""
     NHWC = "HWC"
@@ -164,6 +164,8 @@ class MissingComponent(Enum):
     MISSING_COMPONENT_EMPTY = "empty"
 
 
+# rocAL's programs write `types.FLOAT`, not `types.TensorDataType.FLOAT`. Unpacking an Enum yields its members in the
+# order of their definition, and raises if a name is missing here.
 (OK, CONTEXT_INVALID, RUNTIME_ERROR, UPDATE_PARAMETER_FAILED, INVALID_PARAMETER_TYPE) = Status
 GPU, CPU = ProcessMode
 FLOAT, FLOAT16, UINT8, INT16 = TensorDataType
@@ -207,7 +209,7 @@ def data_type_function(dtype: Any) -> str:
     """Return the name of a member of these types.
 
     Raises:
-        ContextError: it is none; as there, a RuntimeError.
+        ContextError: `dtype` is not a member. Also a RuntimeError, as in rocAL.
 
     >>> data_type_function(FLOAT16)
     'FLOAT16'

@@ -55,6 +55,7 @@ class Evaluate(Callback):
         self._select_state = select_state
 
     def _state(self, loop: TrainLoop) -> Any:
+        # The state changes with each step, so it is selected at each evaluation.
         return loop.state if self._select_state is None else self._select_state(loop.state)
 
     def on_train_start(self, loop: TrainLoop) -> None:
@@ -80,7 +81,7 @@ class ProgressBar(Callback):
         **bar: Further arguments of tqdm, such as ``mininterval`` or ``disable``.
 
     Raises:
-        MissingExtraError: tqdm is not installed.
+        MissingExtraError: The package tqdm is not installed.
 
     Example:
         >>> import numpy as np
@@ -101,18 +102,22 @@ class ProgressBar(Callback):
 
     def on_step_end(self, loop: TrainLoop) -> None:
         """Advance the bar."""
+        # Only a `DataIterator` knows its batch size and length. Otherwise the bar counts steps.
         iterator = loop.iterator
         known = isinstance(iterator, DataIterator)
         rows = iterator.batch_size if known else 1
         if self._bar is None:
             total, done = None, 0
             if known and iterator.size > 0:
+                # The batch of this step is already delivered, and `update` below counts it. A resumed epoch does not
+                # start at 0.
                 total, done = len(iterator) * rows, (iterator.batches_delivered - 1) * rows
             unit = self._unit if known else "steps"
             named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
             self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
             self._start = (time.perf_counter(), loop.step - 1)
         shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
+        # `latest` returns the last finished step: reading this step's metrics would wait for the devices.
         self._bar.set_postfix({**shown, "waiting": f"{loop.watch.stall_fraction:.0%}"}, refresh=False)
         self._bar.update(rows)
 
@@ -124,6 +129,7 @@ class ProgressBar(Callback):
         if isinstance(loop.iterator, DataIterator):
             rate, unit = rate * loop.iterator.batch_size, self._unit
         record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
+        # A bar on the screen would share its line with the record.
         self.teardown()
         self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.stall_fraction:.0%}")
 
@@ -178,6 +184,7 @@ class TerminateOnNaN(Callback):
 
     def on_train_end(self, loop: TrainLoop) -> None:
         """Read the remaining metrics."""
+        # The property reads all metrics, and reading calls `_end` for a bad one.
         _ = loop.history.steps
 
     def _end(self, metric: NotFiniteMetric) -> None:
@@ -230,6 +237,7 @@ class StopOnSignal(Callback):
         self._before = {number: signal.signal(number, self._catch) for number in self._signals}
 
     def _catch(self, number: int, frame: object) -> None:
+        # The second signal: restore the previous handler and deliver the signal to it.
         if self._caught is not None:
             self.teardown()
             signal.raise_signal(number)
@@ -238,6 +246,8 @@ class StopOnSignal(Callback):
     def on_step_end(self, loop: TrainLoop) -> None:
         """Stop if a signal has arrived."""
         if jax.process_count() > 1:
+            # All processes must stop after the same step, because a step is a collective operation. JAX's service
+            # agrees on the step after a process has received SIGTERM.
             if multihost_utils.reached_preemption_sync_point(loop.step):
                 loop.stop("SIGTERM")
         elif self._caught is not None:

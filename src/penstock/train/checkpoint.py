@@ -47,7 +47,7 @@ class Checkpoint(Callback):
         CheckpointError: The directory is not writable, before the first step or later.
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
-        UsageError: The iterator has no state to save.
+        UsageError: The iterator does not have a state to save.
 
     Example:
         >>> import tempfile
@@ -83,6 +83,7 @@ class Checkpoint(Callback):
 
     def save(self, loop: TrainLoop) -> None:
         """Save the current step, unless it is saved already."""
+        # The last step may also be at the interval, at the end of an epoch, and at the end of the training.
         if self._last_step == loop.step:
             return
         iterator = _stateful(loop.iterator)
@@ -102,6 +103,7 @@ class Checkpoint(Callback):
             self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
         except Exception as error:
             raise self._files.failed(folder, error) from error
+        # A KeyboardInterrupt, for example, passes unchanged.
         except BaseException:
             self._files.abandon(folder)
             raise
@@ -130,6 +132,7 @@ class Checkpoint(Callback):
                 fix=f"batch_size={about['batch_size']}, on any number of devices; or a folder for another training",
             )
         leaves, structure = jax.tree.flatten(loop.state)
+        # Leaves are matched by path, not by position: a clear error names the leaf that differs.
         numbers = _places(loop.state, about["leaves"])
         like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]
         targets = {str(number): struct for number, struct in enumerate(like)}
@@ -148,6 +151,7 @@ class Checkpoint(Callback):
         """Check that the directory is writable, and resume the training if it has a checkpoint."""
         _stateful(loop.iterator)
         _on_process_0(self._files.prepare)
+        # The callback may serve a second call of `fit`.
         self._last_step = None
         self.restore(loop)
 
@@ -201,6 +205,8 @@ def _places(state: Any, saved: dict[str, Any]) -> dict[str, int]:
     """Return the positions of the saved leaves. A step may have turned a Python number into an array."""
     leaves = jax.tree_util.tree_leaves_with_path(state)
     current = {jax.tree_util.keystr(path): (number, leaf) for number, (path, leaf) in enumerate(leaves)}
+    # A saved array may replace a Python number (a step counter becomes an array), but an array of this state must be in
+    # the checkpoint.
     mine = {name for name, (_, leaf) in current.items() if is_array(leaf)}
     able = mine | {name for name, (_, leaf) in current.items() if isinstance(leaf, NUMBERS)}
     wrong = sorted((mine - set(saved)) | (set(saved) - able))
@@ -217,6 +223,7 @@ def _places(state: Any, saved: dict[str, Any]) -> dict[str, int]:
 
 
 def _kind(leaf: Any) -> list[Any]:
+    # NumPy arrays become `jax.Array`s in a save, and 64-bit types may become 32-bit.
     dtype = leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(leaf.dtype)
     return [list(leaf.shape), str(dtype)]
 
@@ -226,7 +233,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _plain(leaf: Any) -> jax.Array:
-    """Return a leaf as a numeric `jax.Array`, which Orbax can save: it has no format for typed keys."""
+    """Return a leaf as a numeric `jax.Array`, which Orbax can save. Typed keys are saved as their data."""
     if _is_key(leaf):
         return jax.random.key_data(leaf)
     return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
@@ -249,4 +256,5 @@ def _with_placement_of(array: jax.Array, leaf: Any) -> Any:
         array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
     if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
         return put_on_devices(array, leaf.sharding, fresh=False)
+    # `data_parallel` places a state without a mesh at its first call. With several processes, it stays replicated.
     return array if jax.process_count() > 1 else unreplicate(array)

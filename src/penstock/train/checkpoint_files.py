@@ -51,6 +51,7 @@ class CheckpointFiles:
             for path in self.folder.glob(f"{_UNFINISHED}*"):
                 if not _in_use(path):
                     shutil.rmtree(path, ignore_errors=True)
+            # Permissions do not tell whether a disk is full or read-only, so write a file.
             trial = self.begin("trial")
             try:
                 _write(trial / "trial", "written")
@@ -95,11 +96,13 @@ class CheckpointFiles:
             raise self._unwritable(error) from error
         finally:
             self._release()
+        # Only now: until the new checkpoint is on disk, an old one is the only one.
         for old in self.steps()[: -self._keep] if self._keep else ():
             self._remove(self.folder / str(old))
 
     def abandon(self, unfinished: Path) -> None:
         """Remove an unfinished save."""
+        # `ignore_errors`, because an error that led here matters more to the user.
         self._release()
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -123,6 +126,7 @@ class CheckpointFiles:
                 intact = step
                 break
             damaged[step] = wrong
+        # Nothing is renamed if all are damaged: the directory may belong to another program.
         if intact is None and damaged:
             self._refuse(damaged)
         for step, wrong in damaged.items():
@@ -162,6 +166,7 @@ class CheckpointFiles:
                 path = folder / name
                 if not path.is_file():
                     return f"{name} is missing"
+                # Cheaper than the checksum, and a better message for a truncated file.
                 if path.stat().st_size != size:
                     return f"{name} has {path.stat().st_size} bytes of {size}"
                 if _digest(path) != digest:
@@ -175,7 +180,7 @@ class CheckpointFiles:
         return None
 
     def _remove(self, path: Path) -> None:
-        """Remove a save; half of one never goes by the name of a save."""
+        """Remove a checkpoint. It is renamed first, so that a partial one does not have a checkpoint's name."""
         if path.is_dir():
             going = path.with_name(f"{_UNFINISHED}{path.name}-{os.getpid()}-old")
             path.rename(going)
@@ -195,7 +200,7 @@ class CheckpointFiles:
         )
 
     def failed(self, unfinished: Path, error: Exception) -> CheckpointError:
-        """Remove a save that could not be written; the error to raise."""
+        """Remove a save that could not be written, and return the error to raise."""
         self.abandon(unfinished)
         return self._unwritable(error)
 
@@ -204,9 +209,9 @@ def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], 
     """Call a function on process 0 and share its result, or its error, with all processes.
 
     Args:
-        act: what it does; returns plain JSON.
-        first: whether this is the first process.
-        tell: gives every process's message to every process, in the order of their numbers.
+        act: Function to call. Its result must be JSON values.
+        first: True on process 0.
+        tell: Function that exchanges a message with all processes and returns all messages, by process index.
     """
     outcome, error = None, None
     if first:
@@ -215,6 +220,7 @@ def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], 
         except (CheckpointError, StateError) as raised:
             error = raised
     message = tell({"found": outcome, "error": error and [type(error).__name__, str(error)]})[0]
+    # Process 0 also raises only after the exchange. Otherwise the other processes would wait for its message forever.
     if error is not None:
         raise error
     if message["error"] is not None:
@@ -229,6 +235,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _digest(path: Path, *, sync: bool = False) -> str:
     with path.open("rb") as file:
+        # Orbax has written these files, so they may not be on disk yet.
         if sync:
             os.fsync(file.fileno())
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -244,7 +251,7 @@ def _locked(folder: Path) -> int | None:
     """Lock a directory until the descriptor is closed; None if the file system has no locks.
 
     Raises:
-        BlockingIOError: somebody else holds it.
+        BlockingIOError: Another process holds the lock.
     """
     if fcntl is None:
         return None

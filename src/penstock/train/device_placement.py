@@ -111,6 +111,7 @@ def unreplicate(tree: Any) -> Any:
 
     def back(leaf: Any) -> jax.Array:
         _check_numeric(leaf)
+        # NumPy does not have a dtype for typed keys.
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
@@ -150,7 +151,7 @@ def unreplicate_from_pmap(tree: Any) -> Any:
     """Return the first device's copy from the layout of `jax.pmap`, on the default device.
 
     Raises:
-        UsageError: an array has no leading axis of devices.
+        UsageError: An array does not have a leading axis of devices.
 
     Example:
         >>> unreplicate_from_pmap(replicate_for_pmap({"weights": np.ones(3, np.float32)}))["weights"].shape
@@ -160,11 +161,13 @@ def unreplicate_from_pmap(tree: Any) -> Any:
     def first(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array) or not leaf.ndim:
             raise UsageError("arrays of `stack` have a leading axis of devices", given=short_repr(leaf))
+        # The copies are equal, and the first local one needs no communication.
         return leaf.addressable_data(0)[0]
 
     return unreplicate(map_arrays(first, tree))
 
 
+# Cached, because a new `jax.jit` object would compile again at each call.
 @lru_cache(maxsize=16)
 def _stacked(devices: tuple[Any, ...]) -> Any:
     sharding = batch_sharding(data_mesh(devices))
@@ -175,9 +178,9 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     """Place the arrays of a tree.
 
     Args:
-        tree: any pytree.
-        shardings: one, or a tree of them that begins as `tree` does.
-        fresh: whether the arrays must be in memory of their own.
+        tree: Any pytree.
+        shardings: Sharding of all arrays, or a tree of shardings with the structure of `tree` or a prefix of it.
+        fresh: True guarantees that the result does not share memory with `tree`.
     """
     try:
         wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda item: isinstance(item, NamedSharding))
@@ -203,13 +206,13 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
 
 
 def _check_numeric(leaf: Any) -> None:
-    """Check that JAX has arrays like it."""
+    """Check that JAX supports the dtype of an array."""
     if not isinstance(leaf, jax.Array) and leaf.dtype != np.bool_ and not jnp.issubdtype(leaf.dtype, jnp.number):
         raise UsageError("JAX has no arrays of this kind", given=short_repr(leaf), expected="numbers or truth values")
 
 
 def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
-    """Check that the devices can share it."""
+    """Check that the sharding divides the axes of an array."""
     try:
         sharding.shard_shape(leaf.shape)
     except (ValueError, IndexError):
@@ -223,8 +226,10 @@ def _check_shares(leaf: Any, sharding: NamedSharding) -> None:
 def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     if isinstance(leaf, jax.Array) and leaf.sharding == sharding:
         return leaf
+    # `device_put` can write to all devices of this process, or move an array that already spans processes.
     if sharding.is_fully_addressable or (isinstance(leaf, jax.Array) and not leaf.is_fully_addressable):
         return jax.device_put(leaf, sharding)
+    # NumPy does not have a dtype for typed keys, so their data is placed.
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding), impl=jax.random.key_impl(leaf))
     values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
@@ -232,6 +237,7 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     return jax.make_array_from_callback(values.shape, sharding, narrow.__getitem__)
 
 
+# Cached for the same reason as `_stacked`.
 @lru_cache(maxsize=64)
 def _copier(targets: tuple[NamedSharding, ...]) -> Any:
     """Return a compiled copy: outputs of a program do not share memory with its inputs."""

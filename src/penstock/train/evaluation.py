@@ -58,6 +58,7 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
         _check(iterator)
     parts, totals, counts = PartitionedTree.partition(jax.tree.map(on_auto_axes, state)), [], []
     program = _compiled(metric)
+    # The loop keeps device arrays and reads them once at the end, so it does not wait between batches.
     for batch in iterator:
         batch = jax.tree.map(on_auto_axes, batch)  # noqa: PLW2901
         parts = _on_devices_of(parts, batch)
@@ -155,6 +156,7 @@ def _check_values(metric: Metric, values: Any, rows: int) -> None:
 def _check(iterator: DataIterator) -> None:
     """Check that the iterator will visit every sample once."""
     fix = "an iterator of its own, with reader_name and last_batch_policy=LastBatchPolicy.PAD"
+    # A silent mean over the wrong samples would look like a result.
     if iterator.size < 0:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)
     if not (iterator.at_start or iterator.at_end):

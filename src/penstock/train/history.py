@@ -100,6 +100,7 @@ class History:
         self._count += 1
         if named:
             self._unread.append((self._count, named))
+        # Without a limit, a long epoch would keep the metrics of all its steps in device memory.
         if len(self._unread) > _UNREAD:
             self._fetch(_UNREAD // 2)
 
@@ -130,6 +131,7 @@ class History:
     def _fetch(self, count: int) -> None:
         if not count:
             return
+        # One `device_get` for all arrays starts their copies together.
         numbers, metrics = zip(*(self._unread.popleft() for _ in range(count)), strict=True)
         bad: NotFiniteMetric | None = None
         for number, named in zip(numbers, jax.device_get(list(metrics)), strict=True):
@@ -176,7 +178,7 @@ class History:
         """Plot metrics by step and by epoch to a file.
 
         Raises:
-            MissingExtraError: matplotlib is not installed.
+            MissingExtraError: Matplotlib is not installed.
         """
         figure = optional_import.import_extra("matplotlib.figure", "train", "History.plot").Figure(
             figsize=(11, 4), layout="constrained"
@@ -184,6 +186,7 @@ class History:
         by_step, by_epoch = figure.subplots(1, 2)
         for name, values in self.steps.items():
             by_step.plot(range(1, len(values) + 1), values, label=name, linewidth=1)
+            # A logarithmic axis cannot show zero or negative values.
             if min(values) > 0:
                 by_step.set_yscale("log")
         for name in dict.fromkeys(name for epoch in self.epochs for name in epoch):
@@ -213,7 +216,7 @@ def _done(named: Mapping[str, Any]) -> bool:
 
 
 def flat(metrics: Any, separator: str = ".") -> dict[str, Any]:
-    """Scalars by name.
+    """Return the leaves of a tree of metrics by name.
 
     >>> flat(2.0), flat({"loss": 1.0, "norm": {"in": 2.0}}), flat(None)
     ({'loss': 2.0}, {'loss': 1.0, 'norm.in': 2.0}, {})

@@ -98,6 +98,7 @@ def data_parallel(
     def advanced(state: Any, batch: Any) -> Any:
         _check_rows(batch, rows)
         parts = PartitionedTree.partition(state)
+        # A known key means that the counters are arrays already: the state is an output of the step.
         if parts.key not in programs:
             parts = PartitionedTree.partition(_with_counters(inner, state, batch))
         wanted = _shardings(parts, state_sharding)
@@ -113,6 +114,7 @@ def data_parallel(
             )
         try:
             new, metrics = program(parts, batch)
+        # JAX refuses a batch with another sharding. Explain that error in the user's terms.
         except ValueError as error:
             _check_placement(batch, rows, error)
             raise
@@ -145,6 +147,7 @@ def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
         parts, fixed = PartitionedTree.partition(state), []
 
         def alone(arrays: tuple[Any, ...], batch: Any) -> Any:
+            # `shard_map` returns arrays only; the static leaves leave the trace through `fixed`.
             output = PartitionedTree.partition(step(parts.replaced(arrays).combine(), batch))
             fixed.append(output)
             return output.arrays
@@ -220,6 +223,7 @@ def _like(state: Any, new: Any) -> PartitionedTree:
     paths = jax.tree_util.tree_leaves_with_path(state)
     leaves, structure = jax.tree.flatten(new)
     for number, ((path, old), leaf) in enumerate(zip(paths, leaves, strict=True)):
+        # Static leaves are part of the key of the compiled program.
         if not is_array(old):
             if old is not leaf and old != leaf:
                 raise _changed(path, repr(old), repr(leaf))

@@ -66,6 +66,7 @@ class StallMonitor:
 
     def step_done(self, output: Any) -> None:
         """Record the output of the last step, except the state, which the next step may donate."""
+        # One array is enough to learn when the step has finished.
         arrays = [leaf for leaf in jax.tree.leaves(output) if isinstance(leaf, jax.Array)][:1]
         self._steps.put(arrays)
         if self._thread is None:
@@ -97,6 +98,8 @@ class StallMonitor:
         """Add the idle time before each batch whose previous step has a known end."""
         while self._waits and self._done:
             requested, received = self._waits.popleft()
+            # The devices are idle from the end of the previous step, or from the request if that is later, until the
+            # batch arrives.
             self._idle += max(0.0, received - max(requested, self._done.popleft()))
 
     def summary(self) -> str:

@@ -140,6 +140,7 @@ def fit(
                 _epoch(loop, step, structure, steps, callbacks)
             for callback in callbacks:
                 callback.on_train_end(loop)
+        # Also after an error: callbacks restore signal handlers and close files.
         finally:
             for callback in callbacks:
                 callback.teardown()
@@ -165,6 +166,7 @@ def _epoch(loop: TrainLoop, step: Step, structure: Any, steps: int | None, callb
         for callback in callbacks:
             callback.on_step_end(loop)
         if _finished(loop, None, steps):
+            # The last step may also be the last of its epoch, which must then be counted before the return.
             ended = loop.epoch_ended
             break
     if loop.step == before:

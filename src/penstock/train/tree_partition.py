@@ -57,6 +57,7 @@ class PartitionedTree:
         """
         leaves, structure = jax.tree.flatten(tree)
         rest = tuple([(False, None) if is_array(leaf) else (True, leaf) for leaf in leaves])
+        # JAX hashes and compares this key at each call to find the compiled program.
         try:
             hash((structure, rest))
         except TypeError as error:
@@ -87,30 +88,31 @@ class PartitionedTree:
         return all(isinstance(array, jax.Array) and array.sharding == sharding for array, sharding in pairs)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], Any]:
-        """For JAX: arrays, and what is compared."""
+        """Return the arrays and the key, for JAX."""
         return self.arrays, self.key
 
     @classmethod
     def tree_unflatten(cls, aux: Any, arrays: Sequence[Any]) -> PartitionedTree:
-        """For JAX: the inverse."""
+        """Return the tree for a key and arrays, for JAX. The inverse of `tree_flatten`."""
         return cls(arrays, *aux)
 
 
 def returned(structure: Any, output: Any) -> tuple[Any, Any]:
-    """State and metrics that a step returned: ``(state, metrics)``, or the state alone; then the metrics are None.
+    """Return the state and the metrics of a step's output. The metrics are None if the step returns only the state.
 
     Args:
-        structure: of the state that went in.
-        output: what came out.
+        structure: Tree structure of the state that the step received.
+        output: Output of the step.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: The output is neither the state nor ``(state, metrics)``.
 
     >>> returned(jax.tree.structure({"w": 0}), ({"w": 1}, {"loss": 2.0}))
     ({'w': 1}, {'loss': 2.0})
     >>> returned(jax.tree.structure({"w": 0}), {"w": 1})
     ({'w': 1}, None)
     """
+    # First, because a state may itself be a pair.
     if jax.tree.structure(output) == structure:
         return output, None
     if isinstance(output, tuple) and len(output) == 2 and jax.tree.structure(output[0]) == structure:

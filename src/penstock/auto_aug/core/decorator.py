@@ -1,4 +1,4 @@
-"""Augmentations whose strength is the number of a bin, with the same bins for all of them."""
+"""Augmentations with magnitude bins, and random signs of magnitudes."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Parameters = Callable[[Any], Any]
 # Number of magnitude bins.
 Bins = Annotated[int, Range(1, 1 << 16)]
 
+# Largest translation: a number or (height, width); None for the default.
 Translation = float | tuple[float, float] | None
-"""The greatest translation: one number, or one for the height and one for the width; None for the default."""
 
+# Decorator that checks the arguments of a function which users call in a definition. Errors are those of operators.
 defining = functools.partial(check_annotations, kind=ArgumentTypeError, limits=DefinitionError)
-"""Checks the arguments of a function that is called in a definition."""
 
 
 @dataclass(frozen=True)
 class SignedBin:
-    """The number of a bin, and for each sample whether its magnitude is negated.
+    """Magnitude bin with a random sign per sample.
 
     Args:
-        bin: a number, or a node with one or several per sample.
-        sign: a node of zeros and ones, likewise; 1 negates.
+        bin: Index of the bin, or a node with one or several indices per sample.
+        sign: Node with one or several values per sample: 1 negates the magnitude, 0 does not.
     """
 
     bin: int | DataNode
@@ -47,7 +47,8 @@ class SignedBin:
         return SignedBin(self.bin if isinstance(self.bin, int) else self.bin[number], self.sign[number])
 
     def magnitudes(self, values: NDArray[Any]) -> tuple[NDArray[Any], int | DataNode]:
-        """The magnitudes of both signs, and the entry that each sample takes."""
+        """Return a table of positive and negative magnitudes, and the index into it for each sample."""
+        # With one bin for all samples, the table has two entries. Otherwise the signs of each bin are adjacent.
         if isinstance(self.bin, int):
             return np.stack([values[self.bin], -values[self.bin]]), self.sign
         return np.stack([values, -values], axis=1).reshape(-1), self.bin * 2 + self.sign
@@ -56,16 +57,16 @@ class SignedBin:
 def signed_bin(
     magnitude_bin: int | DataNode, random_sign: DataNode | None = None, seed: int | None = None, shape: Any = None
 ) -> SignedBin:
-    """Draw for each sample whether its magnitude is negated.
+    """Draw a random sign per sample for the magnitude of a bin.
 
     Args:
-        magnitude_bin: the number of a bin, or a node with one or several per sample.
-        random_sign: zeros and ones that are drawn already.
-        seed: of the draw.
-        shape: how many signs each sample gets; one by default.
+        magnitude_bin: Index of the bin, or a node with one or several indices per sample.
+        random_sign: Node of zeros and ones to use instead of a draw.
+        seed: Seed of the draw; by default derived from the pipeline's seed.
+        shape: Shape of the signs of a sample; by default a single sign.
 
     Returns:
-        The bins with their signs. Indexing gives those of one of several augmentations in a row.
+        The bins with their signs. Index it to get one of several signs of a sample.
     """
     if random_sign is None:
         more = seeded(seed) if shape is None else {"shape": shape, **seeded(seed)}
@@ -74,7 +75,7 @@ def signed_bin(
 
 
 def seeded(seed: int | None) -> dict[str, Any]:
-    """The arguments by which an operator gets a seed, where one is given."""
+    """Return the keyword arguments of an operator for an optional seed."""
     return {} if seed is None else {"seed": seed}
 
 
@@ -83,19 +84,19 @@ _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Augmentation:
-    """A function of images and a parameter that follows from the number of a bin.
+    """Augmentation: a function of images and a parameter that depends on the magnitude bin.
 
     Args:
-        op: takes the images, the parameter, and perhaps further arguments by name.
-        mag_range: the magnitudes of the first and the last bin; or an array with one per bin; None for an augmentation
+        op: Function of the images, the parameter, and optional further arguments by name.
+        mag_range: Magnitudes of the first and the last bin, or an array with one per bin; None for an augmentation
             without magnitudes, whose parameter is None.
-        randomly_negate: whether magnitudes are negated for half of the samples.
-        mag_to_param: makes the parameter of a magnitude, as an array; the magnitude itself by default.
-        param_device: accepted as DALI has it, without effect.
-        name: what policies call it; the function's name by default.
+        randomly_negate: True negates the magnitude of a random half of the samples.
+        mag_to_param: Function from a magnitude to the parameter, as an array; by default the magnitude itself.
+        param_device: Ignored; accepted for compatibility with DALI.
+        name: Name in policies; by default the function's name.
 
     Raises:
-        ArgumentTypeError: the function is one already, or does not take images and a parameter by position.
+        ArgumentTypeError: `op` is already an augmentation, or does not take images and a parameter by position.
     """
 
     op: Callable[..., Any]
@@ -120,6 +121,7 @@ class Augmentation:
             )  # fmt: skip
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
+        # None selects the default. The dataclass is frozen, so this bypasses its `__setattr__`.
         for name, default in defaults.items():
             value = getattr(self, name)
             object.__setattr__(self, name, default if value in (None, "") else value)
@@ -128,11 +130,12 @@ class Augmentation:
         return f"Augmentation({self.name})"
 
     def augmentation(self, *given: Any, **changed: Any) -> Augmentation:
-        """The same function with other settings: `mag_range`, `randomly_negate`, `mag_to_param`, ... in this order.
+        """Return an augmentation of the same function with other settings; None selects the default.
 
-        None stands for the default.
+        Settings by position are `mag_range`, `randomly_negate`, `mag_to_param`, `param_device` and `name`.
         """
         names = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
+        # An argument of DALI's. There is only one class of augmentations here.
         changed.pop("augmentation_cls", None)
         settings = {**dict(zip(names, given, strict=False)), **changed}
         if settings.get("name", "") is None:
@@ -151,18 +154,20 @@ class Augmentation:
         """Augment images.
 
         Args:
-            data: the images.
-            magnitude_bin: the number of a bin; one for all samples, or a node with one for each, perhaps with signs.
-            num_magnitude_bins: how many bins there are.
-            more: arguments for the function; those that it does not take are left out.
+            data: Images or sequences, uint8 of layout HWC or FHWC.
+            magnitude_bin: Index of the bin for all samples, a node with one per sample, or a `SignedBin`.
+            num_magnitude_bins: Number of magnitude bins.
+            more: Arguments of the function. Those that are not in its signature are ignored.
 
         Returns:
             The augmented images.
 
         Raises:
-            DefinitionError: no bin, a bin that does not exist, or an argument that the function needs and does not get.
+            DefinitionError: The bin is missing or out of range, or a required argument of the function is missing.
         """
         parameter = self._parameter(magnitude_bin, num_magnitude_bins)
+        # The first two parameters are the images and the parameter. A policy passes the same arguments to all of its
+        # augmentations, such as `fill_value`, so those that the function lacks are dropped.
         takes = list(inspect.signature(self.op).parameters.values())[2:]
         missing = [item.name for item in takes if item.default is item.empty and item.name not in more]
         if missing:
@@ -189,6 +194,7 @@ class Augmentation:
             signed = number if isinstance(number, SignedBin) else signed_bin(one)
             magnitudes, one = signed.magnitudes(magnitudes)
         make = cast(Parameters, self.mag_to_param)
+        # `mag_to_param` runs on the host, once per magnitude. The samples then index a table of parameters.
         chosen = magnitudes[one : one + 1] if isinstance(one, int) else magnitudes
         result = [np.asarray(make(item)) for item in chosen]
         other = next((item for item in result if (item.dtype, item.shape) != (result[0].dtype, result[0].shape)), None)
@@ -218,15 +224,16 @@ class Augmentation:
         return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
 
 
-Augmentation.__init__ = defining(Augmentation.__init__)  # which `dataclass` wrote
+# The constructor that `dataclass` generated does not check its arguments.
+Augmentation.__init__ = defining(Augmentation.__init__)
 
 
 def augmentation(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
-    """Make an augmentation of a function of images and a parameter. A decorator, with or without arguments.
+    """Create an augmentation from a function of images and a parameter. Use it with or without arguments.
 
     Args:
-        function: takes the images, the parameter, and perhaps further arguments by name.
-        settings: those of `Augmentation`.
+        function: Function of the images, the parameter, and optional further arguments by name.
+        settings: Arguments of `Augmentation`.
 
     Example:
         >>> from penstock import fn
@@ -244,10 +251,10 @@ def augmentation(function: Callable[..., Any] | None = None, **settings: Any) ->
 
 
 def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any], what: str) -> None:
-    """Check that each argument is one that some augmentation takes.
+    """Check that every argument is in the signature of at least one augmentation.
 
     Raises:
-        DefinitionError: none takes it.
+        DefinitionError: An argument is not in any signature.
     """
     taken = {name for item in augmentations for name in list(inspect.signature(item.op).parameters)[2:]}
     unknown = sorted(given.keys() - taken)

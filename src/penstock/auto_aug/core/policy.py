@@ -1,4 +1,4 @@
-"""Policies: sequences of augmentations, of which each sample takes one."""
+"""Policies: lists of sub-policies, from which each sample draws one."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from penstock.errors import DefinitionError, short_repr
 
 
 class Policy:
-    """Sequences of augmentations, as AutoAugment has them.
+    """Policy of AutoAugment: a list of sub-policies, which are sequences of augmentations.
 
     Args:
-        name: of the policy.
-        num_magnitude_bins: how many bins its magnitudes have.
-        sub_policies: the sequences. An entry has an augmentation, the probability that it is applied, and the number of
-            a bin, or None for an augmentation without magnitudes.
+        name: Name of the policy, for errors.
+        num_magnitude_bins: Number of magnitude bins.
+        sub_policies: Sequences of (augmentation, probability, bin) triples. The bin is None for an augmentation without
+            magnitudes.
 
     Raises:
-        DefinitionError: an entry that is no triple of these, a probability beyond 0 to 1, a bin that does not exist.
+        DefinitionError: An entry is not such a triple, its probability is outside [0, 1], or its bin is out of range.
     """
 
     @defining
@@ -52,7 +52,7 @@ class Policy:
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
-        """All that occur, by name."""
+        """Augmentations of all sub-policies, by name."""
         return {entry[0].name: entry[0] for item in self.sub_policies for entry in item}
 
     def __repr__(self) -> str:

@@ -11,22 +11,21 @@ from penstock.graph.tracing.trace import DataNode, current_trace
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: Any, **kwargs: Any) -> Any:
-    """Call for each sample one of several functions.
+    """Call one of several functions for each sample.
 
-    Each function is traced once, and computes the samples that chose it and no others.
+    Each function is traced once and computes only the samples that selected it.
 
     Args:
-        ops: the functions.
-        selected_op_idx: a node with the number of a function for each sample. One that does not exist counts as the
-            last.
-        args: what the functions get.
-        kwargs: likewise.
+        ops: Functions of nodes.
+        selected_op_idx: Node with the index of a function per sample. An index past the end selects the last one.
+        args: Positional arguments of the functions.
+        kwargs: Keyword arguments of the functions.
 
     Returns:
-        What the functions give, which must agree in dtype, layout and number of axes.
+        The outputs of the functions, which must agree in dtype, layout and number of axes.
 
     Raises:
-        DefinitionError: they do not agree.
+        DefinitionError: The outputs do not agree.
 
     Example:
         >>> from penstock import Pipeline, fn
@@ -40,6 +39,7 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
         return ops[0](*args, **kwargs)
     outer, last = current_trace().branch, len(ops) - 1
     chosen = [selected_op_idx == number for number in range(last)] + [selected_op_idx >= last]
+    # Guards include the condition of an enclosing branch: a sample outside it computes none of the functions.
     guards = [branch_mask(condition, outer, wanted=True) for condition in chosen]
     values: list[Any] = []
     for op, guard in zip(ops, guards, strict=True):

@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.fn`: its operators, as `penstock.rocal.operator_table` maps them."""
+"""Operators of rocAL's `amd.rocal.fn`, from the table in `penstock.rocal.operator_table`."""
 
 from typing import Any
 
@@ -10,11 +10,12 @@ from penstock.rocal.pipeline import current_pipeline
 
 
 def one_hot(*_labels: Any, num_classes: int = 0, **_hints: Any) -> list[Any]:
-    """Make the labels of the pipeline one-hot, int32 of shape (batch_size, num_classes).
+    """Convert the labels of the pipeline to one-hot encoding, int32 of shape (batch_size, num_classes).
 
     Returns:
-        An empty list, as there: labels are not passed through the graph, but appended to the outputs.
+        An empty list, as in rocAL: labels do not pass through the graph; the pipeline appends them to the outputs.
     """
+    # The labels exist only on the pipeline, so its outputs are where the conversion happens (`Pipeline.set_outputs`).
     current_pipeline().num_classes = num_classes
     return []
 

@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.fn.decoders`: they read what the reader has listed, and decode it."""
+"""Decoders of rocAL's `amd.rocal.fn.decoders`, which read and decode the files of a reader."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
     decode = _offered(name)
 
     def decoder(files: Any, **given: Any) -> Any:
+        # In rocAL, order and shard of files are arguments of the decoder. They are not part of its row in the table,
+        # because penstock's reader takes them.
         loader = {item: given.pop(item) for item in tuple(given) if item in LOADER}
         if isinstance(files, Files):
             return decode(files.read(**loader), **given)

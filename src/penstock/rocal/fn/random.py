@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.fn.random`."""
+"""Random numbers of rocAL's `amd.rocal.fn.random`."""
 
 from penstock.rocal.operator_table import offer
 

@@ -1,7 +1,7 @@
-"""rocAL's `amd.rocal.fn.readers`.
+"""Readers of rocAL's `amd.rocal.fn.readers`.
 
-There a reader lists the data and a decoder reads them, in an order and for a shard that it is told. So a reader here
-returns a note of what is to be read, and the decoder makes the node.
+In rocAL, a reader lists the data, and the decoder receives the order and the shard. A reader here therefore returns its
+arguments (`Files`), and the decoder adds the nodes.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from penstock.rocal.operator_table import OPERATORS as _OPERATORS
 from penstock.rocal.operator_table import ArgumentMapping, meaning, passed_on, row
 from penstock.rocal.pipeline import READER, ReaderOutputs, current_pipeline
 
+# Arguments of order and shard, which rocAL passes to the decoders, and to `cifar10`. A mapping without a name is not
+# passed to penstock's reader: the iterator takes `last_batch_policy`, `Files.read` refuses `shard_size`, and
+# `stick_to_shard` has no effect because every shard is a slice of a global batch.
 LOADER = {
     "last_batch_policy": ArgumentMapping(),
     "num_shards": ArgumentMapping("num_shards"),
@@ -28,16 +31,15 @@ LOADER = {
     "shard_size": ArgumentMapping(),
     "stick_to_shard": ArgumentMapping(),
 }
-"""Order and shard, which the decoders are told, and `cifar10`."""
 
 
 @dataclass(frozen=True)
 class Files:
-    """Arguments of a reader, which the decoder runs.
+    """Arguments of a reader, from which the decoder creates the node.
 
     Args:
-        name: the reader's name in rocAL.
-        given: its arguments.
+        name: Name of the reader in rocAL.
+        given: Arguments of the reader by rocAL's names.
     """
 
     name: str
@@ -47,15 +49,18 @@ class Files:
         """Return the encoded images and register their labels with the pipeline.
 
         Raises:
-            DefinitionError: the pipeline has a reader already, or shards are to have a size of their own.
+            DefinitionError: The pipeline already has a reader, or `shard_size` is positive.
         """
         pipeline = current_pipeline()
         if pipeline.reading is not None:
             raise DefinitionError("a pipeline of rocAL's has one reader", fix="penstock.pipeline_def takes any number")
+        # rocAL's default of -1 leaves the size of a shard unchanged.
         if loader.get("shard_size", -1) > 0:
             raise DefinitionError("shard_size is not offered: a shard is its part of every global batch")
+        # Every reader in the table has one step: one reader of penstock.
         (step,) = row(self.name).steps
         message = {LOADER[item].core: meaning(value) for item, value in loader.items() if LOADER[item].core}
+        # rocAL's decoders and `cifar10` pad the last batch unless the program says otherwise; DALI's readers do not.
         arguments = {"pad_last_batch": True, **passed_on(self.name, step, self.given), **message}
         data, labels = getattr(core.readers, step.core.rpartition(".")[2])(**arguments, name=READER)
         pipeline.reading = ReaderOutputs(labels, meaning(loader.get("last_batch_policy", types.LAST_BATCH_FILL)))
@@ -63,14 +68,14 @@ class Files:
 
 
 def file(file_root: Any, **given: Any) -> tuple[Files, list[Any]]:
-    """Read encoded files with labels, a folder per class. Order and shard are arguments of the decoder.
+    """Read encoded files with labels, one folder per class. Order and shard are arguments of the decoder.
 
     Args:
-        file_root: the folder above the class folders.
-        **given: file_filters, file_list, stick_to_shard, pad_last_batch.
+        file_root: Parent of the class folders.
+        **given: Options ``file_filters``, ``file_list``, ``stick_to_shard``, ``pad_last_batch``.
 
     Returns:
-        What to give a decoder, and an empty list: labels are appended to the outputs.
+        The input of a decoder, and an empty list: the pipeline appends the labels to its outputs.
     """
     return _note("readers.file", {"file_root": file_root, **given}), []
 
@@ -79,15 +84,15 @@ def caffe(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any]
     """Read a Caffe LMDB of encoded images with classes. Order and shard are arguments of the decoder.
 
     Args:
-        path: the folder of the LMDB.
-        bbox: not offered.
-        **given: stick_to_shard, pad_last_batch.
+        path: The folder of the LMDB.
+        bbox: Not offered.
+        **given: Stick_to_shard, pad_last_batch.
 
     Returns:
         What to give a decoder, and an empty list: classes are appended to the outputs.
 
     Raises:
-        DefinitionError: boxes are asked for.
+        DefinitionError: `bbox` is True.
     """
     return _databases("readers.caffe", path, bbox, given)
 
@@ -96,15 +101,15 @@ def caffe2(path: Any, bbox: bool = False, **given: Any) -> tuple[Files, list[Any
     """Read a Caffe2 LMDB of encoded images with labels. Order and shard are arguments of the decoder.
 
     Args:
-        path: the folder of the LMDB.
-        bbox: not offered.
-        **given: stick_to_shard, pad_last_batch.
+        path: The folder of the LMDB.
+        bbox: Not offered.
+        **given: Stick_to_shard, pad_last_batch.
 
     Returns:
         What to give a decoder, and an empty list: labels are appended to the outputs.
 
     Raises:
-        DefinitionError: boxes are asked for.
+        DefinitionError: `bbox` is True.
     """
     return _databases("readers.caffe2", path, bbox, given)
 
@@ -116,34 +121,38 @@ def _databases(name: str, path: Any, bbox: bool, given: Mapping[str, Any]) -> tu
 
 
 def cifar10(*_inputs: Any, file_root: Any = "", **given: Any) -> DataNode:
-    """Read CIFAR-10 in its binary version. Labels are appended to the outputs.
+    """Read the binary version of CIFAR-10. The pipeline appends the labels to its outputs.
 
     Args:
-        file_root: the folder with the files.
-        **given: filename_prefix, random_shuffle, shard_id, num_shards, last_batch_policy, pad_last_batch, and
-            stick_to_shard, which has no effect.
+        file_root: Folder of the files.
+        **given: Options ``filename_prefix``, ``random_shuffle``, ``shard_id``, ``num_shards``, ``last_batch_policy``,
+            ``pad_last_batch``, and ``stick_to_shard``, which has no effect.
 
     Returns:
         Images, uint8 of shape (3, 32, 32).
 
     Raises:
-        DefinitionError: another image type than RGB_PLANAR.
+        DefinitionError: `image_type` is not RGB_PLANAR.
     """
     if given.pop("image_type", types.RGB_PLANAR) is not types.RGB_PLANAR:
         raise DefinitionError("readers.cifar10 gives planar images, as the files have them", fix="fn.transpose")
+    # The records need no decoder, so this reader takes order and shard and returns the images.
     loader = {name: given.pop(name) for name in tuple(given) if name in LOADER}
     return _note("readers.cifar10", {"file_root": file_root, **given}).read(**loader)
 
 
 def _note(name: str, given: Mapping[str, Any]) -> Files:
     (step,) = row(name).steps
-    passed_on(name, step, given)  # names are checked where they were written
+    # The decoder converts the arguments again. Here, a misspelled name is reported at the line of the reader.
+    passed_on(name, step, given)
     return Files(name, given)
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    # `row` raises for names that rocAL or penstock lacks. The error below is for developers: a row of the table is
+    # offered, and this module has no function for it.
     with_call_site(row)(f"readers.{name}")
     raise ArgumentTypeError(f"penstock has fn.readers.{name}; its row in penstock.rocal lacks a function")
 

@@ -1,1 +1,1 @@
-"""rocAL's framework plugins: JAX."""
+"""Framework plugins of rocAL. Only the one for JAX is supported."""

@@ -1,4 +1,4 @@
-"""rocAL's `amd.rocal.plugin.jax`."""
+"""Iterators of rocAL's `amd.rocal.plugin.jax`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from penstock.rocal.pipeline import Pipeline, iterator_arguments
 
 
 class ROCALJaxIterator(DataIterator):
-    """Iterates over pipelines of rocAL's vocabulary; a batch is a list: the outputs, then the labels if there are any.
+    """Iterator over pipelines of `penstock.rocal`. A batch is a list of the outputs, followed by the labels if any.
 
     Args:
-        pipelines: one, or a list with one per device. The batch size of each is that of its device.
-        sharding: how a list's batches lie on the devices: a `NamedSharding` whose first axis spec splits the batch.
-            Arrays are global, ``(n * batch_size, ...)``. Without it, a list gives ``(n, batch_size, ...)``, the layout
-            of `jax.pmap`, and one pipeline arrays on the default device.
+        pipelines: Pipeline, or a list with one per device. The batch size of a pipeline is that of its device.
+        sharding: Sharding of the batches of a list, whose first axis spec splits the batch. Arrays are global, of shape
+            ``(n * batch_size, ...)``. Without it, a list returns ``(n, batch_size, ...)``, the layout of `jax.pmap`,
+            and a single pipeline returns arrays on the default device.
 
     Raises:
-        UsageError: pipelines and sharding that do not go together.
-        SampleError: a bad sample in the first batch.
+        UsageError: The pipelines do not match each other or the sharding.
+        SampleError: The first batch contains a bad sample.
 
     Example:
         >>> import tempfile
@@ -51,19 +51,19 @@ class ROCALJaxIterator(DataIterator):
         return list(arrays)
 
     def reset(self) -> None:
-        """Begin the next epoch, also in the middle of one."""
+        """Start the next epoch, also from the middle of one."""
         self.next_epoch()
 
 
 class ROCALPeekableIterator(ROCALJaxIterator, PeekableDataIterator):
-    """`ROCALJaxIterator` with the methods of `PeekableDataIterator`: `peek`, `peek_async` and `element_spec`."""
+    """Iterator like `ROCALJaxIterator` with the methods `peek` and `peek_async` and the property `element_spec`."""
 
 
 def convert_to_jax_array(array: Any) -> jax.Array:
     """Copy an array of another library to a `jax.Array`.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: The object does not support DLPack.
 
     >>> import numpy as np
     >>> convert_to_jax_array(np.zeros(2, np.float32)).shape
@@ -71,5 +71,6 @@ def convert_to_jax_array(array: Any) -> jax.Array:
     """
     if not hasattr(array, "__dlpack__"):
         raise ArgumentTypeError("an array that knows DLPack is needed", given=short_repr(array), where=user_call_site())
-    # from_dlpack(copy=True) still shares memory that is aligned as XLA likes it; what a program returns shares none
+    # With copy=True, `from_dlpack` still shares memory that has XLA's alignment. The output of a computation does not
+    # share memory with its inputs. Wait for it: the caller may change the original after the return.
     return jax.block_until_ready(jax.numpy.copy(jax.numpy.from_dlpack(array)))
