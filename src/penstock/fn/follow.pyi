@@ -21,7 +21,7 @@ def boxes(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their boxes."""
 
 @overload
 def boxes(
@@ -40,7 +40,7 @@ def boxes(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Let boxes go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their boxes."""
 
 @overload
 def masks(

@@ -375,15 +375,15 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
     return getattr_, dir_
 
 
-def _function(name: str, found: OperatorMapping) -> Callable[..., Any]:
+def _function(name: str, mapping: OperatorMapping) -> Callable[..., Any]:
     def function(*inputs: Any, **given: Any) -> Any:
         return call(name, *inputs, **given)
 
     function.__name__ = name.rpartition(".")[2]
-    function.__doc__ = f"rocAL's fn.{name}: {' and '.join(f'fn.{step.core}' for step in found.steps)} of penstock."
+    function.__doc__ = f"rocAL's fn.{name}: {' and '.join(f'fn.{step.core}' for step in mapping.steps)} of penstock."
     parameters = [inspect.Parameter("inputs", inspect.Parameter.VAR_POSITIONAL)]
     parameters += [
-        inspect.Parameter(item, inspect.Parameter.KEYWORD_ONLY) for item in sorted({*found.arguments, *FORM})
+        inspect.Parameter(item, inspect.Parameter.KEYWORD_ONLY) for item in sorted({*mapping.arguments, *FORM})
     ]
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what help() reads
     return function

@@ -120,8 +120,8 @@ def boxes(
         images: The transformed images. Pass the output of an image operator, not of `fn.reshape` or of a function
             of your own.
         *others: Data per box, such as labels: any dtype, (n, ...). Dropped and padded together with the boxes.
-        max_boxes: Number of boxes in the output; extra boxes at the end are dropped. By default the number of input boxes,
-            which must then be the same for all samples.
+        max_boxes: Number of boxes in the output; extra boxes at the end are dropped. By default the number of input
+            boxes, which must then be the same for all samples.
         ltrb: If True, input and output boxes are left, top, right, bottom; as for `readers.coco`.
         ratio: If True, input and output coordinates are fractions of the image's width and height.
         min_visible: Drop boxes with less than this fraction of their area in the image, 0 to 1.
@@ -129,8 +129,8 @@ def boxes(
         since: The images that the boxes refer to; by default the images as decoded or read.
 
     Returns:
-        The boxes, float32 (max_boxes, 4); a mask, bool (max_boxes,), False for padding, which is zero; and the `others`,
-        (max_boxes, ...).
+        The boxes, float32 (max_boxes, 4); a mask, bool (max_boxes,), False for padding, which is zero; and the
+        `others`, (max_boxes, ...).
 
     Raises:
         ArgumentTypeError: If the boxes are not float32.

@@ -140,8 +140,8 @@ class SampleOrder:
             return self.indices(epoch, np.arange(start, start + count))
         if not self.shuffle:
             return np.arange(first + start, first + start + count)
-        found = _page(size, self._key(epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
-        return found + first if first else found
+        indices = _page(size, self._key(epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
+        return indices + first if first else indices
 
     def _key(self, epoch: int, first: int) -> int:
         """Return the key of a shard's permutation. It includes the length: similar lengths must not shuffle alike."""

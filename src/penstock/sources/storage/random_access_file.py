@@ -92,8 +92,8 @@ class RemoteFile:
     def __init__(self, path: str) -> None:
         self._known(head(path))
 
-    def _known(self, found: ObjectInfo) -> None:
-        self._path, self.size, self.tag = found.path, found.size, found.etag
+    def _known(self, info: ObjectInfo) -> None:
+        self._path, self.size, self.tag = info.path, info.size, info.etag
         self._start, self._block = 0, memoryview(b"")
 
     @property
@@ -125,12 +125,12 @@ class FetchedFile(RemoteFile):
     """An object of which some parts are in memory; others are fetched.
 
     Args:
-        found: Path, size and ETag.
+        info: Path, size and ETag.
         parts: Offset and bytes of each part in memory.
     """
 
-    def __init__(self, found: ObjectInfo, parts: list[tuple[int, Array]]) -> None:
-        self._known(found)
+    def __init__(self, info: ObjectInfo, parts: list[tuple[int, Array]]) -> None:
+        self._known(info)
         self._parts = parts
 
     def pread(self, count: int, at: int) -> bytes:

@@ -63,7 +63,7 @@ def read_tar_index(index: str, size: int) -> Members:
 
 @precompile("u1[1] i8 i8[2] i8[2] i8[1]")
 @Compiled
-def _parse(text: Array, width: int, found: Array, kinds: Array, count: Array) -> None:
+def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> None:
     """List files: extension, sample, start and size; and extensions: where each is first.
 
     `count` becomes the number of files and of samples, or less than 0 for what is no index.
@@ -77,14 +77,14 @@ def _parse(text: Array, width: int, found: Array, kinds: Array, count: Array) ->
             part, value = words % width, 0
             if part == 0:
                 value = _kind(text, first, at, kinds)
-                found[files, 1] = samples
+                rows[files, 1] = samples
             elif part < 3:
                 value = _number(text, first, at)
             if value < 0:
                 count[1] = -1
                 return
             if part < 3:
-                found[files, part + (part > 0)] = value
+                rows[files, part + (part > 0)] = value
             words += 1
             files += part + 1 == width
         if at == text.shape[0] or text[at] == 10:
