@@ -4,6 +4,7 @@ import importlib.util
 import inspect
 import json
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_every_operator_shows_its_parameters(name):
 
 def test_help_shows_signature_and_arguments():
     text = pydoc.plain(pydoc.render_doc(fn.resize))
-    assert "resize(data: " in text
+    assert re.search(r"resize\(\s*data: ", text)  # Python 3.13 writes one parameter per line
     assert "resize_shorter: float | " in text
     assert "resize_shorter: Length of the shorter side" in text
     assert "bytes_per_sample_hint: " in text

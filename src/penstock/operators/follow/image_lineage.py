@@ -92,7 +92,7 @@ class ImageLineage:
             return self.go(stretch, before), images.spec.layout or layout
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
-        # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example by decoding bytes.
+        # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
         creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
         if creates_image and self.since is None:
             return self.begin(images), image_layout_of(images, self.kind)
