@@ -148,8 +148,7 @@ class DataIterator:
             "placement": placement,
             "on_error": [*policies, limits.count, limits.rate, limits.window],
         }
-        # Before anything is planned: with different definitions the processes would dispatch different programs,
-        # whose collectives wait for each other forever.
+        # With different definitions, the collectives of the processes would wait for each other forever.
         self._seed, facts = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
         self._order_seed = group[0].order_seed
         self._executable = Executable.build(
@@ -253,8 +252,7 @@ class DataIterator:
                     # arrays.
                     return self._form(self._cursor.next())
             except EndOfStreamError:
-                # StopIteration also ends this loop with auto_reset. The next loop then finds the iterator at a new
-                # epoch.
+                # StopIteration ends this loop also with auto_reset; the next loop starts the new epoch.
                 if self._auto_reset:
                     self.reset()
                 raise StopIteration from None

@@ -104,7 +104,6 @@ class Pipeline(DaliMethods):
         if hints:
             check_hints(hints)
         self._hints = hints
-        # -1 stands for "not given": `deserialize_and_build` may still bring a batch size.
         if batch_size < 1 and (batch_size != -1 or debug):
             raise _no_batch_size(batch_size)
         if num_threads == 0:
@@ -123,7 +122,6 @@ class Pipeline(DaliMethods):
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
         self.device_id = device_id
         self.seed_is_given = seed is not None and seed >= 0
-        # As in DALI, a negative seed stands for none.
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
         # DALI's separated executor takes a dict with a size per device. Only the host works ahead here.
         depth = (
@@ -266,7 +264,6 @@ class Pipeline(DaliMethods):
             ContextError: There are no outputs yet.
         """
         self._recorded()
-        # This may replace the graph by one with the kinds of the fed batches.
         self._definition.settle()
         return self._recorded()
 
@@ -313,8 +310,7 @@ class Pipeline(DaliMethods):
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         graph, depth = self.graph, self.prefetch_queue_depth
-        # DALI's queue includes the batch that `run` returns. Programs rely on it: with depth 1, a source that is called
-        # in `run` still sees the data that the program prepared just before.
+        # DALI's queue includes the batch that `run` returns; with depth 1, a source runs within `run` and sees new data.
         if depth and graph.feeds:
             depth -= 1
         # A session is bound to the plan of one graph, and a later fed batch or `set_outputs` makes another graph.
