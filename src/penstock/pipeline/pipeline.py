@@ -310,7 +310,7 @@ class Pipeline(DaliMethods):
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
         graph, depth = self.graph, self.prefetch_queue_depth
-        # DALI's queue includes the batch that `run` returns; with depth 1, a source runs within `run` and sees new data.
+        # DALI's queue includes the batch that `run` returns; with depth 1, `run` calls a source late.
         if depth and graph.feeds:
             depth -= 1
         # A session is bound to the plan of one graph, and a later fed batch or `set_outputs` makes another graph.
