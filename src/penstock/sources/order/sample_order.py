@@ -1,7 +1,7 @@
 """Order of the samples in each epoch, as a pure function of seed, epoch and position.
 
-Shuffled indices are never stored: the shuffle is a permutation that is computed per position. An order of 10^12 samples
-needs no more memory than one of 10^3, and resuming at any position of any epoch takes O(1).
+Shuffled indices are never stored: the shuffle is a permutation that is computed per position. 10^12 samples
+cost the same as 10^3, and resuming at any position of any epoch takes O(1).
 """
 
 from __future__ import annotations
@@ -188,10 +188,10 @@ class SampleOrder:
         """
         if self.choice is not None:
             return self.choice.replacement_indices(indices, shifts)
-        # Steps from 1 to size - 1 reach every other sample of the shard, and never the sample itself.
         bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
         part = np.searchsorted(bounds, indices, side="right") - 1
         first, size = bounds[part], bounds[part + 1] - bounds[part]
+        # Steps from 1 to size - 1 reach every other sample of the shard, and never the sample itself.
         steps = 1 + (shifts % np.maximum(size - 1, 1).astype(np.uint64)).astype(np.int64)
         return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
 

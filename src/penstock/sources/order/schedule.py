@@ -52,7 +52,7 @@ class Schedule:
         return self.step_at(0, 0, (0,) * len(self.strides))
 
     def position_after(self, step: BatchStep) -> BatchStep:
-        """Return the position after this step. At the end of an epoch, a batch does not exist there."""
+        """Return the position after this step. The end of an epoch is a position without a batch."""
         rows = [self.batch_size if padded else step.rows for padded in self.padded or (False,) * len(self.strides)]
         passed = zip(step.consumed, self.strides, rows, strict=True)
         totals = tuple([total + stride * count // self.batch_size for total, stride, count in passed])
