@@ -1,1 +1,1 @@
-"""Sources made of other sources: subsets, concatenations, names of samples."""
+"""Sources that wrap other sources: subsets, concatenations and sample names."""

@@ -15,7 +15,7 @@ def files_from_paths(root: str, files: tuple[str, ...], labels: tuple[int, ...] 
     """Create a source from paths, labeled by `labels` or by position.
 
     Raises:
-        SourceError: There are no files, there is not one label per file, or a label exceeds 32 bits.
+        SourceError: `files` is empty, `labels` differs from it in length, or a label exceeds 32 bits.
         SourceNotFoundError: The first file does not exist.
     """
     if not files:
@@ -52,7 +52,7 @@ def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
 
     Raises:
         SourceNotFoundError: The list, or the first file in it, does not exist.
-        SourceError: A line has no label, or the list is empty.
+        SourceError: A line lacks a label, or the list is empty.
     """
     names: list[bytes] = []
     labels: list[int] = []

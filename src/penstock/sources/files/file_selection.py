@@ -73,7 +73,7 @@ def select_files(
     """Create the selection from the arguments of a reader.
 
     Raises:
-        DefinitionError: Both `files` and `file_list` are set, or nothing is.
+        DefinitionError: Both `files` and `file_list` are set, or no files are specified.
     """
     if files is not None and file_list is not None:
         raise DefinitionError(f"{reader}: either files or file_list")

@@ -1,1 +1,1 @@
-"""Which sample stands at which position of which epoch, as a pure function; no shuffled list exists."""
+"""Order of samples: a pure function of seed, epoch and position. Shuffled indices are never stored."""

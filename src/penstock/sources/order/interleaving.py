@@ -38,7 +38,7 @@ class Interleaving:
     """An endless interleaving of data sets.
 
     Args:
-        shares: Share of each data set in all samples; must sum to 1. A data set of share 0 never comes.
+        shares: Share of each data set in all samples; must sum to 1. A data set with share 0 is never sampled.
 
     >>> Interleaving((Fraction(3, 4), Fraction(1, 4))).member_at(np.arange(8))[0].tolist()
     [0, 0, 1, 0, 0, 0, 1, 0]
@@ -53,6 +53,7 @@ class Interleaving:
     @staticmethod
     def from_weights(weights: Any) -> Interleaving:
         """Create an interleaving from weights: at least one positive, none negative. Decimal numbers are exact."""
+        # By way of text, 0.1 becomes 1/10 and not the nearest binary fraction.
         exact = [Fraction(str(weight)) for weight in weights]
         return Interleaving(tuple(weight / sum(exact) for weight in exact))
 
@@ -88,7 +89,7 @@ class Interleaving:
 
     @cached_property
     def max_deviation(self) -> float:
-        """Upper bound of the error in samples that a data set's share of the first P samples has, for any P."""
+        """Upper bound, over all P, of a data set's deviation from its share of the first P samples, in samples."""
         return float(_deviation(self._tree, Fraction(0)))
 
 

@@ -1,7 +1,7 @@
 """Order of the samples in each epoch, as a pure function of seed, epoch and position.
 
-No list of indices exists: the shuffle is a permutation that is computed per position. 10^12 samples cost the same as
-10^3, and resuming at any position of any epoch takes O(1).
+Shuffled indices are never stored: the shuffle is a permutation that is computed per position. 10^12 samples
+cost the same as 10^3, and resuming at any position of any epoch takes O(1).
 """
 
 from __future__ import annotations
@@ -184,13 +184,14 @@ class SampleOrder:
             shifts: Per sample a number that selects another one of its shard, or 0 for the sample itself.
 
         Returns:
-            Sample indices, int64, of the same shape: none is that of the sample it stands for, if its part has others.
+            Sample indices, int64, of the same shape. A replacement differs from its sample if the shard has others.
         """
         if self.choice is not None:
             return self.choice.replacement_indices(indices, shifts)
         bounds = np.array([self.length * part // self.shards for part in range(self.shards + 1)])
         part = np.searchsorted(bounds, indices, side="right") - 1
         first, size = bounds[part], bounds[part + 1] - bounds[part]
+        # Steps from 1 to size - 1 reach every other sample of the shard, and never the sample itself.
         steps = 1 + (shifts % np.maximum(size - 1, 1).astype(np.uint64)).astype(np.int64)
         return np.where(shifts == 0, indices, first + (indices - first + steps) % size)
 

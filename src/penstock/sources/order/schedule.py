@@ -52,7 +52,7 @@ class Schedule:
         return self.step_at(0, 0, (0,) * len(self.strides))
 
     def position_after(self, step: BatchStep) -> BatchStep:
-        """Return the position after this step. At the end of an epoch it has no batch."""
+        """Return the position after this step. The end of an epoch is a position without a batch."""
         rows = [self.batch_size if padded else step.rows for padded in self.padded or (False,) * len(self.strides)]
         passed = zip(step.consumed, self.strides, rows, strict=True)
         totals = tuple([total + stride * count // self.batch_size for total, stride, count in passed])
@@ -122,10 +122,10 @@ class Schedule:
         return BatchStep(epoch, row, totals, min(self.batch_size, left) or self.batch_size)
 
     def check(self) -> None:
-        """Check that an epoch has a batch.
+        """Check that an epoch contains at least one batch.
 
         Raises:
-            UsageError: An epoch has no batch, or PARTIAL is used with one order per shard and a remainder.
+            UsageError: An epoch does not contain a batch, or PARTIAL is used with one order per shard and a remainder.
         """
         if self.batches_per_epoch == 0:
             raise UsageError(

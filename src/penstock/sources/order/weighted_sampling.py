@@ -40,6 +40,7 @@ class WeightedSampling(SampleSelection):
         """Create a selection from weights, float64 or integers: finite, none negative, at least one positive."""
         largest = _TOTAL // len(weights)  # leaves 30 bits of precision for a million weights
         scaled = np.rint(weights / weights.max() * largest).astype(np.int64)
+        # A positive weight that rounds to 0 counts as 1, so that its sample can still be drawn.
         sums = np.cumsum(np.maximum(scaled, weights > 0))
         return WeightedSampling(sums, hashlib.sha256(sums.astype("<i8").tobytes()).hexdigest()[:16])
 
@@ -56,6 +57,7 @@ class WeightedSampling(SampleSelection):
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Draw from the other samples."""
+        # Draw as if the sample's own weight were cut out, then shift the draws behind the gap.
         before = np.where(indices > 0, self.cumulative_weights[indices - 1], 0)
         own = self.cumulative_weights[indices] - before
         draws = _share(shifts, self.cumulative_weights[-1] - own)

@@ -1,4 +1,4 @@
-"""File stamps."""
+"""Stamps of files: values that change when a file is written."""
 
 from __future__ import annotations
 

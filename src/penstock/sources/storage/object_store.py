@@ -111,7 +111,7 @@ def head(path: str) -> ObjectInfo:
 
 
 def _tag(meta: Any) -> str:
-    """Return a text that changes with the object: its ETag, else its time of modification, "" if it has neither."""
+    """Return a text that changes with the object: its ETag or, without one, its modification time; "" without both."""
     tag: str = meta["e_tag"] or ""
     if not tag:
         time = meta["last_modified"].timestamp()
@@ -122,7 +122,7 @@ def _tag(meta: Any) -> str:
 def _check_bucket(api: Any, store: Any, url: _ObjectURL) -> None:
     """Raise a FileNotFoundError that names the bucket if the bucket is what does not exist.
 
-    The answer to HEAD has no body and cannot tell a missing bucket from a missing object; a listing can.
+    A response to HEAD lacks a body, so it cannot distinguish a missing bucket from a missing object; a listing can.
     """
     try:
         next(iter(api.list(store, "nothing", chunk_size=1)), None)

@@ -167,7 +167,7 @@ class PrefetchCache:
             self._held += entry.size
 
     def _fetch_group(self, entries: Sequence[_Entry]) -> list[Array | OSError | None]:
-        """Fetch entries on a thread; None stands for one that was released meanwhile."""
+        """Fetch entries on a thread. The result of an entry that has been released is None."""
         results: list[Array | OSError | None] = []
         for entry in entries:
             data = _bytes_or_error(entry.extent) if entry.holders else None

@@ -119,14 +119,14 @@ def write_caffe2(path: str | Path, samples: Iterable[tuple[bytes, int]]) -> int:
     """Write encoded images and their labels as a Caffe2 LMDB, for tests, examples and conversions.
 
     Args:
-        path: the folder to make; an LMDB that is there already is added to.
-        samples: the bytes of an image file and its class, per record. Keys are their numbers, eight digits.
+        path: Folder to create; records are added to an existing LMDB.
+        samples: Bytes of an image file and its class, per record. Keys are record numbers of eight digits.
 
     Returns:
-        How many records were written.
+        Number of records written.
 
     Raises:
-        MissingExtraError: the package lmdb is not installed.
+        MissingExtraError: The package lmdb is not installed.
     """
 
     def record(image: bytes, label: int) -> bytes:

@@ -1,8 +1,9 @@
-"""The file format of LMDB, for reading: where each record of a database lies.
+"""Reader of LMDB's file format: finds the byte range of each record in the B-tree.
 
-A file is a row of pages of one size. Two of them tell, in turn, the root of the tree that the last transaction left;
-branch pages point to pages, leaf pages hold keys and values, and a long value has pages of its own. Nothing is mapped
-to memory, and every number is checked before it is used, so that damage is an error and never a crash.
+A file consists of pages of equal size. Transactions write the root of the tree alternately to the first two pages, the
+meta pages. Branch pages point to other pages, leaf pages contain keys and values, and long values have overflow pages.
+The file is not memory-mapped, and every number is checked before use, so that a damaged file raises an error instead
+of crashing the process.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ _NODE = struct.Struct(
     "<HHHH"
 )  # low and high half of a size or page number, flags or its highest part, length of the key
 _BRANCH, _LEAF, _OVERFLOW, _META_PAGE = 1, 2, 4, 8
+# Flags of a node: its value is on overflow pages; its value is a subtree; its key has several values.
 _BIG, _SUB, _DUPLICATES = 1, 2, 4
+# Flag of a tree whose keys may have several values.
 _DUPLICATE_KEYS = 4
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
+# Root of an empty tree.
 _NOWHERE = (1 << 64) - 1
 # Size of the header of a page, also of the first page of a long value.
 HEAD = _HEADER.size
@@ -43,9 +47,9 @@ class MetaPage:
 
 
 class KeyIndex:
-    """Keys, and where values lie, in the order of the tree: a few flat arrays.
+    """Keys, starts and sizes of all records in the order of the tree, as flat arrays.
 
-    A value that begins `HEAD` bytes into a page has pages of its own: nodes begin further on.
+    A value that begins `HEAD` bytes into a page is on overflow pages: in a leaf page, the header of a node comes first.
     """
 
     def __init__(self) -> None:
@@ -57,16 +61,17 @@ class KeyIndex:
         return len(self.starts)
 
     def key(self, number: int) -> bytes:
-        """The key of a record."""
+        """Return the key of a record."""
         return bytes(self.keys[self.ends[number] : self.ends[number + 1]])
 
 
 def read_meta_page(file: Opened) -> MetaPage:
-    """The newer one of the two pages that begin a file.
+    """Return the newer of the two meta pages.
 
     Raises:
-        DamagedError: one of them is none.
+        CorruptDatabaseError: One of them is not a meta page.
     """
+    # The page size, and with it the position of the second meta page, is known only from the first.
     first = _meta(file.pread(HEAD + _META.size, 0), 0)
     second = _meta(file.pread(HEAD + _META.size, first.page), 1)
     if first.page != second.page:
@@ -93,10 +98,10 @@ def _meta(data: bytes, number: int) -> MetaPage:
 
 
 def walk_tree(file: Opened, root: MetaPage) -> KeyIndex:
-    """Walk the tree.
+    """Walk the tree and return its records.
 
     Raises:
-        DamagedError: a page is not what it should be, or lies past the end of the file.
+        CorruptDatabaseError: A page is damaged, or begins past the end of the file.
     """
     index, end = KeyIndex(), file.size
     todo = [] if root.root == _NOWHERE else [(root.root, 1)]
@@ -104,6 +109,7 @@ def walk_tree(file: Opened, root: MetaPage) -> KeyIndex:
     while todo:
         number, level = todo.pop()
         seen += 1
+        # A tree visits each page at most once, so more visits than the file has pages mean a cycle.
         if level > root.depth or seen * root.page > end:
             raise CorruptDatabaseError("its pages lead in circles")
         page = file.pread(root.page, number * root.page) if (number + 1) * root.page <= end else b""
@@ -114,6 +120,7 @@ def walk_tree(file: Opened, root: MetaPage) -> KeyIndex:
             if level == root.depth and flags & _LEAF:
                 _leaf(index, page, number, pointers)
             elif level < root.depth and flags & _BRANCH:
+                # The stack is last in, first out: reversed, the children are visited in the order of their keys.
                 todo += [(_child(page, pointer), level + 1) for pointer in reversed(pointers)]
             else:
                 raise CorruptDatabaseError(f"page {number} is of another kind than its place in the tree")
@@ -128,7 +135,7 @@ def walk_tree(file: Opened, root: MetaPage) -> KeyIndex:
 
 
 def _pointers(page: bytes, number: int) -> tuple[int, tuple[int, ...]]:
-    """The flags of a page, and where its nodes are."""
+    """Return the flags of a page and the offsets of its nodes."""
     own, _, flags, lower, upper = _HEADER.unpack_from(page)
     if own != number or not HEAD <= lower <= upper <= len(page) or lower % 2:
         raise CorruptDatabaseError(f"page {number} is damaged")
@@ -157,6 +164,7 @@ def _leaf(index: KeyIndex, page: bytes, number: int, pointers: tuple[int, ...]) 
             stop = value + 8
         else:
             start, stop = base + value, value + size
+        # `LmdbRecords` reads the arrays as int64, where a start above 63 bits would be negative.
         if stop > length or flags & (_SUB | _DUPLICATES) or start >> 63:
             raise CorruptDatabaseError(f"page {number} is damaged, or holds more than keys with one value each")
         keys += page[pointer + 8 : value]
@@ -166,10 +174,10 @@ def _leaf(index: KeyIndex, page: bytes, number: int, pointers: tuple[int, ...]) 
 
 
 def check_overflow_page(head: bytes, page: int, number: int, size: int) -> None:
-    """Check the first bytes of a long value's pages.
+    """Check the header of the first overflow page of a long value.
 
     Raises:
-        DamagedError: they do not begin a long value.
+        CorruptDatabaseError: The page does not begin a value of this size.
     """
     own, _, flags, low, high = _HEADER.unpack(head)
     if own != number or not flags & _OVERFLOW or (low | high << 16) * page < HEAD + size:

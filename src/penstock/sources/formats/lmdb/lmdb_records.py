@@ -1,4 +1,4 @@
-"""LMDB: the records of a database by number, in the order of their keys."""
+"""Records of LMDB databases by number, in the order of their keys."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _COPY = "copy it again, from where it is whole"
 
 
 def open_lmdb(path: str) -> LmdbRecords:
-    """The records of the LMDB in a folder, listed once for as long as nobody writes to it.
+    """Return the records of the LMDB in a folder. Sources share them until the file is written to.
 
     Raises:
-        PenstockError: as `LmdbRecords`.
+        PenstockError: As `LmdbRecords`.
     """
     return open_shared(LmdbRecords, path, stamp=file_stamps(_file_in(path)))
 
@@ -45,22 +45,22 @@ def _file_in(folder: str) -> str:
 
 
 class LmdbRecords:
-    """The values of one LMDB, read-only, as they are when it is opened.
+    """Read-only snapshot of the values of one LMDB, in the state in which it was opened.
 
-    The file is read, not mapped: whatever becomes of it, the worst is an error. Once a transaction has been committed
-    to it, nothing is read any more, since the records may have moved.
+    The file is read, not memory-mapped, so that truncating it raises an error instead of crashing the process. After
+    another transaction is committed to the file, all reads raise an error, because the records may have moved.
 
     Args:
-        path: the folder with ``data.mdb``, or a prefix of an object store; no lock file is needed or made.
+        path: Folder with ``data.mdb``, or a prefix in an object store. A lock file is neither required nor created.
 
     Raises:
-        SourceNotFoundError: there is no such folder, or no ``data.mdb`` in it.
-        SourceError: the file is no LMDB, is cut short or damaged, is being written to, or holds nothing.
+        SourceNotFoundError: The folder does not exist, or does not contain ``data.mdb``.
+        SourceError: The file is not an LMDB, is cut short, damaged or being written to, or is empty.
 
     Attributes:
-        path: the folder.
-        file: the file in it.
-        cost: what reading costs.
+        path: The folder.
+        file: The file ``data.mdb`` in it.
+        cost: Cost of reading.
     """
 
     def __init__(self, path: str) -> None:
@@ -89,7 +89,7 @@ class LmdbRecords:
         return len(self._index)
 
     def key(self, index: int) -> bytes:
-        """The key of record `index`."""
+        """Return the key of record `index`."""
         return self._index.key(index)
 
     def same_records(self, other: LmdbRecords) -> bool:
@@ -110,19 +110,19 @@ class LmdbRecords:
         return np.zeros(len(indices), np.int64), starts - HEAD * (starts % self._root.page == HEAD), stops
 
     def _fetched(self, indices: Indices) -> list[memoryview | OSError]:
-        """The bytes of records in an object store, or what went wrong."""
+        """Return the bytes of records in an object store, or the error of each that cannot be read."""
         places = self._places(indices)
         outs = [np.empty(size, np.uint8) for size in (places[2] - places[1]).tolist()]
         errors = self._pieces.read(*places, outs)
         return [errors.get(number, out.data) for number, out in enumerate(outs)]
 
     def get(self, indices: Sequence[int]) -> list[Record]:
-        """The values of records, by number.
+        """Return the values of records, by number.
 
         Raises:
-            SampleError: the file has been cut or damaged since the database was opened; what is missing is named.
-            SourceError: it has been written to.
-            ResourceError: a value has more bytes than are read for one sample.
+            SampleError: The file has been truncated or damaged since the database was opened; names the record.
+            SourceError: The file has been written to.
+            ResourceError: A value exceeds the maximum size of a sample.
         """
         page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
         if indices:
@@ -145,16 +145,18 @@ class LmdbRecords:
                 if len(record) != size:
                     raise CorruptDatabaseError(f"{len(record)} bytes of {size} are left")
             except (OSError, CorruptDatabaseError) as error:
+                # A transaction committed meanwhile may have overwritten the record; report that instead.
                 self._check_unchanged()
                 raise SampleError.of(
                     index, self._named(index), f"cannot be read: {error_text(error)}", self.file
                 ) from error
             records.append(record)
+        # Checked after the reads, so that a transaction committed during them is noticed too.
         self._check_unchanged()
         return records
 
     def _named(self, index: int) -> str:
-        """The database and the key of record `index`."""
+        """Return the database and the key of record `index`."""
         return f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
 
     def _short(self, indices: Sequence[int]) -> list[Record] | None:
@@ -173,10 +175,12 @@ class LmdbRecords:
         return records
 
     def _check_unchanged(self) -> None:
-        """Check that no transaction has come since the database was opened: the next one may overwrite what it freed.
+        """Check that no transaction has been committed since the database was opened.
+
+        Each transaction frees pages, which the next one may overwrite.
 
         Raises:
-            SourceError: one has.
+            SourceError: A transaction has been committed.
         """
         if self.cost is ReadCost.STORE:
             return  # every answer has been compared with the ETag
@@ -194,14 +198,14 @@ class LmdbRecords:
 
 
 class LmdbRecordStore:
-    """The records of several LMDBs, one database after the other.
+    """Records of several LMDBs, one database after the other.
 
     Args:
-        paths: their folders.
+        paths: Folders of the databases.
 
     Raises:
-        SourceNotFoundError: a folder does not exist, or has no ``data.mdb``.
-        SourceError: as `LmdbRecords`.
+        SourceNotFoundError: A folder does not exist, or does not contain ``data.mdb``.
+        SourceError: As `LmdbRecords`.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -226,10 +230,10 @@ class LmdbRecordStore:
         ]
 
     def get(self, indices: Indices) -> list[Record]:
-        """The values of records, by number.
+        """Return the values of records, by number over all databases.
 
         Raises:
-            SampleError, SourceError: as `LmdbRecords.get`.
+            SampleError, SourceError: As `LmdbRecords.get`.
         """
         if len(self._parts) == 1:
             return self._parts[0].get(indices.tolist())
@@ -252,11 +256,11 @@ class LmdbRecordStore:
         return records
 
     def describe(self, index: int) -> str:
-        """The database, by its whole path, and the key of record `index`."""
+        """Return the full path of the database and the key of record `index`."""
         return f"{self._parts[self._part(index)].path} at key {self._key(index)}"
 
     def source_info(self, index: int) -> str:
-        """The database as it was given, and the key."""
+        """Return the path of the database as passed by the user, and the key."""
         return f"{self._given[self._part(index)]} at key {self._key(index)}"
 
     def _key(self, index: int) -> str:
@@ -264,14 +268,14 @@ class LmdbRecordStore:
         return self._parts[part].key(index - int(self._starts[part])).decode("ascii", "replace")
 
     def path(self, index: int) -> str:
-        """The file that holds record `index`."""
+        """Return the file that contains record `index`."""
         return self._parts[self._part(index)].file
 
     def _part(self, index: int) -> int:
         return int(np.searchsorted(self._starts, index, side="right")) - 1
 
     def error(self, index: int, what: str) -> SampleError:
-        """The error for record `index`, which is not what it should be."""
+        """Return the error for an invalid record."""
         return SampleError.of(index, self.describe(index), what, self.path(index))
 
     def same_records(self, other: LmdbRecordStore) -> bool:
@@ -280,7 +284,7 @@ class LmdbRecordStore:
         return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
 
     def digest(self) -> str:
-        """A short text that tells these records from others: their number, the first and last of each database."""
+        """Return a hash of the first and last record of each database, preceded by the number of records."""
         digest = hashlib.sha256()
         for part in self._parts:
             for index in (0, len(part) - 1):
@@ -294,13 +298,13 @@ def lmdb_stamp(paths: Sequence[str]) -> Hashable:
 
 
 def write_records(path: str | Path, records: Iterable[bytes]) -> int:
-    """Add records to the LMDB in a folder, which is made if need be. Keys are their numbers, eight digits.
+    """Add records to the LMDB in a folder, which is created if necessary. Keys are record numbers of eight digits.
 
     Returns:
-        How many there are.
+        Number of records written.
 
     Raises:
-        MissingExtraError: the package lmdb is not installed.
+        MissingExtraError: The package lmdb is not installed.
     """
     lmdb = optional_import.import_extra("lmdb", "lmdb", "writing an LMDB")  # reading needs no package
     Path(path).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Sources over the records of LMDBs, whatever a record is."""
+"""Base class of sources that read records from LMDBs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.sources.source import Source
 
 
 class LmdbSource(RecordSource[LmdbRecordStore]):
-    """The records of one or several LMDBs, one database after the other.
+    """Records of one or several LMDBs, one database after the other.
 
     Args:
-        paths: the LMDBs' folders.
-        read_as: the arguments that say what of a record is read.
+        paths: Folders of the LMDBs.
+        read_as: Arguments that select the values of a record; sources with equal arguments read equal values.
 
     Raises:
-        SourceError: as `LmdbRecordStore`, or the first record is not what the arguments say.
+        SourceError: As `LmdbRecordStore`, or the first record does not match the arguments.
     """
 
     # Name of the record type in messages.
@@ -53,7 +53,7 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
         """Return the specs of all records, from the values of the first one."""
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The values of the records at `indices`."""
+        """Return the values of the records at `indices`."""
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
         for index, record in zip(indices.tolist(), self.records.get(indices), strict=True):
             try:
@@ -69,7 +69,7 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
         )
 
     def path(self, index: int) -> str:
-        """The database's file."""
+        """Return the file of the database."""
         return self.records.path(index)
 
     def reads_same_samples(self, other: Source) -> bool:
@@ -81,5 +81,5 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
         )
 
     def fingerprint(self) -> str:
-        """The number of records, and the first and last of each database."""
+        """Return the number of records and a hash of the first and last of each database."""
         return f"{self.format.lower()}:{self.records.digest()}"

@@ -1,4 +1,4 @@
-"""Parts of the arrays in NumPy's files. Of a file no more is read than what holds the part along its slowest axis."""
+"""Regions of interest of arrays in .npy files. Reads only the bytes that span the region along the slowest axis."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ class _Slab:
 
     @property
     def places(self) -> tuple[int, int]:
-        """The bytes, counted from where the values begin."""
+        """Byte range of the slab, relative to the first value."""
         step = self.header.nbytes // max(self.header.shape[self.axis], 1)
         return self.first * step, self.stop * step
 
 
 class NpyRoiSource(RecordSource[NpySource]):
-    """Parts of arrays, as `fn.slice` cuts them out.
+    """Regions of arrays, with the semantics of `fn.slice`.
 
-    What is unusual is read as a whole: an array of one number, a header of another length than the first file's, a file
-    that does not have what its header says. So results and errors are those of files that are read whole.
+    Some files are read completely: scalars, files whose header differs in length from the first file's, and files that
+    are shorter than their header says. Results and errors are therefore the same as when complete files are sliced.
 
     Args:
-        whole: the files.
-        part: which part.
+        whole: Source of the complete arrays.
+        part: Region to read.
     """
 
     def __init__(self, whole: NpySource, part: RegionOfInterest) -> None:
@@ -78,7 +78,7 @@ class NpyRoiSource(RecordSource[NpySource]):
         self._fill = part.fill(whole.specs[0].dtype)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The parts."""
+        """Return the regions, in two rounds of reads: the headers, then the slabs."""
         files, begin = self.records.records, self.records.begin
         heads = files.ranges(indices, [0] * len(indices), [begin] * len(indices))
         slabs = [self._slab(index, head) for index, head in zip(indices.tolist(), heads, strict=True)]
@@ -152,7 +152,7 @@ def _inside(window: tuple[int, int], extent: int) -> tuple[int, int]:
 
 
 def _part(array: Array, windows: Windows, fill: Array) -> Array:
-    """The windows of an array, contiguous; what lies outside is filled."""
+    """Return the windows of an array as a contiguous array; positions outside `array` get the fill value."""
     inner = [_inside(window, extent) for window, extent in zip(windows, array.shape, strict=True)]
     cut = array[tuple(slice(*item) for item in inner)]
     shape = tuple(length for _, length in windows)

@@ -1,4 +1,4 @@
-"""NumPy's files: an array each, with a header that tells its dtype and shape.
+"""NumPy files: one array each, after a header with its dtype and shape.
 
 The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -36,29 +36,29 @@ class Header:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of all values."""
+        """Size of all values in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def values(self, data: Array, shape: tuple[int, ...]) -> Array:
-        """The values in some bytes, in C order and in the machine's byte order."""
+        """Return the values in `data` as an array of `shape`, in C order and native byte order."""
         values = data.view(self.dtype)
         values = values.reshape(shape[::-1]).T if self.fortran else values.reshape(shape)
         return np.ascontiguousarray(values, self.dtype.newbyteorder("=")).reshape(shape)
 
 
 class NpySource(SelectedFilesSource):
-    """The arrays in .npy files, one per sample, in C order and in the machine's byte order.
+    """Arrays in .npy files, one per sample, in C order and native byte order.
 
     Args:
-        choice: the files.
+        choice: Files to read.
 
     Raises:
-        SampleError: the first file cannot be read.
-        SourceError: it is no .npy file of booleans or numbers.
+        SampleError: The first file cannot be read.
+        SourceError: The first file is not a .npy file of booleans or numbers.
 
     Attributes:
-        first: what the header of the first one says.
-        begin: where the values begin in it.
+        first: Header of the first file.
+        begin: Offset of the values in the first file.
     """
 
     def __init__(self, choice: FileSelection) -> None:
@@ -72,24 +72,24 @@ class NpySource(SelectedFilesSource):
         self.specs = (Spec(array.dtype, (None,) * array.ndim),)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
-        """The arrays."""
+        """Return the arrays."""
         contents = zip(indices.tolist(), self.records.attempts(indices), strict=True)
         arrays = [self.array(index, self._whole(index, data)) for index, data in contents]
         return (np.stack(arrays, out=out[0]) if self.specs[0].dense else arrays,)
 
     def content(self, index: int) -> Array:
-        """The bytes of a file, as `read` has them.
+        """Return the bytes of a file.
 
         Raises:
-            SampleError: it cannot be read.
+            SampleError: The file cannot be read.
         """
         (data,) = self.records.attempts(np.array([index]))
         return self._whole(index, data)
 
     def _whole(self, index: int, data: Array | OSError) -> Array:
-        """The bytes of a file, given those that were read, or what went wrong.
+        """Return the bytes of a file from the result of reading it.
 
-        A file may have more bytes than other samples: as many as its header announces.
+        Files above the maximum size of a sample are read again, up to the size in their header.
         """
         if not isinstance(data, ResourceError):
             return self.records.checked(index, data)
@@ -104,15 +104,15 @@ class NpySource(SelectedFilesSource):
         return self._until(index, stop)
 
     def _until(self, index: int, stop: int) -> Array:
-        """The first bytes of a file."""
+        """Return the first `stop` bytes of a file."""
         (data,) = self.records.ranges(np.array([index]), [0], [stop])
         return self.records.checked(index, data)
 
     def array(self, index: int, data: Array) -> Array:
-        """The array in a file's bytes.
+        """Parse the bytes of a file.
 
         Raises:
-            SampleError: the bytes are no .npy file, or its array has another dtype or rank than the first one's.
+            SampleError: The bytes are not a .npy file, or the array differs in dtype or rank from the first.
         """
         try:
             array = parse_npy(data)
@@ -123,7 +123,7 @@ class NpySource(SelectedFilesSource):
         return array
 
     def unreadable(self, index: int, what: str) -> SampleError:
-        """The error for a file that is not what it should be."""
+        """Return the error for an invalid file."""
         path = self.describe(index)
         return SampleError.of(index, path, what, path)
 
@@ -132,15 +132,15 @@ class NpySource(SelectedFilesSource):
         return isinstance(other, NpySource) and self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
-        """The names of the files below their common folder."""
+        """Return a text with the names of the files below their common folder."""
         return f"numpy:{self.records.fingerprint()}"
 
 
 def parse_npy(data: Array) -> Array:
-    """The array in the bytes of a .npy file. What follows it is left out, as `numpy.load` does.
+    """Parse a .npy file. Ignores bytes after the array, like `numpy.load`.
 
     Raises:
-        ValueError: the bytes are no such file, are cut short, or hold anything but booleans and numbers.
+        ValueError: The bytes are not a .npy file, are cut short, or contain other types than booleans and numbers.
 
     >>> import io
     >>> np.save(file := io.BytesIO(), np.asfortranarray([[1, 2], [3, 4]]))

@@ -1,4 +1,4 @@
-"""Indexes of tar files, as DALI's ``wds2idx`` writes them: a line per sample with the places of its files."""
+"""Indexes of tar files in the format of DALI's ``wds2idx``: one line per sample with the positions of its files."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KINDS = 256
 
 @dataclass(frozen=True)
 class Members:
-    """The files of samples, sample by sample.
+    """Files of a tar archive, sample by sample.
 
     Args:
-        extensions: all of them, each once.
-        kinds: per file the number of its extension.
-        owners: the number of its sample, ascending.
-        starts: the byte at which its data begin.
-        sizes: their number.
+        extensions: Distinct extensions.
+        kinds: int64 (files,), position of each file's extension in `extensions`.
+        owners: int64 (files,), sample number of each file, ascending.
+        starts: int64 (files,), offset of each file's data in bytes.
+        sizes: int64 (files,), size of each file's data in bytes.
     """
 
     extensions: list[str]
@@ -64,9 +64,14 @@ def read_tar_index(index: str, size: int) -> Members:
 @precompile("u1[1] i8 i8[2] i8[2] i8[1]")
 @Compiled
 def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> None:
-    """List files: extension, sample, start and size; and extensions: where each is first.
+    """Parse the lines of an index.
 
-    `count` becomes the number of files and of samples, or less than 0 for what is no index.
+    Args:
+        text: uint8, the lines.
+        width: Words per file: 3 in v1.1, 4 in v1.2, which adds the name.
+        rows: int64 (files, 4), receives extension, sample, start and size of each file.
+        kinds: int64 (extensions, 2), receives the byte range in `text` at which each extension first occurs.
+        count: int64 (2,), receives the numbers of files and samples; the second is -1 if the text is not an index.
     """
     at, files, samples, words = 0, 0, 0, 0
     while at < text.shape[0]:
@@ -99,7 +104,7 @@ def _parse(text: Array, width: int, rows: Array, kinds: Array, count: Array) -> 
 
 @Compiled
 def _kind(text: Array, first: int, stop: int, kinds: Array) -> int:
-    """The number of an extension, -1 where there are too many."""
+    """Return the number of an extension; -1 if there are too many."""
     for kind in range(kinds.shape[0]):
         if kinds[kind, 1] == 0:
             kinds[kind, 0], kinds[kind, 1] = first, stop
@@ -115,7 +120,8 @@ def _kind(text: Array, first: int, stop: int, kinds: Array) -> int:
 
 @Compiled
 def _number(text: Array, first: int, stop: int) -> int:
-    """A whole number, -1 where it is none or has more than 18 digits."""
+    """Return a whole number; -1 if the text is not one or has more than 18 digits."""
+    # 18 digits always fit in int64.
     value = 0
     for at in range(first, stop):
         if not 48 <= text[at] <= 57:

@@ -1,4 +1,4 @@
-"""Tar files in the manner of WebDataset: files that share a name up to its first dot are one sample."""
+"""Tar files in WebDataset's convention: files whose names agree up to the first dot form a sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
 
 
 def kind_of(extension: str) -> str:
-    """The last part of an extension, which tells what is in a file.
+    """Return the last part of an extension, which determines the type of a file.
 
     >>> kind_of("seg.PNG")
     'png'
@@ -63,20 +63,20 @@ class Components:
 
 
 class WebdatasetSource(Source):
-    """The samples of tar files, in the order in which they lie there, file after file.
+    """Samples of tar files, in archive order, file by file.
 
     Args:
-        paths: the tar files, not compressed.
-        indexes: an index per file, as DALI's ``wds2idx`` writes it. Without them the files' headers are read once.
-        components: what is read.
-        dtypes: per output, as what its bytes are read. Text of a whole number, in a file whose extension says that it
-            is text, is read as that number where the type is an integer, but not uint8, which asks for the bytes.
-        numbers: the outputs that are one number each, read from text.
+        paths: Uncompressed tar files.
+        indexes: An index per file in the format of DALI's ``wds2idx``. If empty, the files' headers are read once.
+        components: Components to read.
+        dtypes: Type of each output. For an integer type other than uint8, a file with an extension for text is parsed
+            as a whole number if it contains one; otherwise the bytes are reinterpreted as the type.
+        numbers: Outputs that are scalars parsed from text.
 
     Raises:
-        SourceNotFoundError: a file does not exist.
-        SourceError: a file is no tar file, is compressed, cut short or damaged, a sample has two files of one name, or
-            lacks what it must have; no samples are left.
+        SourceNotFoundError: A file does not exist.
+        SourceError: A file is not a tar file, or is compressed, cut short or damaged; a sample has two files of one
+            name or lacks a required component; or no samples are left.
     """
 
     separate_names = True
@@ -126,10 +126,10 @@ class WebdatasetSource(Source):
         )
 
     def _value(self, output: int, data: Array) -> Array:
-        """The value of an output, from the bytes of its file.
+        """Return the value of an output from the bytes of its file.
 
         Raises:
-            ValueError: they are not of its type.
+            ValueError: The bytes do not match the type of the output.
         """
         spec = self.specs[output]
         if spec.dense or self._texts[output]:
@@ -157,12 +157,12 @@ class WebdatasetSource(Source):
         return self._parts.byte_ranges(self._numbers_of(indices))
 
     def describe(self, index: int) -> str:
-        """The file, and the byte at which what the sample has begins."""
+        """Return the tar file and the offset of the first component that is not empty."""
         first = index * self._count
         return self._parts.describe(first + int(np.argmax(self._parts.sizes[first : first + self._count] > 0)))
 
     def source_info(self, index: int, value: int = 0) -> str:
-        """The file, where the data of an output begin, and the name of what has them, as DALI joins them."""
+        """Return the tar file, the offset of an output's data and the name in the archive, joined as in DALI."""
         number = index * self._count + value
         path, start = self._parts.path(number), int(self._parts.starts[number])
         name, components = _name(path, start), self._read_as[0]
@@ -181,7 +181,7 @@ class WebdatasetSource(Source):
         )
 
     def fingerprint(self) -> str:
-        """The names of the files, and the places of what is read."""
+        """Return a text that identifies the files and the positions of their components."""
         return f"webdataset:{self._parts.fingerprint()}"
 
 
@@ -206,10 +206,10 @@ def _name(path: str, start: int) -> str:
 
 
 def _number(number: int, spec: Spec, output: int) -> Array:
-    """A number as a value: a scalar, or one element along an axis, as DALI's are.
+    """Return a number as a scalar, or as a vector of one element, as DALI does.
 
     Raises:
-        ValueError: it is beyond the type.
+        ValueError: The number is out of range for the type.
     """
     if spec.dtype.kind in "iu" and not np.iinfo(spec.dtype).min <= number <= np.iinfo(spec.dtype).max:
         raise ValueError(f"has {number} for output {output}, which is beyond {spec.dtype}")
@@ -246,10 +246,10 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
 
 
 def _walked(file: Opened, size: int) -> Members:
-    """The files that a tar file has, by its headers.
+    """List the files of a tar file by reading its headers.
 
     Raises:
-        ValueError: it cannot be read.
+        ValueError: The file cannot be read.
     """
     kinds: dict[str, int] = {}
     header_tar = array("q")
@@ -260,10 +260,10 @@ def _walked(file: Opened, size: int) -> Members:
 
 
 def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:
-    """Files that follow each other and share their names up to the first dot. Hidden files do not count.
+    """Group consecutive files whose names agree up to the first dot. Hidden files are ignored.
 
     Raises:
-        ValueError: a sample has two files of one name.
+        ValueError: A sample has two files of one name.
     """
     current, sample = None, list[Component]()
     for name, start, size in members:
@@ -283,10 +283,10 @@ def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component
 
 
 def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
-    """The files in a tar file: name, the byte at which the data begin, their number.
+    """Yield name, data offset and size of each file in a tar file.
 
     Raises:
-        ValueError: it is no tar file, is compressed, or is cut short or damaged.
+        ValueError: The file is not a tar file, or is compressed, cut short or damaged.
     """
     if file.pread(2, 0) == b"\x1f\x8b":
         raise ValueError("it is compressed with gzip, and only plain tar files have random access")
@@ -307,5 +307,6 @@ def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
             at = archive.offset
     except (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError) as error:
         raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
+    # `tarfile` also stops, without an error, where a header is damaged; a complete archive ends in a block of zeros.
     if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
         raise ValueError(f"it is cut short or damaged at byte {at}: neither a file nor the end of a tar file is there")

@@ -1,4 +1,4 @@
-"""Features."""
+"""Declarations of the features of Example messages."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Feature:
     """A feature of the examples in TFRecord files: a `FixedLenFeature` or a `VarLenFeature`.
 
     Args:
-        shape: the extents of its axes, or of those after the first where its length varies.
+        shape: Extents of the axes; for a feature of varying length, of those after the first.
         dtype: `int64`, `string` or `float32`.
-        default_value: what an example has that does not have the feature; where the length varies, it has nothing.
+        default_value: Value for examples without the feature. If the length varies, numbers are empty instead.
 
     Raises:
-        ArgumentTypeError: the shape has an entry that is no whole number.
-        DefinitionError: the type does not exist, or an extent is not positive.
+        ArgumentTypeError: The shape has an entry that is not an integer.
+        DefinitionError: The type does not exist, or an extent is not positive.
     """
 
     @with_call_site
@@ -62,9 +62,9 @@ class FixedLenFeature(Feature):
 
 
 class VarLenFeature(Feature):
-    """A feature whose length varies; with a shape, the axes after the first are those.
+    """A feature whose first axis varies in length.
 
-    Called with two arguments, it takes a type and a default value, else `Feature`'s three.
+    Accepts a type and a default value, or a shape before them that describes the axes after the first.
     """
 
     @overload

@@ -71,16 +71,16 @@ def _feature(data: memoryview, start: int, stop: int) -> Found | None:
 
 
 def decode_feature(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
-    """The value of a feature of one example, of the default where the example does not have it.
+    """Return the value of a feature in one example, or its default value if the example lacks it.
 
     Args:
-        feature: what the reader was told.
-        found: what the example has.
-        data: the bytes in which it was found.
-        pixels: the same bytes, as an array.
+        feature: Declaration of the feature.
+        found: Position of its values, from `locate_features`; None if the example lacks it.
+        data: Bytes of the example.
+        pixels: The same bytes as an array.
 
     Raises:
-        ValueError: it has another type or another number of values.
+        ValueError: The feature differs in type or number of values from its declaration.
     """
     if found is None or not found[1]:
         return default_value(feature)
@@ -108,7 +108,7 @@ def default_value(feature: Feature) -> Array:
     """Return the value of a missing feature: empty if its length varies, otherwise the default value.
 
     Raises:
-        ValueError: There is no default value.
+        ValueError: The feature does not have a default value.
         DefinitionError: The default value has another type or shape.
     """
     dtype = DTYPES[feature.dtype]
@@ -168,6 +168,7 @@ def unpack(data: NDArray[np.uint8]) -> NDArray[np.int64]:
         raise ValueError("integers that end past their field")
     stops = np.flatnonzero(last) + 1
     lengths = np.diff(stops, prepend=0)
+    # A varint has seven bits per byte, so that 64 bits take at most ten.
     if lengths.max() > 10:
         raise ValueError("an integer of more than ten bytes")
     starts = stops - lengths

@@ -51,7 +51,7 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a video, or has no frames.
+        ValueError: It is not a video, or does not contain frames.
     """
     container, stream = _open(file)
     times: list[int] = []
