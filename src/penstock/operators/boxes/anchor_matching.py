@@ -60,7 +60,7 @@ def match(
                     best[a], row_matches[a] = overlap, n
                 if overlap >= most:
                     most, favorites[n] = overlap, a
-        # Boxes without overlap keep the last anchor, which `favorites` starts with.
+        # As in DALI, a box that overlaps no anchor takes the last one, which `favorites` starts with.
         for n in range(first, first + counts[row]):
             row_matches[favorites[n]] = n
         first += counts[row]

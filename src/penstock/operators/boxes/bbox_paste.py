@@ -41,7 +41,7 @@ class BoxPaste(Operator, BatchKernel):
         """Scale boxes by 1 / ratio and shift them by the margin, in float32."""
         small = np.float32(1) / ratio
         margin = np.float32(1) - small
-        # DALI clips positions outside [0, 1] without an error.
+        # Positions outside [0, 1] are clipped. DALI 2.4 clips positions above 1 but not negative ones.
         x, y = (context.xp.clip(place, np.float32(0), np.float32(1)) for place in (paste_x, paste_y))
         left, top, small = (term.reshape(-1, 1) for term in (margin * x, margin * y, small))
         x, y, *rest = corners(boxes)

@@ -77,7 +77,7 @@ class BoxEncoder(Operator, HostBatchKernel):
         """Return the offsets of boxes from their anchors; both are center and size."""
         boxes, anchors = boxes * np.float32(self.scale), anchors * np.float32(self.scale)
         shifts = (boxes[:, :2] - anchors[:, :2]) / anchors[:, 2:]
-        with np.errstate(divide="ignore"):  # a box without extent gives -inf
+        with np.errstate(divide="ignore"):  # a box without extent gives -inf, as in DALI
             growth = np.log(boxes[:, 2:] / anchors[:, 2:])
         return (np.concatenate([shifts, growth], axis=1) - np.array(self.means, np.float32)) / np.array(
             self.stds, np.float32

@@ -75,7 +75,7 @@ def _columns(values: Any) -> list[Any]:
 
 def _total(values: list[Any], factors: list[Any]) -> Any:
     """Return the sum of the products, plus the last factor if it is the shift."""
-    # A fixed order of summation: a matrix product would round differently from batch to batch and backend to backend.
+    # Add the products one after the other, so that the code fixes the order of summation.
     total = values[0] * factors[0]
     for value, factor in zip(values[1:], factors[1:], strict=False):
         total = total + value * factor

@@ -31,7 +31,7 @@ def draw_shape(state: Array, scaling: Array, ratios: Array, sizes: Array, shape:
     for d in range(ndim):
         shape[d] = (scaling[0] + (scaling[1] - scaling[0]) * fraction(state)) * sizes[d]
         largest = max(largest, shape[d])
-    # A random side is computed from the other: otherwise one axis would always lead.
+    # A fixed aspect ratio determines one side from the other. A random bit per window chooses which.
     turned, pair = fraction(state) < 0.5, 0
     for i in range(ndim):
         for j in range(i + 1, ndim):

@@ -58,7 +58,7 @@ class Clahe(Operator, BatchKernel):
         if channels not in (1, 3):
             raise ValueError(f"an image has {channels} channels, not 1 or 3")
         pixels = images.reshape(-1, *images.shape[-3:])
-        # The lightness of CIE Lab, as in DALI: equalizing R, G and B separately shifts hues.
+        # As in DALI, `luma_only` equalizes the lightness of CIE Lab; otherwise each channel is equalized.
         light = channels == 3 and self.luma_only
         if xp is np:
             return self._on_host(pixels, light).reshape(images.shape)

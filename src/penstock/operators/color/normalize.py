@@ -142,7 +142,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         total(values, mean, True, sums)
         factor = self._inverse(np, sums / np.float32(max(count - self.ddof, 1))) * np.float32(self.scale)
         result = np.empty(data.shape, np.float32) if out is None or out.dtype != np.float32 else out
-        # Three channels are too short for SIMD: up to 16 pixels form one line, with repeated statistics.
+        # Repeat the statistics so that up to 16 pixels form one line: the compiled loop runs over long lines.
         repeats = math.gcd(count, 16)
         lines = len(data), count // repeats, kept * repeats
         mean, factor = (np.tile(statistic, (1, repeats)) for statistic in (mean, factor))

@@ -78,7 +78,7 @@ class SaltAndPepper(Noise):
         """Return the replacement value of each row in the dtype of the values."""
         if argument is None:
             return xp.asarray(default, values.dtype)
-        # DALI truncates fractional values for integers; cast_saturating alone would round them.
+        # DALI truncates fractional values for integer images (200.7 becomes 200); cast_saturating alone would round.
         whole = xp.trunc(argument) if values.dtype.kind in "iu" else argument
         return broadcast_rows(xp, cast_saturating(xp, whole, values.dtype), values.ndim)
 
