@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.graph.tracing.registry import lookup
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, lookup
 from penstock.operators.elementwise import math_functions as _functions  # noqa: F401  # it registers them
 
 __all__ = [

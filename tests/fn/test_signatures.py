@@ -15,8 +15,8 @@ import penstock.fn
 from penstock import fn, types
 from penstock.errors import ArgumentTypeError
 from penstock.fn._operator_modules import OPERATOR_MODULES
+from penstock.graph import lookup
 from penstock.graph.arguments.argument_groups import CommonArguments
-from penstock.graph.tracing.registry import lookup
 
 ROOT = Path(__file__).parents[2]
 

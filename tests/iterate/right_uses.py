@@ -15,7 +15,7 @@ from astropy.io import fits
 from PIL import Image
 
 from penstock import fn, tfrecord, types
-from penstock.graph.tracing.registry import lookup
+from penstock.graph import lookup
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 ROWS = 4

@@ -11,8 +11,8 @@ from jax.sharding import PartitionSpec as P
 from penstock import LastBatchPolicy, data_iterator, fn
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import StateError
+from penstock.graph import Reader
 from penstock.graph.identity.fingerprint import CanonicalDefinition
-from penstock.graph.ir.operator import Reader
 from penstock.iterate.iterator_state import StateIdentity
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.order.schedule import BatchStep, Schedule

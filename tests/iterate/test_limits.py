@@ -19,10 +19,9 @@ from test_iterator_options import OPERATORS, check, names_of, pipeline, used
 
 from penstock import fn, types
 from penstock.errors import DefinitionError, SampleError
+from penstock.graph import Range, lookup
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.registry import lookup
 from penstock.operators.audio.sinc_resampling import resample
 
 HUGE = 10**9

@@ -18,8 +18,7 @@ from cases import CASES
 
 import penstock.operators
 from penstock import fn
-from penstock.graph.ir.operator import BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
+from penstock.graph import BatchKernel, Operator, apply
 from penstock.graph.tracing.registry import _operators, registered
 from penstock.testing import OperatorCase, check_docstring, check_operator
 from penstock.testing.operator_checks import host_outputs

@@ -9,11 +9,10 @@ import pytest
 from pipeline_runs import build_pipeline
 
 from penstock import fn, types
-from penstock.core.spec import ShapeKind, Spec
+from penstock.core import ShapeKind, Spec
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.errors import DefinitionError, InternalError
-from penstock.graph.ir.operator import Operator, SampleKernel
-from penstock.graph.tracing.apply import apply
+from penstock.graph import Operator, SampleKernel, apply
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.plan.explain import explain
 from penstock.plan.placement import Side, TargetMachine

@@ -6,10 +6,8 @@ from typing import Annotated, TypedDict, Unpack
 
 import pytest
 
-from penstock.graph.arguments.argument_marks import Doc
+from penstock.graph import DataNode, Doc, operator
 from penstock.graph.tracing import registry
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.testing import check_docstring
 
 

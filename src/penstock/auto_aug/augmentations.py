@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from penstock import fn, types
 from penstock.auto_aug.core.decorator import Augmentation, augmentation
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode
 
 # Weights of R, G and B in the luma of ITU-R BT.601, which Pillow's conversion to gray uses.
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)

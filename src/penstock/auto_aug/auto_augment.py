@@ -12,10 +12,10 @@ from penstock.auto_aug import augmentations as a
 from penstock.auto_aug.core.decorator import Augmentation, Translation, check_arguments, defining, seeded, signed_bin
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError, short_repr
+from penstock.graph import DataNode
 from penstock.graph.conditionals.control_flow import if_expression
-from penstock.graph.tracing.trace import DataNode
 from penstock.types import DALIInterpType
 
 # The policies of the paper, as in DALI, in the notation of `_policy`: name, probability, and bin if the augmentation

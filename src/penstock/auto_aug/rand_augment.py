@@ -17,10 +17,9 @@ from penstock.auto_aug.core.decorator import (
     signed_bin,
 )
 from penstock.auto_aug.core.selection import select
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Range
 from penstock.types import DALIInterpType
 
 

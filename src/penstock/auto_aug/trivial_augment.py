@@ -18,9 +18,9 @@ from penstock.auto_aug.core.decorator import (
 )
 from penstock.auto_aug.core.selection import select
 from penstock.auto_aug.rand_augment import without
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode
 from penstock.types import DALIInterpType
 
 

@@ -16,8 +16,7 @@ from typing import Any, cast
 from penstock import fn
 from penstock.core import optional_import
 from penstock.errors import DefinitionError, MissingExtraError, PenstockError, UsageError, short_repr
-from penstock.graph.ir.operator import Reader
-from penstock.graph.tracing.trace import DataNode, Trace
+from penstock.graph import DataNode, Reader, Trace
 from penstock.pack import PackJob, Reencoding, pack
 from penstock.sources.storage.object_store import is_object, is_remote
 

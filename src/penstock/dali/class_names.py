@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock import fn as fn  # registers the operators
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.core.unsupported import ABSENT, explain_absence
 from penstock.dali.operator_classes import class_of
 from penstock.errors import UnknownNameError, did_you_mean

@@ -6,10 +6,9 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.tracing.registry import lookup
+from penstock.graph import check_annotations, lookup
 
 # Arguments that DALI's classes take by position.
 POSITIONAL: Mapping[str, tuple[str, ...]] = {

@@ -20,8 +20,7 @@ from penstock.engine.run import Run
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError
-from penstock.graph.ir.node import Graph, Node
-from penstock.graph.ir.operator import Reader, WholeBatchKernel
+from penstock.graph import Graph, Node, Reader, WholeBatchKernel
 from penstock.plan.explain import explain
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import PlacementHint, TargetMachine

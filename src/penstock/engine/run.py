@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState

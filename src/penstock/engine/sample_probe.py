@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.host_program import Chunk, HostProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import DefinitionError, PenstockError, SourceError
-from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph import Graph, Node, Value
 from penstock.plan.placement import TargetMachine
 from penstock.plan.plan import fix_for_ragged, make_plan
 from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape

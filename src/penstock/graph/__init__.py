@@ -1,1 +1,81 @@
 """Definitions: tracing them, and the graph that results."""
+
+from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
+from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint, Range
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph.ir.operator import (
+    BatchContext,
+    BatchKernel,
+    DeviceContext,
+    DeviceKernel,
+    HostBatchKernel,
+    Operator,
+    Reader,
+    SampleContext,
+    SampleKernel,
+    StreamInput,
+    ViewKernel,
+    WholeBatchKernel,
+    parameters,
+)
+from penstock.graph.layouts import (
+    SPATIAL,
+    assumed_layout,
+    axis_numbers,
+    by_axis,
+    check_layout,
+    image_layout,
+    plane_layout,
+    spatial_layout,
+)
+from penstock.graph.tracing.apply import apply, apply_many
+from penstock.graph.tracing.registry import OperatorFunction, common_arguments, lookup, operator
+from penstock.graph.tracing.trace import DataNode, Trace, as_value, current_trace
+
+__all__ = [
+    "SPATIAL",
+    "Argument",
+    "BatchContext",
+    "BatchKernel",
+    "DataLocation",
+    "DataNode",
+    "Default",
+    "DeviceContext",
+    "DeviceKernel",
+    "Doc",
+    "Graph",
+    "HostBatchKernel",
+    "Node",
+    "Operator",
+    "OperatorFunction",
+    "PerformanceHint",
+    "Range",
+    "Reader",
+    "SampleContext",
+    "SampleKernel",
+    "StreamInput",
+    "Trace",
+    "Value",
+    "ViewKernel",
+    "WholeBatchKernel",
+    "apply",
+    "apply_many",
+    "as_value",
+    "assumed_layout",
+    "axis_numbers",
+    "by_axis",
+    "check_annotations",
+    "check_layout",
+    "common_arguments",
+    "current_trace",
+    "image_layout",
+    "lookup",
+    "operator",
+    "parameters",
+    "plane_layout",
+    "select_arguments",
+    "spatial_layout",
+    "with_defaults",
+]

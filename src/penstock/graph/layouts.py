@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.tracing.trace import DataNode, as_value
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
+from penstock.graph import Operator
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.operator import Operator
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion

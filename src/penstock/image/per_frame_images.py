@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
+from penstock.graph import BatchContext, HostBatchKernel
 from penstock.graph.ir.fusion import FusedOperator
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel
 from penstock.graph.ir.per_frame_kernel import PerFrameOperator
 
 if TYPE_CHECKING:

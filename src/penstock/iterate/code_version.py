@@ -8,8 +8,7 @@ from dataclasses import fields, is_dataclass
 from types import CodeType
 from typing import Any, cast
 
-from penstock.graph.ir.node import Graph
-from penstock.graph.ir.operator import parameters
+from penstock.graph import Graph, parameters
 
 _DEEP = 8
 """How far wrappers are followed: `functools.partial`, `jax.jit`, a closure."""

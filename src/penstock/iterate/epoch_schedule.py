@@ -10,7 +10,7 @@ from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import StateError, UsageError
-from penstock.graph.ir.node import Graph, Node
+from penstock.graph import Graph, Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
 

@@ -20,9 +20,8 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import ArgumentTypeError, SourceError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import Graph, Node, check_annotations
 from penstock.graph.identity.fingerprint import canonical_definition
-from penstock.graph.ir.node import Graph, Node
 from penstock.iterate import dry_run
 from penstock.iterate.epoch_schedule import (
     check_epoch,

@@ -11,10 +11,10 @@ from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overloa
 
 import jax
 
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator

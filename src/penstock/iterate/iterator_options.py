@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding
 
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout, ShardedLayout, SingleDevice, local_device
 from penstock.errors import UsageError, did_you_mean, short_repr
-from penstock.graph.ir.node import Graph
+from penstock.graph import Graph
 from penstock.pipeline.pipeline import Pipeline
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import CallSite
+from penstock.core import CallSite
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import StateError, short_repr
 from penstock.graph.identity.fingerprint import CanonicalDefinition

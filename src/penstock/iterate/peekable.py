@@ -11,7 +11,7 @@ import jax
 
 from penstock.engine.executable import lead_reader
 from penstock.errors import ContextError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate.iterator import Batch, DataIterator
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError

@@ -16,9 +16,8 @@ from penstock.engine.jobs.members import IteratorMembership
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import UsageError
+from penstock.graph import Graph, Node, Reader
 from penstock.graph.identity.fingerprint import fingerprint
-from penstock.graph.ir.node import Graph, Node
-from penstock.graph.ir.operator import Reader
 from penstock.iterate.code_version import code_digest
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.plan import Plan

@@ -9,9 +9,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 
 # JAX reads these two itself; a program that calls `jax.distributed.initialize` under `penstock launch` gets them, too.
 COORDINATOR = "JAX_COORDINATOR_ADDRESS"

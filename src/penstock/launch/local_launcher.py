@@ -27,8 +27,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range, check_annotations
 from penstock.launch import watchdog
 from penstock.launch.distributed import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID, check_port
 from penstock.launch.output_prefix import Printer, forward_output

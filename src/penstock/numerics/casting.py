@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import DefinitionError
 from penstock.native.compiled import Compiled, precompile
 from penstock.types import NO_TYPE, as_dtype

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column
+from penstock.core import Array, Column
 
 
 def entries(column: Any) -> NDArray[np.int64]:

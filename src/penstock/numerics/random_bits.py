@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.native.compiled import Compiled, precompile
 
 # Constants of Threefry-2x32, from the paper and its reference implementation, Random123.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range
 
 # Sample rate in Hz. Sound cards end at 768,000; hydrophones and bat detectors also stay below the limit.
 MAX_RATE = 10_000_000

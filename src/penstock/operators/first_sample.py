@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.engine.sample_probe import probe_sample
 from penstock.errors import DefinitionError, PenstockError
-from penstock.graph.ir.node import Value
-from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.graph import DataNode, Value, current_trace
 
 
 def first_sample(value: Value, fix: str) -> Array:

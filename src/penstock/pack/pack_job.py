@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from penstock.core import Array
 from penstock.core.atomic_files import fsync_directory
-from penstock.core.columns import Array
 from penstock.errors import DefinitionError, SampleError, SourceError, resource_error
 from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding

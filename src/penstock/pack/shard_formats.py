@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core import Array
 from penstock.core.atomic_files import fsync_file
-from penstock.core.columns import Array
 from penstock.errors import DefinitionError
 from penstock.sources.formats.array_record_source import array_record_module
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of

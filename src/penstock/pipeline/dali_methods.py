@@ -9,13 +9,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Self
 
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core import user_call_site, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import UsageError, error_text, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.ir.node import Graph
-from penstock.graph.ir.operator import Reader
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Graph, Reader, check_annotations
 from penstock.pipeline.serialization import from_json, to_json
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList

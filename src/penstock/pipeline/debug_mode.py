@@ -14,8 +14,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from penstock.core.columns import Column
-from penstock.core.spec import Spec
+from penstock.core import Column, Spec
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable
 from penstock.engine.host.run_context import RunContext
@@ -23,10 +22,8 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
+from penstock.graph import DataNode, Reader, StreamInput, Trace, apply
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
-from penstock.graph.ir.operator import Reader, StreamInput
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode, Trace
 from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
 from penstock.plan.engine_operators import RowCoordinates, RowOperator, engine_node
 from penstock.plan.placement import PlacementHint, TargetMachine

@@ -6,11 +6,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import PenstockError, SourceNotReadyError, UsageError, did_you_mean
-from penstock.graph.ir.node import Graph
-from penstock.graph.ir.operator import StreamInput
-from penstock.graph.tracing.trace import Trace
+from penstock.graph import Graph, StreamInput, Trace
 from penstock.pipeline.pipeline_options import OutputRequirements
 
 

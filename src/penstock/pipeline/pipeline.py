@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Annotated, Any, Literal, Self, Unpack
 
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core import user_call_site, with_call_site
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.ir.node import Graph
+from penstock.graph import Graph, Range, Trace, check_annotations
 from penstock.graph.tracing.eager_execution import WorkerOptions
-from penstock.graph.tracing.trace import Trace
 from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition

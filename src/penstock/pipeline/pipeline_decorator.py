@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, ParamSpec, Protocol, Unpack, cast, get_type_hints, overload
 
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core import user_call_site, with_call_site
 from penstock.errors import ArgumentTypeError, nearest_names, short_repr
 from penstock.graph.arguments.argument_checks import bind_arguments, check_annotations
 from penstock.graph.conditionals import definition_with_conditionals

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, TypedDict
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
-from penstock.graph.ir.node import Graph
+from penstock.graph import Graph
 from penstock.plan.placement import PlacementHint
 from penstock.types import as_dtype
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from penstock import types
-from penstock.core.call_site import CallSite
+from penstock.core import CallSite
 from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, short_repr
+from penstock.graph import lookup
 from penstock.graph.ir.node import Graph, NodeHandle, OperatorCall, handles
-from penstock.graph.tracing.registry import lookup
 
 VERSION = 1
 

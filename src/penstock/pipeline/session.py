@@ -17,7 +17,7 @@ from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import DefinitionError, UsageError
-from penstock.graph.ir.node import Graph, Node, Value
+from penstock.graph import Graph, Node, Value
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.pipeline.tensor_list import TensorList, tensor_list

@@ -8,11 +8,10 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from penstock.core.call_site import with_call_site
-from penstock.core.columns import Array
+from penstock.core import Array, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 
 
 class CallableShape(tuple[int, ...]):

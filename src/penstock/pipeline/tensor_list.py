@@ -10,13 +10,10 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import with_call_site
-from penstock.core.columns import Array
-from penstock.core.spec import ONE_SHAPE_FIX, Spec
+from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range, check_annotations
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 
 

@@ -10,12 +10,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.call_site import CallSite
-from penstock.core.columns import Indices
-from penstock.core.spec import Spec
+from penstock.core import CallSite, Indices, Spec
+from penstock.graph import Operator
 from penstock.graph.ir.fusion import CanvasProgram, FusibleOperator
 from penstock.graph.ir.node import Node, Value, infer_specs
-from penstock.graph.ir.operator import Operator
 from penstock.numerics.random_bits import row_counters
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from penstock.core.spec import ShapeKind
-from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import Reader, StreamInput
+from penstock.core import ShapeKind
+from penstock.graph import Node, Reader, StreamInput, Value
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import Side
 from penstock.plan.plan import Plan

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.graph.ir.node import Node
-from penstock.graph.ir.operator import Reader, parameters
+from penstock.graph import Node, Reader, parameters
 
 
 def pair_readers(nodes: Sequence[Node], readers: Mapping[int, Sequence[Reader]]) -> dict[Node, Node]:

@@ -10,11 +10,19 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.core.spec import ONE_SHAPE_FIX, Spec
+from penstock.core import ONE_SHAPE_FIX, Spec
 from penstock.errors import DefinitionError
+from penstock.graph import (
+    BatchKernel,
+    DeviceKernel,
+    Graph,
+    HostBatchKernel,
+    Node,
+    Reader,
+    StreamInput,
+    WholeBatchKernel,
+)
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Graph, Node
-from penstock.graph.ir.operator import BatchKernel, DeviceKernel, HostBatchKernel, Reader, StreamInput, WholeBatchKernel
 from penstock.plan.engine_operators import canvas_of, needs_host_description
 from penstock.plan.stage_grouping import fusion_groups
 

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.core.spec import ONE_SHAPE_FIX, ShapeKind
+from penstock.core import ONE_SHAPE_FIX, ShapeKind
 from penstock.errors import DefinitionError, InternalError
-from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import DeviceKernel, WholeBatchKernel
+from penstock.graph import DeviceKernel, Graph, Node, Value, WholeBatchKernel
 from penstock.plan.engine_operators import (
     RowCounters,
     ValidMask,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from penstock.core.spec import ShapeKind, Spec
+from penstock.core import ShapeKind, Spec
 from penstock.errors import PenstockError
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import Reader, StreamInput, parameters
+from penstock.graph import Graph, Node, Reader, StreamInput, Value, parameters
 from penstock.sources.stream import Stream
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from penstock.graph import BatchKernel, Graph, Node, Reader, StreamInput, Value, WholeBatchKernel
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import BatchKernel, Reader, StreamInput, WholeBatchKernel
 from penstock.plan.engine_operators import HostDescription, RowOperator, needs_host_description
 
 

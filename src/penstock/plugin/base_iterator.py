@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy as LastBatchPolicy
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, short_repr
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from penstock import fn as core
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UnknownNameError, did_you_mean
 from penstock.graph.tracing.registry import lookup, registered
 

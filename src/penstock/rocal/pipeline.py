@@ -12,10 +12,9 @@ import jax
 
 from penstock import fn as core
 from penstock import pipeline as core_pipeline
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core import user_call_site, with_call_site
 from penstock.errors import ContextError, UnknownNameError, UsageError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, check_annotations
 from penstock.iterate import DataIterator
 from penstock.pipeline.pipeline_decorator import split_arguments
 from penstock.rocal import types

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Any
 
 from penstock import types
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ContextError, short_repr
 
 

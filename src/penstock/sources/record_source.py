@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 

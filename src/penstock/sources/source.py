@@ -8,8 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.storage.byte_range import ByteRange, ReadCost

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from typing import NamedTuple
 
-from penstock.core.columns import Column
-from penstock.core.spec import Spec
+from penstock.core import Column, Spec
 from penstock.errors import UsageError
 
 Columns = tuple[Column, ...]

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
+from penstock.core import Array, Column
+from penstock.graph import BatchKernel, DataNode, HostBatchKernel, Reader, lookup
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.operator import BatchKernel, HostBatchKernel, Reader
-from penstock.graph.tracing.registry import lookup
-from penstock.graph.tracing.trace import DataNode
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.pipeline import Pipeline
 from penstock.plan.placement import PlacementHint, Side

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Shape, Spec
+from penstock.core import Array, Column, Indices, Shape, Spec
 from penstock.errors import SampleError
 from penstock.sources.source import Source
 

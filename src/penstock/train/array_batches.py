@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from penstock import fn
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator, data_iterator
 from penstock.iterate.iterator_options import Shardings
 from penstock.pipeline.pipeline import MAX_BATCH

@@ -13,7 +13,7 @@ from jax.experimental import multihost_utils
 
 from penstock.core import optional_import
 from penstock.errors import NotFiniteError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
 from penstock.train.history import NotFiniteMetric, flat

@@ -16,8 +16,7 @@ from jax.sharding import NamedSharding
 from penstock.core import optional_import
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
 from penstock.train.device_placement import put_on_devices, replicated_sharding, unreplicate

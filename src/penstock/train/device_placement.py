@@ -15,7 +15,7 @@ from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionS
 
 from penstock.engine.transfer.batch_layout import with_auto_axes, with_sharding
 from penstock.errors import UsageError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
 
 # Axis name of `data_mesh`.

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
 from penstock.errors import UsageError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
 from penstock.train.device_placement import auto_context, on_auto_axes, put_on_devices, replicated_sharding

@@ -16,7 +16,7 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 
 _log = logging.getLogger("penstock")
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.train.device_placement import (
     auto,
     auto_context,

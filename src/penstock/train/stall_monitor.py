@@ -12,7 +12,7 @@ from typing import Any, Self
 import jax
 
 from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTiming
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
 
 

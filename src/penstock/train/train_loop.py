@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import jax
 
 from penstock.errors import UsageError
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
+from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.history import History
 from penstock.train.stall_monitor import StallMonitor

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from pipeline_runs import build_pipeline
 
 from penstock import Pipeline, fn
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.run_context import RunContext
 from penstock.errors import SampleError
-from penstock.graph.ir.operator import BatchKernel, Operator, SampleKernel, WholeBatchKernel
-from penstock.graph.tracing.apply import apply
+from penstock.graph import BatchKernel, Operator, SampleKernel, WholeBatchKernel, apply
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.order.schedule import BatchStep, Schedule

@@ -13,12 +13,11 @@ import pytest
 from pipeline_runs import build_pipeline
 
 from penstock import DataIterator, Pipeline, fn
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.engine.host import chunk_scheduler
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, InternalError, SampleError
-from penstock.graph.ir.operator import Operator, SampleKernel
-from penstock.graph.tracing.apply import apply
+from penstock.graph import Operator, SampleKernel, apply
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.sources.source import Source
 from penstock.testing import ListSource

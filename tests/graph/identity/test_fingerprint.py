@@ -10,15 +10,11 @@ import pytest
 from pipeline_runs import build_pipeline
 
 from penstock import fn, types
-from penstock.core.spec import Spec
-from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint
+from penstock.core import Spec
+from penstock.graph import BatchKernel, DataLocation, DataNode, Default, Operator, PerformanceHint, apply, operator
 from penstock.graph.identity.canonical_text import canonical_text
 from penstock.graph.identity.fingerprint import canonical_definition
-from penstock.graph.ir.operator import BatchKernel, Operator
 from penstock.graph.tracing import registry
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)
 

@@ -10,9 +10,7 @@ from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchKernel, Operator, SampleKernel
-from penstock.graph.tracing.apply import apply
+from penstock.graph import Argument, BatchKernel, Operator, SampleKernel, apply
 
 NUMBERS = np.arange(8, dtype=np.float32).reshape(4, 2)
 

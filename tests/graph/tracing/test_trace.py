@@ -17,10 +17,9 @@ from penstock.errors import (
     SourceNotFoundError,
     UnknownNameError,
 )
+from penstock.graph import Operator, operator
 from penstock.graph.identity.fingerprint import fingerprint
 from penstock.graph.ir.node import infer_specs
-from penstock.graph.ir.operator import Operator
-from penstock.graph.tracing.registry import operator
 from penstock.operators.elementwise import arithmetic
 
 IMAGES = np.zeros((2, 6, 5, 3), np.uint8)

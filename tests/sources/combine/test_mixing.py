@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 from penstock.sources.combine.concatenation import ConcatMember, ConcatSource
 from penstock.sources.combine.subset import SubsetSource, make_subset, resample_by_weight

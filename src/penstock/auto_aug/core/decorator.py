@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Range, check_annotations
 
 Parameters = Callable[[Any], Any]
 

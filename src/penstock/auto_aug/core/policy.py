@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.auto_aug.core.decorator import Augmentation, Bins, defining
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError, short_repr
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from penstock.graph import DataNode, current_trace
 from penstock.graph.conditionals.branch_results import merge_branches
 from penstock.graph.conditionals.control_flow import branch_mask, under_guard
-from penstock.graph.tracing.trace import DataNode, current_trace
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: Any, **kwargs: Any) -> Any:

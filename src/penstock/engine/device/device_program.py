@@ -12,9 +12,8 @@ import numpy as np
 
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError, InternalError, PenstockError
+from penstock.graph import BatchContext, BatchKernel, DeviceContext, DeviceKernel, Node, Value
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import BatchContext, BatchKernel, DeviceContext, DeviceKernel
 from penstock.numerics.random_bits import random_bits
 from penstock.plan.engine_operators import HostDescription
 from penstock.plan.plan import Plan

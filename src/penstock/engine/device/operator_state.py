@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.engine.device.device_program import State, stateful
 from penstock.errors import StateError
-from penstock.graph.ir.operator import DeviceKernel
+from penstock.graph import DeviceKernel
 from penstock.plan.plan import Plan
 from penstock.sources.order.schedule import BatchStep
 

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 
 # XLA aliases NumPy memory whose address is a multiple of this, and copies other memory.
 _ALIGNMENT = 64

@@ -10,15 +10,13 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices, RowSelection
-from penstock.core.spec import ShapeKind
+from penstock.core import Array, Column, Indices, RowSelection, ShapeKind
 from penstock.engine.failures.bad_row import BadRow, BadSample
 from penstock.engine.host.run_context import RunContext, reader_label
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import InternalError, PenstockError, SampleError, resource_error
-from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import StreamInput
+from penstock.graph import Node, StreamInput, Value
 from penstock.graph.ir.reader_lineage import upstream_readers
 from penstock.numerics.random_bits import row_counters
 from penstock.plan.engine_operators import RowCoordinates

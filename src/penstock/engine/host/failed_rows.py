@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, scatter_column
 from penstock.errors import SampleError
-from penstock.graph.ir.node import Node, Value
+from penstock.graph import Node, Value
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.plan.engine_operators import RowCoordinates
 

@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array, Indices
+from penstock.core import Array, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram

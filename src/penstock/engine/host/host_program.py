@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
@@ -29,9 +29,8 @@ from penstock.engine.host.stages.host_stages import (
 )
 from penstock.engine.host.stages.operand_binding import Registers
 from penstock.engine.host.stream_feed import FedBatch
+from penstock.graph import Value, ViewKernel
 from penstock.graph.ir.fusion import FusibleOperator
-from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import ViewKernel
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind
 from penstock.sources.order.schedule import BatchStep

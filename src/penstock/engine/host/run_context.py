@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.engine.host.worker_threads import Executor, SerialExecutor
-from penstock.graph.ir.node import Node
+from penstock.graph import Node
 from penstock.graph.ir.reader_lineage import upstream_readers
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices, RowSelection
+from penstock.core import Array, Column, Indices, RowSelection
 from penstock.errors import DefinitionError, SampleError
-from penstock.graph.ir.operator import Reader
+from penstock.graph import Reader
 from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.shard_merge import ReaderFacts
 from penstock.sources.order.sample_order import SampleOrder

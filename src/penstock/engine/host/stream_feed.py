@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Column, Indices
+from penstock.core import Column, Indices
 from penstock.errors import PenstockError, SourceError
-from penstock.graph.ir.node import Node
+from penstock.graph import Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, NothingFedError, Stream
 

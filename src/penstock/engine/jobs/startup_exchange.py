@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from penstock.core.columns import Array
+from penstock.core import Array
 
 # Messages are padded to a multiple of this many bytes. XLA compiles a program per shape, so few shapes compile fast.
 _ROUND = 1024

@@ -16,8 +16,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from penstock.core.columns import Array, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Indices, Spec
 from penstock.errors import UsageError, short_repr
 
 # A device program. Takes its state, replicated on all devices, and arrays with a leading axis of rows. Returns the new

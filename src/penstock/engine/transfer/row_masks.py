@@ -10,7 +10,7 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from penstock.core.columns import Array, Indices
+from penstock.core import Array, Indices
 
 # Masks to keep. A loop with several batches in flight holds about as many.
 _MAX_MASKS = 4

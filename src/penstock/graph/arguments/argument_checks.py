@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.errors import (
     ArgumentTypeError,
     DefinitionError,

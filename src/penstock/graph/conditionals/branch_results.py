@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, cast
 
 import numpy as np
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import NodeHandle

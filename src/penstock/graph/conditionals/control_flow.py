@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.conditionals.branch_results import merge_branches, select
 from penstock.graph.ir.branch_operators import BranchMask

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from penstock.core.call_site import CallSite
+from penstock.core import CallSite
 from penstock.graph.ir.node import CallResult, Graph, Node, NodeHandle, OperatorCall
 from penstock.graph.ir.operator import Reader, ViewKernel
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
 _NUMBERS = "biuf"  # kinds of NumPy dtypes: booleans, signed and unsigned integers, floats

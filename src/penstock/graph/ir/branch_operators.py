@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec, bounds_or_none
+from penstock.core import Spec, bounds_or_none
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 

@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, RowSelection
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, RowSelection, Spec
 from penstock.graph.ir.operator import Operator
 
 

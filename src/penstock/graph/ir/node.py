@@ -8,8 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from penstock.core.call_site import CallSite
-from penstock.core.spec import Spec
+from penstock.core import CallSite, Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.ir.fusion import FusedOperator
 from penstock.graph.ir.operator import DeviceKernel, Operator, Reader, StreamInput

@@ -25,8 +25,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.sources.order.sample_order import SampleOrder

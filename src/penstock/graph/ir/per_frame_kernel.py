@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 

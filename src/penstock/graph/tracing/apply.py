@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
 from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.identity.call_record import current_call, internal_call

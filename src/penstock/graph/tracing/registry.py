@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
 from penstock.graph.arguments.argument_checks import (

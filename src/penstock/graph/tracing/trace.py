@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex, cast
 from weakref import WeakSet
 
+from penstock.core import Spec
 from penstock.core.call_site import pretend_at, user_call_site
-from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
 from penstock.graph.ir.node import Graph, Node, NodeHandle, Value
 from penstock.graph.ir.node_checks import check_branch_scope

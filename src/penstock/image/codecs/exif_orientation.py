@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.codecs.image_header import Region
 
 UPRIGHT = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
 from penstock.image.codecs.exif_orientation import (
     apply_orientation,

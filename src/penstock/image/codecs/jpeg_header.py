@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import ImageHeader, check_size
 from penstock.types import ANY_DATA, GRAY, DALIImageType

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import simplejpeg
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.codecs.exif_orientation import swaps_axes
 from penstock.image.codecs.image_header import ImageHeader
 from penstock.image.codecs.output_channels import ycbcr

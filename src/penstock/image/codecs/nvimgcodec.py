@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
+from penstock.core import Array, optional_import
 from penstock.errors import MissingExtraError
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import ycbcr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType, YCbCr
 
 CHANNELS: dict[DALIImageType, int | None] = {RGB: 3, BGR: 3, YCbCr: 3, GRAY: 1, ANY_DATA: None}

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type

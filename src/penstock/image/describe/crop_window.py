@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from penstock.core.spec import Spec, bounds_or_none
+from penstock.core import Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
+from penstock.graph import Argument
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo
 from penstock.numerics.casting import cast_saturating
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.describe.steps import CastStep, CustomStep, ImageInfo, Step
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import Annotated, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Default, Doc, Range
+from penstock.graph import Default, Doc, Range
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, RowSelection
+from penstock.core import Array, Column, RowSelection
 from penstock.graph.ir.fusion import Passes
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.describe.axis_mapping import identity
 from penstock.image.describe.custom_pass import PassImages
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, offsets, range_inside

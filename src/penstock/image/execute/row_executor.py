@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, RowSelection
+from penstock.core import Array, Column, RowSelection
 from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.kernels.plane_io import mirror_index
 from penstock.native.compiled import Compiled
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.kernels.border_modes import CONSTANT, read_pixel
 from penstock.image.kernels.plane_io import load_row
 from penstock.native.compiled import Compiled

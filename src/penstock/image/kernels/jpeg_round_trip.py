@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 
 # Quantization tables at quality 50 (ITU-T T.81, annex K, tables K.1 and K.2). Rows are vertical frequencies.

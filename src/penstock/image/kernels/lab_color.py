@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 
 # Matrix from linear RGB to X, Y and Z (ITU-R BT.709 primaries).

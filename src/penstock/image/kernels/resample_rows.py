@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START, filter_taps
 from penstock.image.kernels.row_arithmetic import (
     HALVES_AWAY,

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
 from penstock.native.compiled import Compiled, precompile
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.native.compiled import Compiled
 from penstock.numerics.ordered_sums import no_fma
 from penstock.numerics.random_bits import threefry_scalar

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.interpolate_rows import (

@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.operators.audio.sinc_resampling import resample, resampled_length

@@ -8,13 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.operators.argument_limits import Bands
 from penstock.operators.audio.signal_checks import check_signal
 

@@ -6,14 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import PerformanceHint
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply_many, operator
 from penstock.operators.audio.signal_checks import check_signal
 
 

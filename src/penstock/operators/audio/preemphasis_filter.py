@@ -8,13 +8,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Array, Spec
+from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signal_checks import check_signal
 from penstock.types import FLOAT, as_dtype

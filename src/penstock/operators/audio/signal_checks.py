@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
 
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.operators.argument_limits import MAX_SIGNAL
 
 # DALI adds up positions in float32 within blocks of this many samples, and starts each block from an exact position.

@@ -8,14 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
 from penstock.operators.boxes.box_checks import check_boxes
 from penstock.operators.warping.rotate import grown
 from penstock.operators.warping.warp_options import given_size

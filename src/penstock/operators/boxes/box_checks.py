@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
 
 

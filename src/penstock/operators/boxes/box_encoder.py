@@ -8,14 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph import BatchContext, DataNode, HostBatchKernel, Operator, apply_many, operator
 from penstock.graph.ir.argument_schema import as_numbers
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.ragged import concatenate, flattened
 from penstock.operators.boxes.anchor_matching import match
 from penstock.operators.boxes.box_checks import check_boxes, check_counts

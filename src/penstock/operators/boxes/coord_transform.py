@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.graph import BatchContext, DataNode, apply, operator
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.ir.operator import BatchContext
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import cast_saturating
 from penstock.types import FLOAT, as_dtype
 

@@ -8,16 +8,19 @@ from typing import Annotated, Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.arguments.argument_marks import Doc
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    Argument,
+    BatchContext,
+    DataNode,
+    Doc,
+    HostBatchKernel,
+    Operator,
+    apply_many,
+    operator,
+    select_arguments,
+)
 from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
 from penstock.operators.argument_limits import Attempts

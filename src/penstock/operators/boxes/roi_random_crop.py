@@ -8,13 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import lookup, operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, lookup, operator
 from penstock.operators.random.random_operator import fractions
 
 _INTEGERS = ("crop_shape", "roi_start", "roi_shape", "roi_end", "in_shape")

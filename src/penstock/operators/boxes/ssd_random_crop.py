@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.random_bbox_crop import random_bbox_crop
 from penstock.operators.cropping.slice import slice as cut

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import assumed_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import Argument, DataNode, apply, assumed_layout
 from penstock.image.describe.steps import CastStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype

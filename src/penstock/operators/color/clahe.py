@@ -9,15 +9,19 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import assumed_layout, image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    Range,
+    apply,
+    assumed_layout,
+    image_layout,
+    operator,
+)
 from penstock.image.kernels.clahe_tiles import equalize_tiles
 from penstock.image.kernels.lab_color import from_lab, to_lab
 from penstock.numerics.ordered_sums import no_fma

@@ -8,13 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, apply, image_layout, operator
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.channel_mix_pass import ChannelMixPass

@@ -8,12 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.layouts import plane_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, apply, operator, plane_layout
 from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.equalize_pass import EqualizePass

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.operators.color.color_matrix import twist
 from penstock.types import UINT8, DALIDataType
 

@@ -9,21 +9,20 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.ir.operator import (
+from penstock.graph import (
     BatchContext,
     BatchKernel,
+    DataNode,
     Operator,
     SampleContext,
     SampleKernel,
     WholeBatchKernel,
+    apply,
+    axis_numbers,
+    operator,
 )
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.kernels.sample_statistics import standardize, total
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares

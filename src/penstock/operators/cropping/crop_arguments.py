@@ -8,9 +8,7 @@ from typing import Annotated, Any, Literal, TypedDict
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Default, Doc
-from penstock.graph.layouts import SPATIAL
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import SPATIAL, DataNode, Default, Doc
 from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow, PolicyName
 from penstock.operators.tensors.cat import cat
 

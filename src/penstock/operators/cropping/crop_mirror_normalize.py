@@ -10,15 +10,9 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Operator, apply, image_layout, operator, select_arguments
 from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
 from penstock.image.describe.steps import (
     CastStep,

@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, axis_numbers, operator
 from penstock.image.kernels.fill_boxes import fill_regions
 from penstock.numerics.casting import cast_saturating
 

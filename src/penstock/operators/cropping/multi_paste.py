@@ -8,15 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, WholeBatchKernel
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    Argument,
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    WholeBatchKernel,
+    apply,
+    image_layout,
+    operator,
+)
 from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.paste_regions import covers_canvas, one_size, paste_regions, paste_regions_xla, regions
 from penstock.types import DALIDataType

@@ -8,15 +8,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, BatchContext, DataNode, Operator, WholeBatchKernel, apply, axis_numbers, operator
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.image.kernels.copy_windows import copy_windows
 from penstock.numerics.casting import cast_saturating
 

@@ -8,13 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
+from penstock.graph import DataNode, apply, axis_numbers, operator
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fill_value_as
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator

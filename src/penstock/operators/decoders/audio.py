@@ -9,16 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Operator, Range, SampleContext, SampleKernel, apply_many, operator
 from penstock.operators.argument_limits import MAX_RATE
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length

@@ -8,14 +8,9 @@ from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.arguments.argument_marks import Default, Doc, PerformanceHint
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Default, Doc, PerformanceHint, apply, operator, select_arguments
 from penstock.image.codecs.image_codec import Backend, ImageCodec
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, apply, operator, select_arguments
 from penstock.operators.cropping.crop import Crop
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder

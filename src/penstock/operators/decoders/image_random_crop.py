@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from penstock.core.spec import Spec
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import DataNode, apply, operator, select_arguments
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import CropStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict, Unpack
 
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.arguments.argument_marks import Doc
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Doc, apply, operator, select_arguments
 from penstock.operators.cropping.slice import Bounds
 from penstock.operators.cropping.slice import slice as cut_out
 from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder

@@ -9,16 +9,9 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, check_layout, operator
 from penstock.types import UINT8, as_dtype
 
 

@@ -7,13 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode, as_value
+from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, as_value, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.argument_limits import Rank
 from penstock.operators.first_sample import first_sample

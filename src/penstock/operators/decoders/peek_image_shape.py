@@ -7,13 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.operators.decoders.image import check_bytes

@@ -10,17 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import PerformanceHint
-from penstock.graph.ir.argument_schema import Argument
+from penstock.graph import Argument, DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply, operator
 from penstock.graph.ir.node_checks import machine_memory
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.sources.formats.video.video_decoder import (
     CONSTANT,
     PadMode,

@@ -14,12 +14,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.spec import Shape, Spec
+from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.types import Constant
 
 DType = np.dtype[Any]

@@ -8,11 +8,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import BatchContext, BatchKernel, DataNode, apply, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import cast_saturating

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, apply, operator
 from penstock.operators.elementwise.cast import Cast
 
 

@@ -8,15 +8,21 @@ from typing import Any, cast
 
 import numpy as np
 
+from penstock.core import Spec
 from penstock.core.constant import narrowed
-from penstock.core.spec import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, dali_object_hint, short_repr
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    apply,
+    check_layout,
+    common_arguments,
+    current_trace,
+    operator,
+)
 from penstock.graph.arguments.argument_groups import CommonArguments
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import DataNode, current_trace
 from penstock.types import FLOAT, INT32, Constant
 
 

@@ -8,14 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Shape, Spec
+from penstock.core import Array, Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    apply,
+    check_layout,
+    operator,
+)
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.elementwise.arithmetic import raise_rank
 from penstock.operators.elementwise.constant import ConstantValue, constant

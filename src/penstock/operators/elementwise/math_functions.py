@@ -11,12 +11,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.numerics.ordered_sums import no_fma
 from penstock.operators.elementwise.arithmetic import broadcast, common_layout, promote, raise_rank
 

@@ -8,14 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, check_layout, operator
 from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype
 

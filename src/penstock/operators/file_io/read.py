@@ -7,14 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import PerformanceHint
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply, operator
 from penstock.sources.storage.local_bytes import read_file
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Range, operator
 from penstock.operators.filters.morphology_operator import MorphologyBorder, morphology
 
 

@@ -12,15 +12,19 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
-from penstock.graph.layouts import assumed_layout, image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    Argument,
+    BatchContext,
+    DataNode,
+    HostBatchKernel,
+    Operator,
+    apply,
+    assumed_layout,
+    image_layout,
+    operator,
+)
 from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 
 # Images of up to this number of pixels take a compiled round trip without entropy coding; for larger ones libjpeg-turbo

@@ -8,12 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, apply, image_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.pixel_pass import fits_float32
 from penstock.image.describe.steps import ImageInfo, Step

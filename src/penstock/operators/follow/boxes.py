@@ -7,12 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply_many, operator
 from penstock.numerics.ragged import entries, pad_to_longest
 from penstock.operators.boxes.box_checks import check_boxes, check_counts
 from penstock.operators.follow.mapping_nodes import pixel_mapping_node

@@ -10,13 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
+from penstock.graph import DataNode, Node, Operator, Value, apply
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.elementwise.constant import ConstantValue
 

@@ -8,14 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    Argument,
+    BatchContext,
+    DataNode,
+    HostBatchKernel,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    Value,
+    apply,
+)
 from penstock.image.describe.steps import ImageInfo
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of

@@ -8,13 +8,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.spec import Spec, bounds_or_none
+from penstock.core import Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.node import Value
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Value, apply, common_arguments, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import (
     CastStep,

@@ -8,13 +8,9 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply_many, operator
 from penstock.numerics.ragged import concatenate, split
 from penstock.operators.follow.mapping_nodes import pixel_mapping_node
 from penstock.operators.follow.pixel_mapping import extents, mapped

@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypedDict, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint, Range
-from penstock.graph.ir.operator import StreamInput
-from penstock.graph.tracing.apply import apply_many
+from penstock.graph import (
+    DataLocation,
+    PerformanceHint,
+    Range,
+    StreamInput,
+    apply_many,
+    common_arguments,
+    current_trace,
+    operator,
+)
 from penstock.graph.tracing.free_nodes import OUTSIDE, made_again, made_outside
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import current_trace
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.sources.external.array_conversion import SampleKind

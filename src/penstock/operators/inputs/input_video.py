@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from penstock.core import optional_import
-from penstock.graph.arguments.argument_marks import PerformanceHint
-from penstock.graph.ir.operator import StreamInput
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.graph import DataNode, PerformanceHint, StreamInput, apply, common_arguments, current_trace, operator
 from penstock.operators.argument_limits import Length
 from penstock.sources.formats.video.video_feed_queue import VideoFeedQueue
 

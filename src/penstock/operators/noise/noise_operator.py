@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
+from penstock.graph import BatchContext, BatchKernel, Operator
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.random.random_operator import fractions
 

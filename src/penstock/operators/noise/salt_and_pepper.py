@@ -10,10 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, apply, operator
 from penstock.image.kernels.salt_pepper import sprinkle
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.random_bits import expand_bits

@@ -9,10 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, apply, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.noise.noise_operator import Noise, polar

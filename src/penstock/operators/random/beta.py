@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, operator
 from penstock.numerics.casting import broadcast_rows
 from penstock.operators.random.random_operator import Extents, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype

@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, operator
 from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
 
 # Probabilities are converted to integer multiples of 1 / _UNIT: cumulative sums of integers, unlike those of floats,

@@ -7,11 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 
 
 @dataclass(frozen=True)

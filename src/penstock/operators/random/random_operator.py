@@ -10,14 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.call_site import user_call_site
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec, user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, SampleContext, SampleKernel, apply
 from penstock.graph.tracing.registry import kind as operator_kind
-from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.first_sample import vector_length
 

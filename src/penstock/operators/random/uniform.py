@@ -9,11 +9,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.operators.random.random_operator import Extents, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype

@@ -7,13 +7,9 @@ from typing import Any, Unpack, cast, overload
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, check_layout, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.open_sources import open_shared

@@ -6,9 +6,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.cifar10_files import open_cifar10, stamp_of_cifar10
 from penstock.sources.open_sources import open_shared

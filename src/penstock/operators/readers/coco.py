@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.coco.coco_annotations import CocoOptions
 from penstock.sources.formats.coco.coco_source import CocoSource

@@ -9,9 +9,7 @@ from typing import Annotated, Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import DataLocation, Range
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, Range, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.class_folders import class_folder_stamp, list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths

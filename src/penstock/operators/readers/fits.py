@@ -8,9 +8,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.file_selection import Path, select_files
 from penstock.sources.formats.fits_source import FitsSource

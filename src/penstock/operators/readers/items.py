@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import current_trace
+from penstock.graph import DataLocation, current_trace, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.map_style_source import MapStyleSource
 

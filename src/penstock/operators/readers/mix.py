@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Unpack, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.ir.node import Node
-from penstock.graph.ir.operator import Reader, parameters
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Node, Reader, operator, parameters
 from penstock.operators.readers.reader_arguments import ReaderOrderArguments, apply_whole_reader
 from penstock.sources.combine.concatenation import ConcatMember, ConcatSource
 from penstock.sources.combine.subset import check_weights

@@ -9,9 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from penstock.errors import DefinitionError, SourceError, did_you_mean, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.idx_files import find_idx, read_idx

@@ -8,15 +8,19 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint, Range
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    DataLocation,
+    DataNode,
+    Operator,
+    PerformanceHint,
+    Range,
+    SampleContext,
+    SampleKernel,
+    apply,
+    operator,
+)
 from penstock.operators.argument_limits import MAX_RATE
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length

@@ -8,13 +8,9 @@ from typing import Any, Literal, Unpack
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import DataLocation, PerformanceHint
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, PerformanceHint, axis_numbers, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.cropping.slice import Bounds, Slice, cut, slice  # noqa: A004  # DALI's name
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.errors import DefinitionError
+from penstock.graph import DataLocation, DataNode, Default, Doc, PerformanceHint, Reader, apply_many
 from penstock.graph.arguments.argument_groups import CommonArguments
-from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
-from penstock.graph.ir.operator import Reader
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.trace import DataNode
 from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
 from penstock.types import OnError

@@ -10,10 +10,16 @@ import numpy as np
 
 from penstock.core import optional_import
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
-from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    DataLocation,
+    DataNode,
+    Default,
+    Doc,
+    PerformanceHint,
+    operator,
+    select_arguments,
+    with_defaults,
+)
 from penstock.operators.argument_limits import Length
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader

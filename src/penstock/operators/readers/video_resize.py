@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.arguments.argument_marks import Default, Doc
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Default, Doc, operator, select_arguments
 from penstock.operators.argument_limits import Length
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.operators.resizing.filter_arguments import FilterArguments

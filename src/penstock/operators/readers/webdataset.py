@@ -8,9 +8,7 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.arguments.argument_marks import DataLocation
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader

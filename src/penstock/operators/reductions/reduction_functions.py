@@ -6,8 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.reductions.reduction_operator import ReductionArguments, reduce
 from penstock.types import FLOAT

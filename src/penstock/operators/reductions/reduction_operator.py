@@ -9,15 +9,20 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.core.spec import Shape, Spec
+from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_groups import with_defaults
-from penstock.graph.arguments.argument_marks import Default, Doc
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Default,
+    Doc,
+    Operator,
+    apply,
+    axis_numbers,
+    with_defaults,
+)
 from penstock.graph.tracing.registry import kind as operator_kind
-from penstock.graph.tracing.trace import DataNode
 from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
 

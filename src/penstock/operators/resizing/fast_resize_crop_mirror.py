@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArguments, resize_crop_mirror
 from penstock.types import DALIDataType
 

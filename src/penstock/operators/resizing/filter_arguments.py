@@ -8,9 +8,7 @@ from typing import Annotated, Any, TypedDict
 import numpy as np
 
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.arguments.argument_marks import Default, Doc, PerformanceHint
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, Default, Doc, PerformanceHint
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 
 Interpolation = int | DALIInterpType | DataNode

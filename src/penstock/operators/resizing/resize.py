@@ -8,17 +8,21 @@ from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.arguments.argument_marks import Doc
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, SampleContext, SampleKernel
-from penstock.graph.layouts import SPATIAL, image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    SPATIAL,
+    Argument,
+    DataNode,
+    Doc,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    apply,
+    image_layout,
+    operator,
+    select_arguments,
+)
 from penstock.image.describe.axis_mapping import max_filter_support
 from penstock.image.describe.steps import CastStep, ImageInfo, ResampleStep, Step
 from penstock.image.image_operator import ImageOperator

@@ -6,13 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
-from penstock.core.spec import Spec
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import Argument, DataNode, apply, image_layout, operator, select_arguments
 from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.steps import CropStep, ImageInfo, MirrorStep, ResampleAxis, ResampleStep, Step
 from penstock.operators.cropping.crop import Crop

@@ -11,12 +11,9 @@ from typing import Annotated, Any, Literal, TypedDict, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.spec import Shape, Spec, bounds_or_none
+from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import Default, Doc
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import SPATIAL
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import SPATIAL, Argument, DataNode, Default, Doc
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.axis_mapping import Rows, where
 from penstock.image.describe.steps import ResampleAxis

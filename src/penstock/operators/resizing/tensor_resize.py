@@ -11,14 +11,9 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.spec import Shape, Spec, bounds_or_none
+from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_groups import select_arguments
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import SPATIAL, axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import SPATIAL, Argument, DataNode, apply, axis_numbers, operator, select_arguments
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
 from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 
 NONE = -(2**63)

@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, BatchContext, DataNode, HostBatchKernel, Operator, apply, operator
 from penstock.numerics.ragged import flattened
 from penstock.operators.segmentation.mask_pixel_draw import draw_pixels
 

@@ -8,14 +8,9 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, BatchContext, DataNode, HostBatchKernel, Operator, apply_many, operator
 from penstock.numerics.ragged import flattened
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.segmentation.connected_components import draw_objects

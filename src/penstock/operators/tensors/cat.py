@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.spec import Shape, Spec
+from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode, as_value
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, as_value, operator
 from penstock.operators.tensors.concat_checks import check_alike, joined_extents, one_axis
 
 

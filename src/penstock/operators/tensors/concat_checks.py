@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.core.spec import Shape, Spec
+from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.layouts import axis_numbers
+from penstock.graph import axis_numbers
 
 
 def check_alike(kind: str, values: Sequence[Spec]) -> None:

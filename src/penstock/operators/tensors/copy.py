@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.core.spec import Spec
-from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import BatchContext, DataNode, Operator, ViewKernel, apply, operator
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,8 @@ from typing import cast
 import numpy as np
 
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import Reader
+from penstock.graph import DataNode, Reader, apply, operator
 from penstock.graph.ir.reader_lineage import reader_value_of
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.operators.elementwise.constant import constant
 from penstock.sources.combine.provenance import SampleNames
 

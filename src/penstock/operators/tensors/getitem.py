@@ -9,13 +9,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode, current_trace
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    apply,
+    current_trace,
+    operator,
+)
 from penstock.operators.elementwise.constant import constant
 from penstock.types import Constant, NewAxis
 

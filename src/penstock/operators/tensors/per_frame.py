@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, Operator, ViewKernel, apply, operator
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Operator, WholeBatchKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, Operator, WholeBatchKernel, apply, operator
 from penstock.operators.random.keys import Keys
 
 

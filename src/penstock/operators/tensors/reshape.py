@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Shape, Spec
+from penstock.core import Array, Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Operator, SampleContext, SampleKernel, ViewKernel
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import lookup, operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    BatchContext,
+    DataNode,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    ViewKernel,
+    apply,
+    check_layout,
+    lookup,
+    operator,
+)
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.first_sample import vector_length
 from penstock.types import INT64

@@ -8,14 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    SampleContext,
+    SampleKernel,
+    apply,
+    common_arguments,
+    operator,
+)
 from penstock.graph.arguments.argument_groups import CommonArguments
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator, SampleContext, SampleKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.operators.tensors.getitem import Index, IndexItem
 
 

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, Operator, ViewKernel
-from penstock.graph.layouts import axis_numbers
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, DataNode, Operator, ViewKernel, apply, axis_numbers, operator
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext, BatchKernel
-from penstock.graph.layouts import check_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, apply, check_layout, operator
 from penstock.image.describe.steps import ImageInfo, Step, TransposeStep
 from penstock.image.image_operator import ImageOperator
 

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.ir.operator import BatchContext
+from penstock.graph import BatchContext, DataNode, as_value
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
-from penstock.graph.tracing.trace import DataNode, as_value
 
 
 @dataclass(frozen=True)

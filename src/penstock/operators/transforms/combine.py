@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.operator import BatchContext
+from penstock.graph import BatchContext, DataNode, apply, operator
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.operators.transforms.affine_operator import check_transform, compose
 
 

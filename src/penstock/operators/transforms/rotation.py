@@ -9,10 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import Argument, DataNode, apply, operator
 from penstock.operators.transforms.affine_operator import AffineOperator, center_offset, check_center, dimensions
 
 

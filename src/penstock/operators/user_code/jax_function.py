@@ -12,12 +12,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import PerformanceHint, Range
+from penstock.graph import OperatorFunction, PerformanceHint, Range, apply_many, common_arguments, operator
 from penstock.graph.identity.call_record import current_call
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import OperatorFunction, common_arguments, operator
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.jax_program import JaxProgram

@@ -12,12 +12,9 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, PenstockError, UsageError
-from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import DeviceContext, DeviceKernel, Operator
-from penstock.graph.layouts import check_layout
+from penstock.graph import DeviceContext, DeviceKernel, Operator, Value, check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 

@@ -9,14 +9,19 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core.columns import Column
-from penstock.core.spec import Spec
+from penstock.core import Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_marks import PerformanceHint
-from penstock.graph.ir.operator import BatchContext, HostBatchKernel, Operator, WholeBatchKernel
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import common_arguments, operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import (
+    BatchContext,
+    DataNode,
+    HostBatchKernel,
+    Operator,
+    PerformanceHint,
+    WholeBatchKernel,
+    apply_many,
+    common_arguments,
+    operator,
+)
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity, FunctionSnapshot
 from penstock.operators.user_code.numba_batch_loop import Run, Setup, Shapes, run_loop, setup_loop

@@ -9,12 +9,9 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, SampleError, short_repr
-from penstock.graph.ir.node import Value
-from penstock.graph.ir.operator import Operator
-from penstock.graph.layouts import check_layout
+from penstock.graph import Operator, Value, check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.types import as_dtype

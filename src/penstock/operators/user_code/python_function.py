@@ -9,13 +9,19 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
+from penstock.core import Array, Column
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.errors import ArgumentTypeError, SampleError, short_repr
-from penstock.graph.arguments.argument_marks import PerformanceHint, Range
-from penstock.graph.ir.operator import BatchContext, SampleContext, SampleKernel, WholeBatchKernel
-from penstock.graph.tracing.apply import apply_many
-from penstock.graph.tracing.registry import operator
+from penstock.graph import (
+    BatchContext,
+    PerformanceHint,
+    Range,
+    SampleContext,
+    SampleKernel,
+    WholeBatchKernel,
+    apply_many,
+    operator,
+)
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity

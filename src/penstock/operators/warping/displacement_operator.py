@@ -8,12 +8,8 @@ from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from penstock.core.spec import Spec
-from penstock.graph.arguments.argument_marks import Doc
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.layouts import plane_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.trace import DataNode
+from penstock.core import Spec
+from penstock.graph import Argument, DataNode, Doc, apply, plane_layout
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border

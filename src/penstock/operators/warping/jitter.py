@@ -8,9 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.graph.arguments.argument_marks import Range
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, Range, operator
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.displacement_fields import JitterCoordinates
 from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement

@@ -7,13 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
-from penstock.graph.layouts import plane_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator, plane_layout
 from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages

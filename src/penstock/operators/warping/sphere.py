@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.image.passes.displacement_fields import SphereCoordinates
 from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement
 

@@ -8,14 +8,10 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.arguments.argument_groups import select_arguments
+from penstock.graph import DataNode, apply, image_layout, operator, select_arguments
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine

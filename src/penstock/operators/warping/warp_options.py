@@ -8,11 +8,9 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph.arguments.argument_marks import Doc
-from penstock.graph.layouts import SPATIAL
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import SPATIAL, DataNode, Doc
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.custom_pass import CustomPass, custom_steps
 from penstock.image.describe.steps import ImageInfo, Step

@@ -8,13 +8,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from penstock.core.spec import Spec
+from penstock.core import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.graph import DataNode, apply, operator, plane_layout
 from penstock.graph.ir.argument_schema import Argument, as_numbers
-from penstock.graph.layouts import plane_layout
-from penstock.graph.tracing.apply import apply
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Unpack
 
-from penstock.graph.tracing.registry import operator
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode, operator
 from penstock.image.passes.displacement_fields import WaterCoordinates
 from penstock.operators.warping.displacement_operator import Displacement, DisplacementArguments, apply_displacement
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, short_repr
 from penstock.rocal.fn.readers import LOADER, Files
 from penstock.rocal.operator_table import offer

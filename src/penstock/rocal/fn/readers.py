@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock import fn as core
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph.tracing.trace import DataNode
+from penstock.graph import DataNode
 from penstock.rocal import types
 from penstock.rocal.operator_table import OPERATORS as _OPERATORS
 from penstock.rocal.operator_table import ArgumentMapping, meaning, passed_on, row

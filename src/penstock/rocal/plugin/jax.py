@@ -8,9 +8,9 @@ from typing import Any
 import jax
 from jax.sharding import NamedSharding
 
-from penstock.core.call_site import user_call_site
+from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph.arguments.argument_checks import check_annotations
+from penstock.graph import check_annotations
 from penstock.iterate import DataIterator, PeekableDataIterator
 from penstock.iterate.peekable import get_spec_for_array as get_spec_for_array
 from penstock.rocal.pipeline import Pipeline, iterator_arguments

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec, bounds_or_none
+from penstock.core import Array, Column, Indices, Spec, bounds_or_none
 from penstock.errors import DefinitionError, SampleError
 from penstock.sources.combine.subset import with_index
 from penstock.sources.order.interleaving import InterleavedSelection

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.source import Source
 
 

@@ -9,8 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
 
 

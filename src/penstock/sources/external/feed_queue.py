@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Column
+from penstock.core import Column
 from penstock.errors import SourceError
 from penstock.sources.external.array_conversion import SampleKind, copy_column, declared_layout, to_column
 from penstock.sources.external.external_stream import InProcessStream

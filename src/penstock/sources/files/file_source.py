@@ -10,8 +10,7 @@ from itertools import repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import ResourceError, SampleError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost

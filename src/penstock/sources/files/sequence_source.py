@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_source import FileSource

@@ -12,9 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec, optional_import
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.source import Source

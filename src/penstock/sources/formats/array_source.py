@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from penstock.core.columns import Array, Indices, RowSelection
-from penstock.core.spec import Spec
+from penstock.core import Array, Indices, RowSelection, Spec
 from penstock.errors import DefinitionError
 from penstock.sources.source import Source
 from penstock.sources.storage.memory_map import as_memory_mapped

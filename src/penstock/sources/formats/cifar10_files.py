@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo

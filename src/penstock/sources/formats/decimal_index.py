@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.storage.disk_cache import read_bytes

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.errors import DefinitionError, PenstockError, SampleError
 from penstock.sources.external.array_conversion import SampleKind, to_sample
 from penstock.sources.source import Source

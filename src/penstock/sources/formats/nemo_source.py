@@ -20,9 +20,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec, optional_import
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source

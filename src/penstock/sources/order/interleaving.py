@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 

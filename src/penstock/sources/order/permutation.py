@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 
 _MASK64 = (1 << 64) - 1
 

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.sources.order.permutation import hash_words, permuted_index
 
 # Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Indices
+from penstock.core import Indices
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.core import optional_import
+from penstock.core import Array, optional_import
 from penstock.core.atomic_files import UNFINISHED, make_folder, user_cache_dir, write_atomically
-from penstock.core.columns import Array
 from penstock.errors import UsageError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file, read_range

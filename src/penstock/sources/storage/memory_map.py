@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Indices, RowSelection
+from penstock.core import Array, Indices, RowSelection
 from penstock.errors import SourceError
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import fetch_cached, lookup_many
 from penstock.sources.storage.object_store import is_remote, map_concurrently

@@ -8,7 +8,7 @@ import os
 from collections.abc import Hashable
 from typing import Any
 
-from penstock.core.columns import Array, Indices
+from penstock.core import Array, Indices
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.object_store import head, is_remote

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.prefetch import ahead
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Indices
+from penstock.core import Array, Indices
 from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error

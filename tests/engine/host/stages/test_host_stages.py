@@ -8,12 +8,9 @@ import pytest
 from pipeline_runs import run
 
 from penstock import DataIterator, Pipeline, data_iterator, fn, types
-from penstock.core.columns import RowSelection
-from penstock.core.spec import Spec
+from penstock.core import RowSelection, Spec
 from penstock.errors import InternalError, SampleError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import Operator, Reader, SampleKernel, WholeBatchKernel
-from penstock.graph.tracing.apply import apply, apply_many
+from penstock.graph import Argument, Operator, Reader, SampleKernel, WholeBatchKernel, apply, apply_many
 from penstock.testing import ListSource
 
 FLOAT = np.dtype(np.float32)

@@ -10,11 +10,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
 from penstock.engine.host.stages.operand_binding import Registers
+from penstock.graph import Node, Value
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.node import Node, Value
 from penstock.plan.stage_grouping import Stage, StageKind
 
 

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from penstock.core.columns import Column, RowSelection
+from penstock.core import Column, RowSelection
 from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
 from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError
+from penstock.graph import Node
 from penstock.graph.ir.fusion import FusibleOperator, FusionGroup, Passes
-from penstock.graph.ir.node import Node
 from penstock.plan.engine_operators import HostDescription
 
 

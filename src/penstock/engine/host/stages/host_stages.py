@@ -8,18 +8,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import RowSelection
+from penstock.core import RowSelection
 from penstock.engine.host.execution_frame import ExecutionFrame, unfit
 from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.sharded_reader import read_columns
 from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
 from penstock.errors import InternalError, PenstockError, SampleError
-from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.operator import (
+from penstock.graph import (
     BatchContext,
     BatchKernel,
+    Node,
     SampleContext,
     SampleKernel,
+    Value,
     ViewKernel,
     WholeBatchKernel,
 )

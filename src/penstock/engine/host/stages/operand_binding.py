@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.engine.host.execution_frame import ExecutionFrame
 from penstock.engine.host.failed_rows import raise_first_failing_row
-from penstock.graph.ir.node import Node, Value
+from penstock.graph import Node, Value
 from penstock.numerics.random_bits import random_bits
 
 # The number of the register that holds the column of a value.

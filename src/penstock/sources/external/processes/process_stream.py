@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.core.columns import Column
+from penstock.core import Column
 from penstock.sources.external.array_conversion import copy_column
 from penstock.sources.external.external_stream import ExternalStream, InProcessStream
 from penstock.sources.external.processes.worker_processes import PendingRequest, WorkerPool

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import ArgumentTypeError
 from penstock.sources.stream import Columns
 

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.core.columns import Column
+from penstock.core import Column
 from penstock.errors import ContextError, SourceError
 from penstock.sources.external.processes.shared_memory import opened, view
 from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.formats import protobuf_wire
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
 from penstock.sources.formats.caffe.tensor_protos import (

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core.columns import Array
-from penstock.core.spec import Spec
+from penstock.core import Array, Spec
 from penstock.sources.formats import protobuf_wire
 from penstock.sources.formats.lmdb.lmdb_records import write_records
 from penstock.sources.formats.lmdb.lmdb_source import LmdbSource

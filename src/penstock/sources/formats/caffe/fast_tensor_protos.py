@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.formats.protobuf_wire import Record
 

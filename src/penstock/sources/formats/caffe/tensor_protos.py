@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.sources.formats import protobuf_wire
 from penstock.sources.formats.protobuf_wire import Record
 

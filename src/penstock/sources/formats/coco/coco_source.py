@@ -13,9 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec, optional_import
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage, CocoOptions, load_annotations

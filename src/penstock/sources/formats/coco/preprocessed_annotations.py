@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core import Array
 from penstock.core.atomic_files import write_atomically
-from penstock.core.columns import Array
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation, run_lengths

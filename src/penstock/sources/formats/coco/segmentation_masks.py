@@ -12,8 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
+from penstock.core import Array, optional_import
 
 # Largest valid coordinate: drawing a polygon through a point far outside takes minutes.
 _FARTHEST = 1 << 16

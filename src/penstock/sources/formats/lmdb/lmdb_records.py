@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core import optional_import
-from penstock.core.columns import Indices
+from penstock.core import Indices, optional_import
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.formats.lmdb.btree import (
     HEAD,

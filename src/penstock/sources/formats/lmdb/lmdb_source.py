@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SourceError
 from penstock.sources.formats.lmdb.lmdb_records import LmdbRecordStore
 from penstock.sources.formats.protobuf_wire import Record

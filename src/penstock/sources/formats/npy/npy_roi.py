@@ -8,8 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.formats.npy.npy_source import Header, NpySource, read_npy_header
 from penstock.sources.record_source import RecordSource
 from penstock.sources.source import Source

@@ -15,8 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import ResourceError, SampleError, SourceError
 from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
 from penstock.sources.source import Source

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.formats.decimal_index import read_index

@@ -15,8 +15,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import PenstockError, SourceError, short_repr
 from penstock.sources.formats.tar.tar_index import Members, read_tar_index
 from penstock.sources.source import Source

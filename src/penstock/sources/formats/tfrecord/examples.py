@@ -8,8 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
 from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features

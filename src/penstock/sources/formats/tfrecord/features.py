@@ -8,7 +8,7 @@ from typing import Any, cast, overload
 
 import numpy as np
 
-from penstock.core.call_site import with_call_site
+from penstock.core import with_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
 int64, string, float32 = 0, 1, 2

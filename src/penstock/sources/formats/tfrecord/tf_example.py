@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import DefinitionError, short_repr
 from penstock.sources.formats.protobuf_wire import (
     BYTES,

@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
+from penstock.core import Array, Column, Indices
 from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.formats.tfrecord.examples import Examples, Features

@@ -9,8 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import optional_import
-from penstock.core.columns import Array
+from penstock.core import Array, optional_import
 
 if TYPE_CHECKING:
     from av.container import InputContainer

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.columns import Array
+from penstock.core import Array
 from penstock.errors import SourceError
 from penstock.sources.external.array_conversion import SampleKind, to_column
 from penstock.sources.external.feed_queue import FeedQueue

@@ -13,8 +13,7 @@ from typing import IO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.columns import Array, Column, Indices
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.formats.video.video_decoder import (
     VideoDecoder,
