@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from typing import Any, cast
 
 __all__ = [
@@ -44,6 +45,9 @@ class PenstockError(Exception):
         expected: The values that would be right.
         fix: The code to write instead.
         where: The line of the user's definition. `with_call_site` adds it to errors that lack it.
+
+    Attributes:
+        subject: The function that was called, such as "fn.resize", for the beginning of the message. `about` sets it.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class PenstockError(Exception):
         where: object | None = None,
     ) -> None:
         self.where = where
+        self.subject = ""
         lines = [what]
         # The text of a value may have megabytes, such as that of a long list.
         lines += [f"  given:    {_cut(_text(given), 1000)}"] if given is not None else []
@@ -64,8 +69,26 @@ class PenstockError(Exception):
         super().__init__("\n".join(lines))
 
     def __str__(self) -> str:
-        message = str(self.args[0])
+        message = f"{self.subject}: {self.args[0]}" if self.subject else str(self.args[0])
         return f"{message}\n  at:       {self.where}" if self.where is not None else message
+
+
+@contextmanager
+def about(subject: str) -> Generator[None]:
+    """Begin the messages of errors with the name of the function that the user called.
+
+    Of functions that call each other the outermost counts, since that is the one in the user's program.
+
+    >>> with about("fn.resize"):
+    ...     raise DefinitionError("the size is missing")
+    Traceback (most recent call last):
+    penstock.errors.DefinitionError: fn.resize: the size is missing
+    """
+    try:
+        yield
+    except PenstockError as error:
+        error.subject = subject
+        raise
 
 
 class DefinitionError(PenstockError, ValueError):

@@ -4,28 +4,38 @@
 operators by entry points of the group ``penstock.operators``, and checks them with `penstock.testing`.
 """
 
-from penstock.core.columns import Array, Column
-from penstock.core.spec import Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, SourceError
-from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
-from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint, Range
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import (
+from penstock.graph import (
+    Argument,
     BatchContext,
     BatchKernel,
+    DataLocation,
+    DataNode,
+    Default,
     DeviceContext,
     DeviceKernel,
+    Doc,
     HostBatchKernel,
+    Images,
+    Input,
     Operator,
+    OperatorFunction,
+    PerformanceHint,
+    Planes,
+    Range,
     SampleContext,
     SampleKernel,
     ViewKernel,
     WholeBatchKernel,
+    apply,
+    apply_many,
+    assumed_layout,
+    common_arguments,
+    operator,
+    select_arguments,
+    with_defaults,
 )
-from penstock.graph.layouts import image_layout
-from penstock.graph.tracing.apply import apply, apply_many
-from penstock.graph.tracing.registry import OperatorFunction, common_arguments, operator
-from penstock.graph.tracing.trace import DataNode
 from penstock.image.describe.steps import (
     CastStep,
     ColorMatrixStep,
@@ -73,10 +83,13 @@ __all__ = [
     "ImageDecoder",
     "ImageInfo",
     "ImageOperator",
+    "Images",
+    "Input",
     "MirrorStep",
     "Operator",
     "OperatorFunction",
     "PerformanceHint",
+    "Planes",
     "Range",
     "ReaderArguments",
     "ResampleAxis",
@@ -96,11 +109,11 @@ __all__ = [
     "apply",
     "apply_many",
     "apply_reader",
+    "assumed_layout",
     "broadcast_rows",
     "cast_saturating",
     "common_arguments",
     "file_stamps",
-    "image_layout",
     "open_shared",
     "operator",
     "output_dtype",

@@ -3,7 +3,16 @@
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
 from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint, Range
+from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.layouts import (
+    SPATIAL,
+    assumed_layout,
+    axis_numbers,
+    by_axis,
+    check_layout,
+    spatial_layout,
+)
 from penstock.graph.ir.node import Graph, Node, Value
 from penstock.graph.ir.operator import (
     BatchContext,
@@ -20,19 +29,9 @@ from penstock.graph.ir.operator import (
     WholeBatchKernel,
     parameters,
 )
-from penstock.graph.layouts import (
-    SPATIAL,
-    assumed_layout,
-    axis_numbers,
-    by_axis,
-    check_layout,
-    image_layout,
-    plane_layout,
-    spatial_layout,
-)
 from penstock.graph.tracing.apply import apply, apply_many
 from penstock.graph.tracing.registry import OperatorFunction, common_arguments, lookup, operator
-from penstock.graph.tracing.trace import DataNode, Trace, as_value, current_trace
+from penstock.graph.tracing.trace import DataNode, Images, Planes, Trace, as_value, current_trace
 
 __all__ = [
     "SPATIAL",
@@ -47,10 +46,13 @@ __all__ = [
     "Doc",
     "Graph",
     "HostBatchKernel",
+    "Images",
+    "Input",
     "Node",
     "Operator",
     "OperatorFunction",
     "PerformanceHint",
+    "Planes",
     "Range",
     "Reader",
     "SampleContext",
@@ -70,11 +72,9 @@ __all__ = [
     "check_layout",
     "common_arguments",
     "current_trace",
-    "image_layout",
     "lookup",
     "operator",
     "parameters",
-    "plane_layout",
     "select_arguments",
     "spatial_layout",
     "with_defaults",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar
 
-from penstock.graph import Operator
+from penstock.graph import Argument, Operator
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import ImageInfo, Step
@@ -33,13 +33,17 @@ class ImageOperator(Operator, FusibleOperator):
         return ""
 
     def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+        self,
+        layouts: Sequence[str],
+        framed: AbstractSet[str],
+        varying: AbstractSet[str],
+        schema: Mapping[str, Argument],
     ) -> Operator:
         """Return an operator that treats each frame as an image, unless this one draws random numbers."""
         if self.random_bits:
-            return super().per_frame(kind, layouts, framed, varying)
+            return super().per_frame(layouts, framed, varying, schema)
         frames = ImageFrames if self.traceable else HostImageFrames
-        return frames(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+        return frames(self, schema, tuple(layouts), frozenset(framed), frozenset(varying))
 
     def of_sequences(self, frames: int) -> ImageOperator:
         """Return the operator for frames with separate arguments, `frames` per sequence, which must keep one size."""

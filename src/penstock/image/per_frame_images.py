@@ -26,7 +26,7 @@ class ImageFrames(PerFrameOperator):
         (frames,) = inputs
         if self.layouts[0][:1] != "F":
             raise DefinitionError(
-                f"fn.{self.kind}: arguments per frame are for sequences",
+                "arguments per frame are for sequences",
                 given=f"{', '.join(sorted(self.framed))}, and images of {frames}",
                 expected="a layout that begins with F, such as FHWC",
             )
@@ -34,7 +34,7 @@ class ImageFrames(PerFrameOperator):
             count = arguments[name].shape[0]
             if None not in (count, frames.shape[0]) and count != frames.shape[0]:
                 raise DefinitionError(
-                    f"fn.{self.kind}: {name} has an entry per frame", given=count, expected=f"{frames.shape[0]} frames"
+                    f"{name} must have one entry per frame", given=count, expected=f"{frames.shape[0]} frames"
                 )
         result = self.inner.infer(replace(frames, shape=(1, *frames.shape[1:]), bounds=()), **self.specs(arguments))
         assert isinstance(result, Spec)  # an image operator has one output

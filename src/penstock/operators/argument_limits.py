@@ -23,3 +23,6 @@ Bands = Annotated[int, Range(1, 1 << 16)]
 
 # Random draws per sample.
 Attempts = Annotated[int, Range(high=100_000)]
+
+# Dtypes whose values float32 represents exactly, for passes that compute in float32.
+FLOAT32_EXACT = ("uint8", "float32", "bool", "int8", "int16", "uint16", "float16")

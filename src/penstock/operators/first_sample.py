@@ -38,7 +38,7 @@ def vector_length(vector: DataNode, what: str) -> int:
 
     Args:
         vector: A node with one axis.
-        what: Subject of the messages, such as "fn.reshape: a shape".
+        what: Subject of the messages, such as "a shape".
 
     Raises:
         DefinitionError: The node is not a vector, or its first sample is not known while the definition is traced.

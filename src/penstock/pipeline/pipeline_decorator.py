@@ -10,7 +10,7 @@ from inspect import Parameter
 from typing import Any, ParamSpec, Protocol, Unpack, cast, get_type_hints, overload
 
 from penstock.core import user_call_site, with_call_site
-from penstock.errors import ArgumentTypeError, nearest_names, short_repr
+from penstock.errors import ArgumentTypeError, about, nearest_names, short_repr
 from penstock.graph.arguments.argument_checks import bind_arguments, check_annotations
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
@@ -185,7 +185,8 @@ def trace(
     """
     pipeline.name = definition.__name__
     # Before the call: a TypeError for wrong arguments could not be told from one that the definition's code raises.
-    bind_arguments(inspect.signature(definition), args, kwargs, definition.__name__)
+    with about(definition.__name__):
+        bind_arguments(inspect.signature(definition), args, kwargs)
     define = functools.partial(definition, *args, **kwargs)
     if pipeline.debug:
         vars(pipeline)["define_graph"] = define  # an attribute hides the method

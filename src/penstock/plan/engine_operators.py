@@ -122,7 +122,7 @@ def canvas_of(nodes: Sequence[Node]) -> CanvasProgram:
 
 def _typical(node: Node, name: str) -> Any:
     """Return an example of an argument for one row: the size of the description does not depend on its value."""
-    schema, argument = node.operator.schema[name], node.arguments[name]
+    schema, argument = node.schema[name], node.arguments[name]
     if not isinstance(argument, Value):
         return schema.broadcast_rows(np, argument, 1, varying=False)
     return schema.broadcast_rows(np, np.full((1, *argument.spec.fixed_shape), schema.example), 1, varying=True)

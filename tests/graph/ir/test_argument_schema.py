@@ -90,7 +90,7 @@ def test_what_only_moves_elements_needs_axes():
     with Pipeline(batch_size=2):
         scalar = fn.readers.arrays([1.5, 2.5])
         with pytest.raises(
-            DefinitionError, match=r"(?s)fn.pad works on values with axes.*float64\[\].*test_argument_schema.py"
+            DefinitionError, match=r"(?s)fn.pad: the input must have axes.*float64\[\].*test_argument_schema.py"
         ):
             fn.pad(scalar)
 

@@ -136,7 +136,7 @@ def _arguments(node: Node, rows: int, values: Mapping[Value, Any], *, described:
     # Fused operators describe windows and tables with NumPy while tracing, so their constants stay NumPy arrays.
     arguments: dict[str, Any] = {}
     for name, value in node.arguments.items():
-        schema = node.operator.schema.get(name)
+        schema = node.schema.get(name)
         varying = isinstance(value, Value)
         column = values[value] if isinstance(value, Value) else value
         if schema is not None:

@@ -24,6 +24,7 @@ from penstock.errors import (
     DefinitionError,
     PenstockError,
     UsageError,
+    about,
     dali_object_hint,
     nearest_names,
 )
@@ -70,15 +71,16 @@ def check_annotations(
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = bind_arguments(signature, args, kwargs, name)
-        bound = coerce_arguments(function, bound, name, kind=kind, limits=limits)
+        with about(name):
+            bound = bind_arguments(signature, args, kwargs)
+            bound = coerce_arguments(function, bound, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
 
     return with_call_site(call)
 
 
 def bind_arguments(
-    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> inspect.BoundArguments:
     """Return the arguments of a call by name.
 
@@ -86,7 +88,6 @@ def bind_arguments(
         signature: Signature of the function.
         args: Positional arguments.
         kwargs: Keyword arguments.
-        name: Name of the function in messages.
 
     Raises:
         ArgumentTypeError: An argument is unknown or missing.
@@ -97,14 +98,13 @@ def bind_arguments(
         unknown = next((argument for argument in kwargs if argument not in signature.parameters), None)
         fix = None if unknown is None else nearest_names(unknown, set(signature.parameters) - {"self"})
         # A long signature hides the message.
-        expected = f"{name}{signature}" if len(str(signature)) < 200 else None
-        raise ArgumentTypeError(f"{name}: {error}", expected=expected, fix=fix) from None
+        expected = f"the arguments {signature}" if len(str(signature)) < 200 else None
+        raise ArgumentTypeError(str(error), expected=expected, fix=fix) from None
 
 
 def coerce_arguments(
     function: Callable[..., Any],
     bound: inspect.BoundArguments,
-    name: str,
     *,
     kind: type[PenstockError] = ArgumentTypeError,
     limits: type[PenstockError] = DefinitionError,
@@ -115,7 +115,6 @@ def coerce_arguments(
     Args:
         function: Function whose annotations declare the types.
         bound: Arguments of the call.
-        name: Name of the function in messages.
         kind: Error for an argument of another type.
         limits: Error for a value that is out of range or not one of the choices.
         one_is_many: If True, a number or string may replace a sequence of one, as in DALI.
@@ -124,7 +123,7 @@ def coerce_arguments(
 
     def one(argument: str, value: Any) -> Any:
         hint = hints.get(argument, Any)
-        return coerce_argument(hint, value, name, argument, kind=kind, limits=limits, one_is_many=one_is_many)
+        return coerce_argument(hint, value, argument, kind=kind, limits=limits, one_is_many=one_is_many)
 
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for argument, value in bound.arguments.items():
@@ -142,7 +141,6 @@ def coerce_arguments(
 def coerce_argument(
     hint: Any,
     value: Any,
-    name: str,
     argument: str,
     *,
     kind: type[PenstockError] = ArgumentTypeError,
@@ -166,7 +164,7 @@ def coerce_argument(
     fix = suggest_value(hint, mismatch.value) or dali_object_hint(mismatch.value)
     if mismatch.at and isinstance(mismatch.value, NodeHandle):
         fix = "fn.stack(...), which makes one node of nodes and numbers"
-    raise refusal(f"{name}: {problem}", given=mismatch, expected=describe_annotation(hint), fix=fix) from None
+    raise refusal(problem, given=mismatch, expected=describe_annotation(hint), fix=fix) from None
 
 
 # Every call needs the hints, and evaluating annotations is slow.

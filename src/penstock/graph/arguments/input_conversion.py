@@ -3,53 +3,66 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeGuard, cast
+import types
+import typing
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any, TypeGuard, Union, cast
 
 from penstock.errors import DefinitionError
+from penstock.graph.arguments.argument_groups import plain_type
 from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant
 
 
-def expand_input_lists(name: str, bound: inspect.BoundArguments) -> list[inspect.BoundArguments]:
+def expand_input_lists(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> list[inspect.BoundArguments]:
     """Return the calls for which one call stands: one per node of the lists among its inputs.
 
     All calls share the inputs that are not lists. An operator that takes lists of nodes is called once.
 
+    Args:
+        bound: Arguments of the call.
+        hints: Annotations of the function.
+
     Raises:
         DefinitionError: Two lists differ in length.
     """
-    lists = [item for value in _inputs(bound) for item in value if _is_node_list(item)]
+    lists = [item for value in _inputs(bound, hints) for item in value if _is_node_list(item)]
     lengths = {len(item) for item in lists}
     if not lengths:
         return [bound]
     if len(lengths) > 1:
         raise DefinitionError(
-            f"fn.{name}: lists of inputs are combined element by element",
+            "lists of inputs are combined element by element",
             given=f"lists of {', '.join(map(str, sorted(lengths)))} nodes",
             fix="lists of one length, or single nodes, which are used with each element",
         )
     return [_one_of(bound, number) for number in range(lengths.pop())]
 
 
-def convert_constants(bound: inspect.BoundArguments, constant: Callable[[Any], Any]) -> inspect.BoundArguments:
+def convert_constants(
+    bound: inspect.BoundArguments, hints: Mapping[str, Any], constant: Callable[[Any], Any]
+) -> inspect.BoundArguments:
     """Return the arguments with constants in the form that the function takes.
 
-    `constant` makes nodes of inputs that must be nodes. Elsewhere a `types.Constant` becomes its number or list.
+    Args:
+        bound: Arguments of the call.
+        hints: Annotations of the function.
+        constant: Makes nodes of inputs that must be nodes. Elsewhere a `types.Constant` becomes its number or list.
     """
     result = inspect.BoundArguments(bound.signature, bound.arguments.copy())
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
-        kinds = str(parameter.annotation)
+        hint = hints.get(name)
         if parameter.kind is parameter.VAR_POSITIONAL:
-            if _takes_nodes(kinds):
+            if _takes_nodes(hint):
                 result.arguments[name] = tuple([_node(item, constant) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
             result.arguments[name] = {option: _number(item) for option, item in value.items()}
         elif parameter.kind is parameter.KEYWORD_ONLY:
             result.arguments[name] = _number(value)
-        elif "DataNode" in kinds:
-            result.arguments[name] = _node(value, constant) if _takes_nodes(kinds) else _number(value)
+        elif any(map(_is_node_type, _alternatives(hint))):
+            result.arguments[name] = _node(value, constant) if _takes_nodes(hint) else _number(value)
     return result
 
 
@@ -60,13 +73,24 @@ def collect_results(results: list[Any]) -> Any:
     return results
 
 
-def _takes_nodes(annotation: str) -> bool:
-    # Annotations are compared as text: with postponed evaluation, `inspect.signature` does not evaluate them.
-    return "DataNode" in annotation and "Any" not in annotation and not _takes_lists(annotation)
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    """Return the members of an annotation that is a union, without marks."""
+    hint = plain_type(hint)
+    return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def _takes_lists(annotation: str) -> bool:
-    return "[DataNode]" in annotation
+def _is_node_type(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, NodeHandle)
+
+
+def _takes_nodes(hint: Any) -> bool:
+    """Return True if a parameter takes nodes only, so that constants become nodes."""
+    alternatives = _alternatives(hint)
+    return any(map(_is_node_type, alternatives)) and Any not in alternatives and not _takes_lists(hint)
+
+
+def _takes_lists(hint: Any) -> bool:
+    return any(map(_is_node_type, chain.from_iterable(map(typing.get_args, _alternatives(hint)))))
 
 
 def _node(value: Any, constant: Callable[[Any], Any]) -> Any:
@@ -77,12 +101,12 @@ def _number(value: Any) -> Any:
     return value.array().tolist() if isinstance(value, Constant) else value
 
 
-def _inputs(bound: inspect.BoundArguments) -> list[tuple[Any, ...]]:
+def _inputs(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> list[tuple[Any, ...]]:
     """Return the values of parameters that may be positional; for ``*inputs`` all of them."""
     values: list[tuple[Any, ...]] = []
     for name, value in bound.arguments.items():
         kind = bound.signature.parameters[name].kind
-        if _takes_lists(str(bound.signature.parameters[name].annotation)):
+        if _takes_lists(hints.get(name)):
             continue
         if kind is inspect.Parameter.VAR_POSITIONAL:
             values.append(value)

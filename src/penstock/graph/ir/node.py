@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from penstock.core import CallSite, Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
+from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.fusion import FusedOperator
 from penstock.graph.ir.operator import DeviceKernel, Operator, Reader, StreamInput
 from penstock.sources.order.permutation import hash_words
@@ -57,7 +58,8 @@ class Node:
         operator: The operator.
         kind: The operator's public name, such as "crop_mirror_normalize".
         inputs: Values that it computes from.
-        arguments: Per-sample arguments: values of the graph or constants.
+        arguments: Arguments: values of the graph or constants.
+        schema: Declarations of those arguments that kernels receive with an entry per row.
         specs: Specs of its outputs.
         id: Index in the definition.
         stream: Index among the nodes of the definition that draw random bits; 0 for all others.
@@ -82,6 +84,7 @@ class Node:
     where: CallSite
     call: OperatorCall | None = None
     guard: Value | None = None
+    schema: Mapping[str, Argument] = field(default_factory=dict[str, Argument])
 
     def __post_init__(self) -> None:
         # Cached now, while that of all sources is known: later, a long chain would exceed the recursion limit.

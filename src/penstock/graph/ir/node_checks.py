@@ -39,7 +39,7 @@ def check_fusible_input(node: Node) -> None:
         return
     if not node.inputs[0].spec.shape:
         raise DefinitionError(
-            f"fn.{node.kind} works on values with axes",
+            "the input must have axes",
             given=f"{node.inputs[0]}: {node.inputs[0].spec}",
             expected="at least one axis",
             fix="fn.reshape(value, shape=[1])",
@@ -57,7 +57,7 @@ def check_no_device_to_host(node: Node) -> None:
         return
     source = next(value for value in node.sources if value.node.device_only)
     raise DefinitionError(
-        f"fn.{node.kind} works on the host, and its input is made in the device program: nothing flows back",
+        "an operator of the host cannot use a value of the device program",
         given=f"{source}: {source.spec}",
         fix="use it before the JAX function, or do its work in a JAX function",
     )
@@ -84,7 +84,7 @@ def check_memory(node: Node, rows: int) -> None:
     if _BATCHES * sample * rows > machine_memory():
         shapes = ", ".join(str(spec) for spec in node.specs)
         raise DefinitionError(
-            f"fn.{node.kind}: its results do not fit into memory",
+            "the results do not fit into memory",
             given=f"{_BATCHES} batches of {rows} samples, {shapes}: {_BATCHES * sample * rows / 2**30:,.0f} GiB",
             expected=f"less than the {machine_memory() / 2**30:,.0f} GiB that this machine has",
             fix="smaller sizes, or a smaller batch_size",

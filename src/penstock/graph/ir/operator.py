@@ -97,7 +97,8 @@ class Operator(ABC):
     # True if an input whose layout begins with F has an entry per frame, as such an argument does.
     per_frame_inputs: ClassVar[bool] = False
 
-    # Per-sample arguments. Kernels get those declared here as arrays with an entry per row.
+    # Arguments that kernels get as arrays with an entry per row, besides those that the signature of the public
+    # function declares.
     schema: ClassVar[Mapping[str, Argument]] = {}
 
     @property
@@ -111,21 +112,25 @@ class Operator(ABC):
         return False
 
     def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+        self,
+        layouts: Sequence[str],
+        framed: AbstractSet[str],
+        varying: AbstractSet[str],
+        schema: Mapping[str, Argument],
     ) -> Operator:
         """Return the operator that does the same to each frame of a sequence.
 
         Args:
-            kind: The operator's public name.
             layouts: Layouts of its inputs.
             framed: Arguments that have an entry per frame.
             varying: Arguments that have an entry per sample.
+            schema: Declarations of its arguments.
 
         Raises:
             DefinitionError: The operator does not take arguments per frame.
         """
-        del layouts, varying
-        raise DefinitionError(f"fn.{kind} takes no arguments per frame", given=", ".join(sorted(framed)))
+        del layouts, varying, schema
+        raise DefinitionError("arguments per frame are not supported", given=", ".join(sorted(framed)))
 
     @abstractmethod
     def infer(self, *inputs: Any, **arguments: Any) -> Spec | tuple[Spec, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
+from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 
 
@@ -20,14 +21,14 @@ class PerFrameOperator(Operator, BatchKernel):
 
     Args:
         inner: Operator that runs on each frame.
-        kind: Public name of that operator.
+        arguments: Declarations of its arguments.
         layouts: Layouts of the inputs; those that begin with F have an entry per frame.
         framed: Arguments that have an entry per frame.
         varying: Other arguments that have an entry per sample.
     """
 
     inner: Operator
-    kind: str
+    arguments: Mapping[str, Argument]
     layouts: tuple[str, ...]
     framed: frozenset[str]
     varying: frozenset[str]
@@ -39,7 +40,7 @@ class PerFrameOperator(Operator, BatchKernel):
         counts = {name: spec.shape[0] for name, spec in framed.items() if spec.shape[0] is not None}
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{name} for {count}" for name, count in counts.items())
-            raise DefinitionError(f"fn.{self.kind}: what has an entry per frame is for as many frames", given=text)
+            raise DefinitionError("inputs and arguments per frame must have the same number of frames", given=text)
         frames = [_frame(spec) if f"input {at}" in framed else spec for at, spec in enumerate(inputs)]
         result = self.inner.infer(*frames, **self.specs(arguments))
         assert isinstance(result, Spec)  # per-frame kernels have one output
@@ -51,7 +52,7 @@ class PerFrameOperator(Operator, BatchKernel):
         """Return the arguments for one frame, checked against the operator's schema."""
         result = {name: _frame(value) if name in self.framed else value for name, value in arguments.items()}
         for name, value in result.items():
-            self.inner.schema[name].check(f"fn.{self.kind}: {name}", value)
+            self.arguments[name].check(name, value)
         return result
 
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
@@ -60,7 +61,7 @@ class PerFrameOperator(Operator, BatchKernel):
         columns += [arguments[name] for name in self.framed]
         counts = {column.shape[1] for column in columns}
         if len(counts) > 1:
-            raise ValueError(f"what has an entry per frame is for {' and for '.join(map(str, counts))} frames")
+            raise ValueError(f"inputs and arguments per frame have {' and '.join(map(str, counts))} frames")
         # Frames become rows of one batch, so that the kernel of the operator needs no code for sequences.
         (count,), rows, xp = counts, context.rows, context.xp
         frames = [
@@ -83,8 +84,9 @@ class PerFrameOperator(Operator, BatchKernel):
             elif name in self.varying:
                 column = xp.repeat(value, count, axis=0)
             varying = name in self.framed | self.varying
-            schema = self.inner.schema[name]
-            result[name] = schema.broadcast_rows(xp if varying else np, column, rows * count, varying=varying)
+            result[name] = self.arguments[name].broadcast_rows(
+                xp if varying else np, column, rows * count, varying=varying
+            )
         return result
 
 
@@ -92,10 +94,14 @@ class PerFrameKernel(Operator, BatchKernel):
     """Batch kernel that also runs per frame of a sequence if an argument or input has an entry per frame."""
 
     def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+        self,
+        layouts: Sequence[str],
+        framed: AbstractSet[str],
+        varying: AbstractSet[str],
+        schema: Mapping[str, Argument],
     ) -> Operator:
         """Return the operator that runs this one on each frame."""
-        return PerFrameOperator(self, kind, tuple(layouts), frozenset(framed), frozenset(varying))
+        return PerFrameOperator(self, schema, tuple(layouts), frozenset(framed), frozenset(varying))
 
 
 def _frame(spec: Spec) -> Spec:

@@ -9,11 +9,12 @@ from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
 from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.identity.call_record import current_call, internal_call
+from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.graph.ir.node_checks import check_branch_scope, check_fusible_input, check_memory, check_no_device_to_host
 from penstock.graph.ir.operator import Operator
-from penstock.graph.tracing.registry import common_arguments, kind, lookup
+from penstock.graph.tracing.registry import common_arguments, lookup, running_operator
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
 # DALI's "mixed" operators read on the host and leave their results on the GPU, so what follows them belongs there.
@@ -33,16 +34,16 @@ def apply(
     return output
 
 
-def _per_frame(operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any]) -> Operator:
-    """Return the operator for these inputs and arguments: its per-frame variant if some have an entry per frame."""
-    nodes = {
-        name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in operator.schema
-    }
+def _per_frame(
+    operator: Operator, inputs: Sequence[Value], arguments: Mapping[str, Any], schema: Mapping[str, Argument]
+) -> Operator | None:
+    """Return the per-frame variant of the operator if some inputs or arguments have an entry per frame."""
+    nodes = {name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in schema}
     framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
     layouts = [value.spec.layout for value in inputs]
     if framed or (operator.per_frame_inputs and any(layout[:1] == "F" for layout in layouts)):
-        return operator.per_frame(kind.get(""), layouts, framed, frozenset(nodes) - framed)
-    return operator
+        return operator.per_frame(layouts, framed, frozenset(nodes) - framed, schema)
+    return None
 
 
 def apply_many(
@@ -91,12 +92,17 @@ def apply_many(
     hint = _HINTS[device] or next((value.node.device for value in values if value.node.device), None)
     name = common.get("name") or ""
     trace.claim_name(name)
-    operator = _per_frame(operator, values, linked)
-    for argument, value in linked.items():
-        if argument in operator.schema:
-            operator.schema[argument].check(
-                f"fn.{kind.get('')}: {argument}", value.spec if isinstance(value, Value) else value
-            )
+    running = running_operator()
+    # The signature declares the arguments that users set. The operator adds others, or says more about one of them,
+    # such as the number of entries for an input of this rank.
+    declared = {**(running.schema if running else {}), **operator.schema}
+    schema = {argument: declared[argument] for argument in linked if argument in declared}
+    if framed := _per_frame(operator, values, linked, schema):
+        # It checks and broadcasts its arguments itself, frame by frame.
+        operator, schema = framed, {}
+    for argument, rule in schema.items():
+        value = linked[argument]
+        rule.check(argument, value.spec if isinstance(value, Value) else value)
     # A select is the only operator whose inputs come from different branches.
     for value in () if isinstance(operator, BranchSelect) else (*values, *linked.values()):
         if isinstance(value, Value):
@@ -106,9 +112,10 @@ def apply_many(
     stream = trace.streams if random else 0
     node = Node(
         operator=operator,
-        kind=kind.get("operator"),
+        kind=running.name if running else "operator",
         inputs=values,
         arguments=linked,
+        schema=schema,
         specs=infer_specs(operator, values, linked),
         id=trace.next_id(),
         stream=stream if beside is None else beside.stream,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -13,7 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
 from penstock.core.unsupported import explain_absence
-from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, did_you_mean
+from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
 from penstock.graph.arguments.argument_checks import (
     bind_arguments,
     coerce_argument,
@@ -27,13 +28,17 @@ from penstock.graph.arguments.argument_groups import (
     public_docstring,
     public_signature,
 )
+from penstock.graph.arguments.argument_marks import marks_of
 from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists
+from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.identity.call_record import CallRecorder
-from penstock.graph.ir.node import OperatorCall
+from penstock.graph.ir.argument_schema import Argument
+from penstock.graph.ir.node import NodeHandle, OperatorCall
 from penstock.graph.tracing.deferred_tracing import CallJournal
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 # Group of entry points through which other packages add operators: name -> the decorated function.
 ENTRY_POINTS = "penstock.operators"
@@ -41,8 +46,8 @@ ENTRY_POINTS = "penstock.operators"
 _operators: dict[str, OperatorFunction[..., Any]] = {}
 _homes: dict[str, str] = {}  # the modules of the operators that `penstock.fn` offers, loaded or not
 
-# Public name of the operator whose function is running.
-kind: ContextVar[str] = ContextVar("kind")
+# Operator whose function is running; of operators that call each other, the innermost.
+_running: ContextVar[OperatorFunction[..., Any] | None] = ContextVar("running_operator", default=None)
 
 # Common arguments of the call that is running.
 _common: ContextVar[CommonArguments | None] = ContextVar("common_arguments", default=None)
@@ -83,7 +88,7 @@ class OperatorFunction(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Record a use of the operator in the definition that is being traced."""
         # Only the user's own calls can be made again: what an operator calls in turn belongs to its call.
-        calls = None if kind.get(None) else journal.get()
+        calls = None if _running.get() else journal.get()
         return self._call(args, kwargs) if calls is None else calls.call(functools.partial(self._call, args, kwargs))
 
     def __get__(self, instance: object, owner: type | None = None) -> OperatorFunction[P, R]:
@@ -108,20 +113,18 @@ class OperatorFunction(Generic[P, R]):
         return self.__qualname__
 
     def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
-        token = kind.set(self.name)
         try:
-            bound, common = self.bind(args, kwargs)
-            calls = [self.coerce(call) for call in expand_input_lists(self.name, bound)]
-            # Names are unique, so that of the call is for the first element of lists.
-            unnamed = cast(CommonArguments, {key: value for key, value in common.items() if key != "name"})
-            results = [self.record(call, unnamed if number else common) for number, call in enumerate(calls)]
-            return results[0] if len(results) == 1 else collect_results(results)
+            with running(self), about(self.label) if self.label else nullcontext():
+                bound, common = self.bind(args, kwargs)
+                calls = [self.coerce(call) for call in expand_input_lists(bound, type_hints(self.function))]
+                # Names are unique, so that of the call is for the first element of lists.
+                unnamed = cast(CommonArguments, {key: value for key, value in common.items() if key != "name"})
+                results = [self.record(call, unnamed if number else common) for number, call in enumerate(calls)]
+                return results[0] if len(results) == 1 else collect_results(results)
         except PenstockError as error:
             # An operator that this one calls has already set the line.
             error.where = error.where or user_call_site()
             raise
-        finally:
-            kind.reset(token)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[inspect.BoundArguments, CommonArguments]:
         """Return the function's own arguments by name, and the common ones, checked.
@@ -141,8 +144,8 @@ class OperatorFunction(Generic[P, R]):
             if name in self._own_names:
                 own[name] = value
             else:
-                common[name] = coerce_argument(hint, value, f"fn.{self.name}", name)
-        return bind_arguments(self._source_signature, args, own, f"fn.{self.name}"), cast(CommonArguments, common)
+                common[name] = coerce_argument(hint, value, name)
+        return bind_arguments(self._source_signature, args, own), cast(CommonArguments, common)
 
     def coerce(self, bound: inspect.BoundArguments) -> inspect.BoundArguments:
         """Return the arguments in the declared types: nodes for inputs, whole numbers for 3.0, lists for one number.
@@ -151,8 +154,14 @@ class OperatorFunction(Generic[P, R]):
             ArgumentTypeError: An argument has another type.
             DefinitionError: A number is out of range.
         """
-        bound = convert_constants(bound, lookup("constant"))
-        return coerce_arguments(self.function, bound, f"fn.{self.name}", one_is_many=True)
+        bound = convert_constants(bound, type_hints(self.function), lookup("constant"))
+        bound = coerce_arguments(self.function, bound, one_is_many=True)
+        for name, requirement in self._requirements.items():
+            value = bound.arguments.get(name)
+            for node in cast(tuple[Any, ...], value) if isinstance(value, tuple) else (value,):
+                if isinstance(node, NodeHandle):
+                    requirement.check(name, cast(Any, node).spec)
+        return bound
 
     def record(self, bound: inspect.BoundArguments, common: CommonArguments) -> R:
         """Run the function and record which nodes this call made."""
@@ -174,7 +183,8 @@ class OperatorFunction(Generic[P, R]):
             ArgumentTypeError: It does not have one of them.
         """
         try:
-            self._check_names(names)
+            with about(self.label):
+                self._check_names(names)
         except ArgumentTypeError as error:
             error.where = user_call_site()
             raise
@@ -183,6 +193,25 @@ class OperatorFunction(Generic[P, R]):
     def argument_names(self) -> frozenset[str]:
         """Names of all arguments: the function's, its group's and the common ones; without ``*inputs``."""
         return self._own_names | group_hints(CommonArguments).keys()
+
+    @property
+    def label(self) -> str:
+        """Name under which users call the operator, or "" for one that they do not call."""
+        module = self.name.partition(".")[0]
+        return "" if module == "conditional" else self.name if module == "math" else f"fn.{self.name}"
+
+    @functools.cached_property
+    def schema(self) -> Mapping[str, Argument]:
+        """Arguments that may differ between samples."""
+        return self._marked(Argument)
+
+    @functools.cached_property
+    def _requirements(self) -> Mapping[str, Input]:
+        return self._marked(Input)
+
+    def _marked(self, kind: type[T]) -> dict[str, T]:
+        marked = ((name, marks_of(hint)) for name, hint in type_hints(self.function).items())
+        return {name: mark for name, marks in marked for mark in marks if isinstance(mark, kind)}
 
     @functools.cached_property
     def _source_signature(self) -> inspect.Signature:
@@ -198,7 +227,7 @@ class OperatorFunction(Generic[P, R]):
         for name in names:
             if name not in self.argument_names:
                 fix = explain_absence(f"fn.{self.name}({name}=)") or did_you_mean(name, self.argument_names)
-                raise ArgumentTypeError(f"fn.{self.name} has no argument {name!r}", given=name, fix=fix)
+                raise ArgumentTypeError(f"there is no argument {name!r}", given=name, fix=fix)
 
 
 def operator(
@@ -222,6 +251,21 @@ def operator(
         return result
 
     return register
+
+
+@contextmanager
+def running(operator: OperatorFunction[..., Any]) -> Generator[None]:
+    """Attribute the nodes that are recorded meanwhile to an operator."""
+    token = _running.set(operator)
+    try:
+        yield
+    finally:
+        _running.reset(token)
+
+
+def running_operator() -> OperatorFunction[..., Any] | None:
+    """Return the operator whose function is running, or None."""
+    return _running.get()
 
 
 def common_arguments() -> CommonArguments:

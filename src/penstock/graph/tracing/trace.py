@@ -8,12 +8,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, cast
+from typing import Annotated, Any, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.core import Spec
 from penstock.core.call_site import pretend_at, user_call_site
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
+from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.node import Graph, Node, NodeHandle, Value
 from penstock.graph.ir.node_checks import check_branch_scope
 from penstock.graph.ir.operator import StreamInput
@@ -21,7 +22,7 @@ from penstock.graph.tracing.deferred_tracing import CallJournal
 from penstock.graph.tracing.eager_execution import EagerExecutor, WorkerOptions
 from penstock.graph.tracing.expression import Expression
 from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
-from penstock.graph.tracing.registry import journal, kind, lookup
+from penstock.graph.tracing.registry import journal, lookup, running
 
 
 @dataclass
@@ -131,14 +132,12 @@ class Trace:
     def _made_again(self, node: Node) -> None:
         # The call belongs to the call that uses the node, so the journal must not record it separately. It runs for all
         # rows, even if the first use is in a branch.
-        token = kind.set(node.kind)
         branch, self.branch = self.branch, None
         try:
-            with pretend_at(node.where), self.active():
+            with running(lookup(node.kind)), pretend_at(node.where), self.active():
                 self.adopted[node] = made_again[node]().node
         finally:
             self.branch = branch
-            kind.reset(token)
 
     def next_id(self) -> int:
         """Return the id of the next node."""
@@ -285,6 +284,11 @@ class DataNode(Expression):
         return f"DataNode({self.value}: {self.spec}{batch})"
 
 
+# Types of inputs: images, volumes and sequences of them; the same without volumes.
+Images = Annotated[DataNode, Input(axes="HW")]
+Planes = Annotated[DataNode, Input(axes="HW", without="D")]
+
+
 def as_value(thing: Any) -> Value:
     """Return the value of a node or constant.
 
@@ -321,7 +325,7 @@ def defining_trace() -> Trace:
     """
     if _current.get() is None:
         raise ContextError(
-            f"fn.{kind.get('')} was called outside a pipeline definition",
+            "the operator was called outside a pipeline definition",
             fix="call it in a function decorated with @pipeline_def or @data_iterator, or inside `with pipeline:`",
         )
     return current_trace()

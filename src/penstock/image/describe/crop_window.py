@@ -55,7 +55,7 @@ class CropWindow:
     policy: Policy
     fill: tuple[float, ...]
 
-    def check_per_frame(self, kind: str) -> None:
+    def check_per_frame(self) -> None:
         """Check that arguments may have one entry per frame.
 
         Raises:
@@ -63,7 +63,7 @@ class CropWindow:
         """
         if "F" in self.axes:
             raise DefinitionError(
-                f"fn.{kind}: arguments per frame cannot be combined with a crop along the frames",
+                "arguments per frame cannot be combined with a crop along the frames",
                 given=f"layout {self.layout!r}, crop_d or a crop of 3 numbers",
                 expected="crop_h and crop_w, or a crop of 2 numbers",
             )

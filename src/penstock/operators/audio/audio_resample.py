@@ -134,12 +134,12 @@ def audio_resample(
     rates = (in_rate is not None) + (out_rate is not None)
     if rates == 1 or (rates == 2) + (scale is not None) + (out_length is not None) != 1:
         raise DefinitionError(
-            "fn.audio_resample: set the rate in exactly one way",
+            "set the rate in exactly one way",
             given=f"in_rate={in_rate}, out_rate={out_rate}, scale={scale}, out_length={out_length}",
             fix="in_rate and out_rate, or scale, or out_length",
         )
     if not 0 <= quality <= 100:
-        raise DefinitionError("fn.audio_resample: quality must be from 0 to 100", given=quality)
+        raise DefinitionError("quality must be from 0 to 100", given=quality)
     rates_and_length = {"in_rate": in_rate, "out_rate": out_rate, "scale": scale, "out_length": out_length}
     arguments: dict[str, Any] = {name: value for name, value in rates_and_length.items() if value is not None}
     kernel = AudioResample(float(quality), result_dtype(data.dtype, dtype))

@@ -124,7 +124,7 @@ def mel_filter_bank(
     high = freq_high or sample_rate / 2
     if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1:
         raise DefinitionError(
-            "fn.mel_filter_bank: nfilter, freq_low or freq_high is out of range",
+            "nfilter, freq_low or freq_high is out of range",
             given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}",
             expected="at least one band, and limits from 0 to half the sample rate",
         )

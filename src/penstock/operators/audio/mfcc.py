@@ -108,9 +108,9 @@ def mfcc(
     check_signal("mfcc", data.spec)
     if dct_type not in (1, 2, 3, 4) or n_mfcc < 1 or (normalize and dct_type == 1):
         raise DefinitionError(
-            "fn.mfcc: invalid combination of arguments",
+            "invalid combination of arguments",
             given=f"dct_type={dct_type}, n_mfcc={n_mfcc}, normalize={normalize}",
             expected="dct_type from 1 to 4, at least one coefficient, and normalize=False for type 1",
         )
-    (number,) = axis_numbers([axis], None, data.spec, "mfcc")
+    (number,) = axis_numbers([axis], None, data.spec)
     return apply(Mfcc(number, n_mfcc, dct_type, normalize, float(lifter)), data)

@@ -84,8 +84,6 @@ def nonsilent_region(
     """
     del reset_interval
     if window_length < 1:
-        raise DefinitionError(
-            "fn.nonsilent_region: window_length must be at least 1", given=f"window_length={window_length}"
-        )
+        raise DefinitionError("window_length must be at least 1", given=f"window_length={window_length}")
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
     return apply_many(kernel, data)

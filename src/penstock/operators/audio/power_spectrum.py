@@ -63,6 +63,6 @@ def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1
     """
     check_signal("power_spectrum", data.spec)
     if power not in (1, 2):
-        raise DefinitionError("fn.power_spectrum: power must be 1 or 2", given=power)
-    (number,) = axis_numbers([axis], None, data.spec, "power_spectrum")
+        raise DefinitionError("power must be 1 or 2", given=power)
+    (number,) = axis_numbers([axis], None, data.spec)
     return apply(PowerSpectrum(nfft, number, power), data)

@@ -43,11 +43,11 @@ class Spectrogram(Operator, SampleKernel):
         # A reflection needs a second sample.
         length, size = data.shape[0], len(self.window)
         if length is not None and length < (2 if self.centered and self.reflect else 1):
-            raise DefinitionError("fn.spectrogram: the signal is too short", given=data)
+            raise DefinitionError("the signal is too short", given=data)
         windows = None if length is None else self._windows(length)
         if windows is not None and windows < 1:
             raise DefinitionError(
-                "fn.spectrogram: the signal is shorter than a window",
+                "the signal is shorter than a window",
                 given=f"{length} elements",
                 expected=f"at least {size}",
             )
@@ -133,12 +133,12 @@ def spectrogram(
     # 512 is the default of `window_length`, so it may differ from the length of `window_fn`.
     if len(window) != window_length and window_length != 512:
         raise DefinitionError(
-            "fn.spectrogram: window_fn needs one weight per sample of the window",
+            "window_fn needs one weight per sample of the window",
             given=f"{len(window)} for window_length={window_length}",
         )
     if length < len(window) or window_step < 1 or power not in (1, 2) or layout not in ("ft", "tf"):
         raise DefinitionError(
-            "fn.spectrogram: invalid combination of arguments",
+            "invalid combination of arguments",
             given=f"nfft={length}, window_length={len(window)}, window_step={window_step}, power={power}, {layout!r}",
             expected='nfft at least the window_length, a positive step, power 1 or 2, layout "ft" or "tf"',
         )

@@ -144,14 +144,12 @@ def bbox_rotate(
     """
     kind = "fn.bbox_rotate"
     if not {"H", "W"} <= set(shape_layout):
-        raise DefinitionError(
-            f"{kind}: shape_layout must contain H and W", given=short_repr(shape_layout), expected="'HW'"
-        )
+        raise DefinitionError("shape_layout must contain H and W", given=short_repr(shape_layout), expected="'HW'")
     if not 0 <= remove_threshold <= 1:
-        raise DefinitionError(f"{kind}: remove_threshold must be a fraction", given=remove_threshold, expected="0 to 1")
+        raise DefinitionError("remove_threshold must be a fraction", given=remove_threshold, expected="0 to 1")
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
-        raise DefinitionError(f"{kind}: the size is given twice", given="size= and keep_size=True", fix="leave out one")
+        raise DefinitionError("the size is given twice", given="size= and keep_size=True", fix="leave out one")
     kernel = BoxRotate(
         bbox_layout,
         bool(bbox_normalized),

@@ -30,7 +30,7 @@ def check_boxes(kind: str, boxes: Spec, *, lists: bool = True) -> None:
     axes, last = len(boxes.shape), boxes.shape[-1] if boxes.shape else 0
     fits = last is None or (last % 4 == 0 if axes == 1 and lists else last == 4)
     if not fits or not (axes >= 1 if lists else axes == 2):
-        raise DefinitionError(f"fn.{kind}: boxes must have four numbers each", given=boxes, expected="float32[n, 4]")
+        raise DefinitionError("boxes must have four numbers each", given=boxes, expected="float32[n, 4]")
 
 
 def check_counts(boxes: NDArray[np.int64], others: NDArray[np.int64], what: str = "labels") -> None:

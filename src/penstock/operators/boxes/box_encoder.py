@@ -134,14 +134,14 @@ def box_encoder(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[[0.25, 0.125, 0.5, 0.25], [0.75, 0.75, 0.5, 0.5]]], [[7, 0]]]
     """
-    numbers = as_numbers("fn.box_encoder: anchors", anchors).astype(np.float32).reshape(-1)
+    numbers = as_numbers("anchors", anchors).astype(np.float32).reshape(-1)
     if not numbers.size or numbers.size % 4:
-        raise DefinitionError("fn.box_encoder: anchors must have four numbers each", given=f"{numbers.size} numbers")
+        raise DefinitionError("anchors must have four numbers each", given=f"{numbers.size} numbers")
     if not 0 <= criteria <= 1:
-        raise DefinitionError("fn.box_encoder: criteria must be an IoU", given=criteria, expected="from 0 to 1")
+        raise DefinitionError("criteria must be an IoU", given=criteria, expected="from 0 to 1")
     if np.size(means) != 4 or np.size(stds) != 4 or not np.all(stds) or scale <= 0:
         raise DefinitionError(
-            "fn.box_encoder: means and stds must have four numbers each; stds must not be 0, scale must be positive",
+            "means and stds must have four numbers each; stds must not be 0, scale must be positive",
             given=f"means={means}, stds={stds}, scale={scale}",
         )
     normalization = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))

@@ -94,7 +94,7 @@ def coord_flip(
     order = layout or "xyz"
     if len(order) < (spec.shape[1] or 1) or len(set(order)) < len(order) or set(order) - set("xyz"):
         raise DefinitionError(
-            "fn.coord_flip: layout must name each coordinate once",
+            "layout must name each coordinate once",
             given=short_repr(layout),
             expected="letters of 'xyz'",
         )

@@ -143,15 +143,13 @@ def coord_transform(
             expected="such as float32[n, 2]",
         )
     if MT is not None and (M is not None or T is not None):
-        raise DefinitionError(
-            "fn.coord_transform: MT already contains the matrix and the translation", fix="MT=, or M= and T="
-        )
+        raise DefinitionError("MT already contains the matrix and the translation", fix="MT=, or M= and T=")
     blocks = MT is not None
     matrix: Any = MT if blocks else M
     if matrix is not None and not isinstance(matrix, DataNode):
-        matrix = as_numbers(f"fn.coord_transform: {'MT' if blocks else 'M'}", matrix)
+        matrix = as_numbers(f"{'MT' if blocks else 'M'}", matrix)
     if T is not None and not isinstance(T, DataNode):
-        as_numbers("fn.coord_transform: T", T)
+        as_numbers("T", T)
     components = size = spec.shape[-1]
     arguments: dict[str, Any] = {}
     factor = 1.0
@@ -165,7 +163,7 @@ def coord_transform(
     if T is not None:
         shape = each_frame(T.spec).shape if isinstance(T, DataNode) else np.shape(T)
         if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
-            raise DefinitionError("fn.coord_transform: T does not fit M", given=T, expected=f"{components} numbers")
+            raise DefinitionError("T does not fit M", given=T, expected=f"{components} numbers")
         arguments["shift"] = T
     return apply(CoordTransform(components, target, factor, blocks), data, **arguments)
 
@@ -183,7 +181,7 @@ def _rows(name: str, matrix: Any, width: int | None) -> int | None:
     fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)
     if not fits or columns == 0:
         raise DefinitionError(
-            f"fn.coord_transform: {name} does not fit the points",
+            f"{name} does not fit the points",
             given=matrix.spec if node else matrix.tolist(),
             expected=f"m rows of {width} numbers",
         )

@@ -253,20 +253,18 @@ def random_bbox_crop(
     spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
     if ndim not in (2, 3) or sorted(layout) not in spellings or bboxes.spec.shape[1] not in (None, 2 * ndim):
         raise DefinitionError(
-            f"{kind}: bbox_layout must name the numbers of a box",
+            "bbox_layout must name the numbers of a box",
             given=short_repr(layout),
             expected="xyXY or xyWH, in any order",
         )
     axes = shape_layout or "WHD"[:ndim]
     if sorted(axes) != sorted("WHD"[:ndim]):
-        raise DefinitionError(
-            f"{kind}: shape_layout must name all axes", given=short_repr(shape_layout), expected="WHD"[:ndim]
-        )
+        raise DefinitionError("shape_layout must name all axes", given=short_repr(shape_layout), expected="WHD"[:ndim])
     shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
     fixed = crop_shape is not None
     if fixed and (input_shape is None or {"scaling", "aspect_ratio"} & set(windows) or windows.get("allow_no_crop")):
         raise DefinitionError(
-            f"{kind}: crop_shape needs input_shape and excludes scaling, aspect_ratio and allow_no_crop",
+            "crop_shape needs input_shape and excludes scaling, aspect_ratio and allow_no_crop",
             given=", ".join(sorted(windows)),
         )
     fields = _operator_fields(
@@ -284,32 +282,22 @@ def _operator_fields(
     """Check the arguments and return the fields of the operator."""
     thresholds = [float(value) for value in np.atleast_1d(windows.get("thresholds", [0.0]))]
     if not thresholds or not all(0 <= value <= 1 for value in thresholds):
-        raise DefinitionError(
-            f"{kind}: thresholds must be overlaps", given=thresholds, expected="from 0 to 1, at least one"
-        )
+        raise DefinitionError("thresholds must be overlaps", given=thresholds, expected="from 0 to 1, at least one")
     overlap = windows.get("threshold_type", "iou")
     if overlap not in ("iou", "overlap"):
-        raise DefinitionError(
-            f"{kind}: unknown threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'"
-        )
+        raise DefinitionError("unknown threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'")
     attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
     if attempts < 1 or total == 0:
-        raise DefinitionError(
-            f"{kind}: num_attempts and total_num_attempts must be at least 1", given=f"{attempts} of {total}"
-        )
+        raise DefinitionError("num_attempts and total_num_attempts must be at least 1", given=f"{attempts} of {total}")
     scaling = tuple(map(float, windows.get("scaling", (1.0, 1.0))))
     if len(scaling) != 2 or not 0 <= scaling[0] <= scaling[1] <= 1:
-        raise DefinitionError(
-            f"{kind}: scaling must be a range of fractions", given=scaling, expected="0 <= a <= b <= 1"
-        )
+        raise DefinitionError("scaling must be a range of fractions", given=scaling, expected="0 <= a <= b <= 1")
     ratios = np.asarray(windows.get("aspect_ratio", (1.0, 1.0)), np.float64).reshape(-1)
     if len(ratios) not in ((2,) if ndim == 2 else (2, 6)) or (ratios[::2] > ratios[1::2]).any() or ratios.min() < 0:
-        raise DefinitionError(
-            f"{kind}: aspect_ratio must be ranges of ratios", given=ratios.tolist(), expected="0 < a <= b"
-        )
+        raise DefinitionError("aspect_ratio must be ranges of ratios", given=ratios.tolist(), expected="0 < a <= b")
     prune = windows.get("bbox_prune_threshold")
     if prune is not None and not 0 <= prune <= 1:
-        raise DefinitionError(f"{kind}: bbox_prune_threshold must be a fraction", given=prune, expected="from 0 to 1")
+        raise DefinitionError("bbox_prune_threshold must be a fraction", given=prune, expected="from 0 to 1")
     whole = [] if fixed or not windows.get("allow_no_crop", True) else [-1.0]
     return {
         "thresholds": (*thresholds, *whole),

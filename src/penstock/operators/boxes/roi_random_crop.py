@@ -112,7 +112,7 @@ def roi_random_crop(
     known = {count for value in arguments.values() if (count := _count(value)) is not None}
     if len(known) != 1:
         raise DefinitionError(
-            f"{kind}: all arguments must have one number per axis",
+            "all arguments must have one number per axis",
             given=f"{sorted(known)} numbers" if known else "nodes of unknown length",
             expected="one number of axes",
         )

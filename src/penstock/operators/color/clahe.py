@@ -15,11 +15,11 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    Images,
     Operator,
     Range,
     apply,
     assumed_layout,
-    image_layout,
     operator,
 )
 from penstock.image.kernels.clahe_tiles import equalize_tiles
@@ -162,7 +162,7 @@ def _between(size: int, count: int, extent: int) -> tuple[Array, Array]:
 
 @operator("clahe")
 def clahe(
-    data: DataNode,
+    data: Images,
     *,
     tiles_x: Tiles,
     tiles_y: Tiles,
@@ -201,15 +201,13 @@ def clahe(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [128, 128, 191, 255]
     """
-    layout = image_layout(data, "clahe")
+    layout = assumed_layout(data.spec)
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError("fn.clahe takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC")
     if not 1 <= bins <= _MAX_BINS or bins & (bins - 1):
-        raise DefinitionError(
-            "fn.clahe: bins must be a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256"
-        )
+        raise DefinitionError("bins must be a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256")
     if tiles_x * tiles_y > _MAX_TILES:
         raise DefinitionError(
-            "fn.clahe: too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MAX_TILES}"
+            "too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MAX_TILES}"
         )
     return apply(Clahe((tiles_y, tiles_x), float(clip_limit), int(bins), bool(luma_only)), data)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, image_layout
+from penstock.graph import Argument, DataNode, apply, assumed_layout
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
@@ -106,7 +106,7 @@ def twist(
     Raises:
         DefinitionError: If the images have no channels or are not RGB.
     """
-    layout = image_layout(images, kind)
+    layout = assumed_layout(images.spec)
     if "C" not in layout:
         raise DefinitionError(f"fn.{kind} changes colors", given=f"layout {layout!r}", expected="a layout with C")
     if int(image_type) != int(RGB):

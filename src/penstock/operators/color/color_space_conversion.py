@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import DataNode, apply, image_layout, operator
+from penstock.graph import DataNode, Images, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.channel_mix_pass import ChannelMixPass
@@ -71,7 +71,7 @@ class ColorSpaceConversion(ImageOperator):
         matrix, _ = self._map()
         if images.shape[at] not in (matrix.shape[1], None):
             raise DefinitionError(
-                "fn.color_space_conversion: the number of channels does not match image_type",
+                "the number of channels does not match image_type",
                 given=images,
                 expected=f"{matrix.shape[1]} for image_type={DALIImageType(self.given).name}",
             )
@@ -116,7 +116,7 @@ class ColorSpaceConversion(ImageOperator):
 
 @operator("color_space_conversion")
 def color_space_conversion(
-    data: DataNode,
+    data: Images,
     *,
     image_type: DALIImageType,
     output_type: DALIImageType,
@@ -151,13 +151,13 @@ def color_space_conversion(
         >>> [output.as_array().ravel().tolist() for output in pipeline.run()]
         [[124], [123, 91, 175]]
     """
-    layout = image_layout(data, "color_space_conversion")
+    layout = assumed_layout(data.spec)
     if "C" not in layout:
         raise DefinitionError("fn.color_space_conversion takes images with channels", given=f"layout {layout!r}")
     for name, kind in (("image_type", image_type), ("output_type", output_type)):
         if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
             raise DefinitionError(
-                f"fn.color_space_conversion: {name} is not a color space",
+                f"{name} is not a color space",
                 given=short_repr(kind),
                 expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
             )

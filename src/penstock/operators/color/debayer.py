@@ -93,14 +93,14 @@ class Debayer(Operator, BatchKernel):
         if images.dtype not in (np.dtype(np.uint8), np.dtype(np.uint16)):
             raise DefinitionError("fn.debayer takes uint8 or uint16", given=images)
         if self.algorithm == "vng_ocv" and images.dtype != np.uint8:
-            raise DefinitionError("fn.debayer: vng_ocv takes uint8", given=images)
+            raise DefinitionError("vng_ocv takes uint8", given=images)
         shape = images.shape[: 1 + self.layout.index("W")]
         if images.shape[len(shape) :] not in ((), (1,), (None,)):
             raise DefinitionError("fn.debayer takes images of one channel", given=images)
         if any(size is not None and size % 2 for size in shape[-2:]):
-            raise DefinitionError("fn.debayer: height and width must be even", given=images)
+            raise DefinitionError("height and width must be even", given=images)
         if not isinstance(blue_position, Spec) and np.size(blue_position) not in (1, 2):
-            raise DefinitionError("fn.debayer: blue_position must be a row and a column", given=blue_position)
+            raise DefinitionError("blue_position must be a row and a column", given=blue_position)
         channels = 1 if self.algorithm == "gray_ocv" else 3
         bounds = (*images.bounds[: len(shape)], channels) if images.bounds else ()
         return replace(images, shape=(*shape, channels), layout=self.layout.replace("C", "") + "C", bounds=bounds)
@@ -252,7 +252,5 @@ def debayer(
     if layout not in ("HW", "HWC", "FHW", "FHWC"):
         raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
     if name not in _ALGORITHMS:
-        raise DefinitionError(
-            "fn.debayer: unknown algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS)
-        )
+        raise DefinitionError("unknown algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS))
     return apply(Debayer(layout, name), data, blue_position=blue_position)

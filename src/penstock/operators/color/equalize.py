@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, apply, operator, plane_layout
+from penstock.graph import DataNode, Planes, apply, assumed_layout, operator
 from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.equalize_pass import EqualizePass
@@ -35,7 +35,7 @@ class Equalize(ImageOperator):
 
 
 @operator("equalize")
-def equalize(data: DataNode) -> DataNode:
+def equalize(data: Planes) -> DataNode:
     """Equalize the histogram of each channel of images.
 
     The smallest value of a channel becomes 0 and the largest 255; a constant channel does not change. Uses OpenCV's
@@ -60,4 +60,4 @@ def equalize(data: DataNode) -> DataNode:
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 85, 255, 255]
     """
-    return apply(Equalize(plane_layout(data, "equalize")), data)
+    return apply(Equalize(assumed_layout(data.spec)), data)

@@ -110,10 +110,10 @@ def lookup_table(
     """
     for name, value in (("keys", keys), ("values", values), ("default_value", default_value)):
         if isinstance(value, DataNode):
-            raise ArgumentTypeError(f"fn.lookup_table: {name} must be the same for all samples", given="a node")
+            raise ArgumentTypeError(f"{name} must be the same for all samples", given="a node")
     if np.size(keys) != np.size(values):
         raise DefinitionError(
-            "fn.lookup_table: keys and values must have the same length",
+            "keys and values must have the same length",
             given=f"{np.size(keys)} keys and {np.size(values)} values",
         )
     kernel = LookupTable(result_dtype(np.dtype(np.float32), dtype, output_dtype))

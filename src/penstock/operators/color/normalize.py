@@ -238,7 +238,7 @@ def normalize(
         >>> pipeline.run()[0].as_array().tolist()
         [[-1.0, 1.0]]
     """
-    numbers = axis_numbers(axes, axis_names, data.spec, "normalize")
+    numbers = axis_numbers(axes, axis_names, data.spec)
     terms = {"mean": mean, "stddev": stddev}
     varying: dict[str, Any] = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
     constants = {n: None if t is None or n in varying else _constant(n, t) for n, t in terms.items()}
@@ -247,12 +247,12 @@ def normalize(
             continue
         if constant.ndim != data.ndim:
             raise DefinitionError(
-                f"fn.normalize: {name} must be a number, or an array with the rank of a sample",
+                f"{name} must be a number, or an array with the rank of a sample",
                 given=f"shape {constant.shape}",
                 expected=f"{data.ndim} axes",
             )
     if batch and varying:
-        raise DefinitionError("fn.normalize: with batch=True, mean and stddev must be constants", given=varying)
+        raise DefinitionError("with batch=True, mean and stddev must be constants", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(
         axes=None if axes is None and axis_names is None else numbers,
         mean=_nested(constants["mean"]),
@@ -280,9 +280,9 @@ def _constant(name: str, value: Any) -> np.ndarray[Any, Any]:
     try:
         numbers = np.asarray(value, np.float64)
     except (TypeError, ValueError):  # strings and ragged lists
-        raise ArgumentTypeError(f"fn.normalize: {name} must contain numbers", given=short_repr(value)) from None
+        raise ArgumentTypeError(f"{name} must contain numbers", given=short_repr(value)) from None
     if not np.isfinite(numbers).all():
-        raise DefinitionError(f"fn.normalize: {name} must contain finite numbers", given=short_repr(value))
+        raise DefinitionError(f"{name} must contain finite numbers", given=short_repr(value))
     return numbers
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Operator, apply, image_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -38,11 +38,15 @@ class Crop(ImageOperator):
         return self.window.layout
 
     def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+        self,
+        layouts: Sequence[str],
+        framed: AbstractSet[str],
+        varying: AbstractSet[str],
+        schema: Mapping[str, Argument],
     ) -> Operator:
         """Crop each frame as an image; refuse a window that also cuts along the frames."""
-        self.window.check_per_frame(kind)
-        return super().per_frame(kind, layouts, framed, varying)
+        self.window.check_per_frame()
+        return super().per_frame(layouts, framed, varying, schema)
 
     def infer(self, images: Spec, **place: Any) -> Spec:
         """Return the spec of the window."""
@@ -57,7 +61,7 @@ class Crop(ImageOperator):
 
 @operator("crop")
 def crop(
-    data: DataNode,
+    data: Images,
     *,
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
@@ -93,6 +97,6 @@ def crop(
         [5, 6]
     """
     del image_type
-    layout = image_layout(data, "crop", rank_4="DHWC")
+    layout = assumed_layout(data.spec, rank_4="DHWC")
     window, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
     return apply(Crop(window, result_dtype(data.spec.dtype, dtype, output_dtype)), data, **place)

@@ -73,7 +73,7 @@ def make_window(
     if crop is not None:
         named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
         if named:
-            raise DefinitionError(f"fn.{kind}: the size is given twice", given=f"crop and {', '.join(named)}")
+            raise DefinitionError("the size is given twice", given=f"crop and {', '.join(named)}")
         sizes |= _split(crop, depth, kind)
     # A constant 0 means "not given", as in DALI; a node always counts, since its values are known only at run time.
     sized = [
@@ -82,11 +82,11 @@ def make_window(
         if isinstance(sizes[SIZE_ARGUMENTS[axis]], DataNode) or sizes[SIZE_ARGUMENTS[axis]] > 0
     ]
     if ("H" in sized) != ("W" in sized) and crop is None:
-        raise DefinitionError(f"fn.{kind}: crop_h and crop_w must be given together", given=sizes)
+        raise DefinitionError("crop_h and crop_w must be given together", given=sizes)
     positions = {name: values.pop(name, 0.5) for name in dict.fromkeys(POSITION_ARGUMENTS.values())}
     for name, position in positions.items():
         if not isinstance(position, DataNode) and not 0 <= position <= 1:
-            raise DefinitionError(f"fn.{kind}: {name} must be between 0 and 1", given=position)
+            raise DefinitionError(f"{name} must be between 0 and 1", given=position)
     rounding, policy = values.pop("rounding", "round"), values.pop("out_of_bounds_policy", "error")
     fill = np.atleast_1d(np.asarray(values.pop("fill_values", 0.0), np.float64)).tolist()
     # Once one size is given, all spatial axes take part: an axis of size 0 keeps its extent at run time. Frames take
@@ -111,7 +111,7 @@ def _split(crop: Any, depth: str, kind: str) -> dict[str, Any]:
         count = len(numbers)
     if count not in (2, 3, None):
         raise DefinitionError(
-            f"fn.{kind}: crop needs one size per axis",
+            "crop needs one size per axis",
             given=crop,
             expected="(height, width) or (depth, height, width)",
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, DataNode, Operator, apply, image_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
 from penstock.image.describe.steps import (
     CastStep,
@@ -69,11 +69,15 @@ class CropMirrorNormalize(ImageOperator):
         return self.window.layout
 
     def per_frame(
-        self, kind: str, layouts: Sequence[str], framed: AbstractSet[str], varying: AbstractSet[str]
+        self,
+        layouts: Sequence[str],
+        framed: AbstractSet[str],
+        varying: AbstractSet[str],
+        schema: Mapping[str, Argument],
     ) -> Operator:
         """Process each frame as an image; refuse a window that also cuts along the frames."""
-        self.window.check_per_frame(kind)
-        return super().per_frame(kind, layouts, framed, varying)
+        self.window.check_per_frame()
+        return super().per_frame(layouts, framed, varying, schema)
 
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
@@ -93,14 +97,14 @@ class CropMirrorNormalize(ImageOperator):
             count = (*spec.shape, 1)[0] if spec else len(constant)
             if channels is not None and count not in (None, 1, channels):
                 raise DefinitionError(
-                    f"fn.crop_mirror_normalize: {name} needs one number, or one per channel",
+                    f"{name} needs one number, or one per channel",
                     given=f"{count} numbers",
                     expected=f"1 or {channels}",
                 )
         padded = int(_padded(channels)) if self.pad_channels and channels is not None else channels
         if channels is not None and len(self.window.fill) not in (1, channels, padded):
             raise DefinitionError(
-                "fn.crop_mirror_normalize: fill_values needs one number, or one per channel",
+                "fill_values needs one number, or one per channel",
                 given=f"{len(self.window.fill)} numbers",
                 expected=f"1 or {padded}",
             )
@@ -165,7 +169,7 @@ def _padded(channels: Any) -> Any:
 
 @operator("crop_mirror_normalize")
 def crop_mirror_normalize(
-    images: DataNode,
+    images: Images,
     *,
     dtype: Any = FLOAT,
     output_dtype: Any = None,
@@ -220,14 +224,14 @@ def crop_mirror_normalize(
     """
     del image_type
     dtype = dtype if output_dtype is None else output_dtype
-    layout = image_layout(images, "crop_mirror_normalize", rank_4="DHWC")
+    layout = assumed_layout(images.spec, rank_4="DHWC")
     if "C" not in layout:
         raise DefinitionError(
             "fn.crop_mirror_normalize needs a channel axis", given=f"layout {layout!r}", expected="HWC, CHW"
         )
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(
-            "fn.crop_mirror_normalize: output_layout must be a permutation of the layout of the input",
+            "output_layout must be a permutation of the layout of the input",
             given=short_repr(output_layout),
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )

@@ -163,23 +163,23 @@ def erase(
     spec = data.spec
     layout = spec.layout or ("HWC" if len(spec.shape) == 3 else "")
     names = axis_names if axis_names is not None else layout.replace("C", "") if axes is None and layout else None
-    numbers = axis_numbers(None if names is not None else axes, names, spec, "erase")
+    numbers = axis_numbers(None if names is not None else axes, names, spec)
     if normalized is not None and (normalized_anchor is not None or normalized_shape is not None):
         raise DefinitionError("fn.erase takes normalized=, or normalized_anchor= and normalized_shape=", given="both")
     if spec.dtype.kind not in "iuf":
         raise DefinitionError("fn.erase takes numbers", given=spec)
     if shape is None and anchor is not None:
-        raise DefinitionError("fn.erase: regions need a size", given="anchor= without shape=", fix="shape=[...]")
+        raise DefinitionError("regions need a size", given="anchor= without shape=", fix="shape=[...]")
     if not numbers and shape is not None:
         raise DefinitionError(
-            "fn.erase: regions are bounded along no axis",
+            "regions are bounded along no axis",
             given=f"axis_names={axis_names!r}, layout {spec.layout!r}",
             fix="leave out axis_names to bound them along all axes but the channels",
         )
     known = [np.size(value) for value in (anchor, shape) if value is not None and not isinstance(value, DataNode)]
     if len(set(known)) > 1 or any(count % len(numbers) for count in known):
         raise DefinitionError(
-            "fn.erase: anchor and shape need one number per axis and region",
+            "anchor and shape need one number per axis and region",
             given=f"{known} numbers",
             expected=f"multiples of {len(numbers)}",
         )

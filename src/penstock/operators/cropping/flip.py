@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, apply, image_layout, operator
+from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator
 from penstock.image.describe.steps import ImageInfo, MirrorStep, Step
 from penstock.image.image_operator import ImageOperator
 
@@ -37,7 +37,7 @@ class Flip(ImageOperator):
 
 @operator("flip")
 def flip(
-    data: DataNode,
+    data: Images,
     *,
     horizontal: int | DataNode = 1,
     vertical: int | DataNode = 0,
@@ -69,5 +69,5 @@ def flip(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [2, 1, 0]
     """
-    layout = image_layout(data, "flip")
+    layout = assumed_layout(data.spec)
     return apply(Flip(layout), data, horizontal=horizontal, vertical=vertical, depthwise=depthwise)

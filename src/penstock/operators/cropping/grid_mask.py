@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, apply, operator, plane_layout
+from penstock.graph import Argument, DataNode, Planes, apply, assumed_layout, operator
 from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.grid_mask_pass import GridMaskPass
@@ -55,7 +55,7 @@ class GridMask(ImageOperator):
 
 @operator("grid_mask")
 def grid_mask(
-    data: DataNode,
+    data: Planes,
     *,
     tile: int | DataNode = 100,
     ratio: float | DataNode = 0.5,
@@ -93,6 +93,6 @@ def grid_mask(
         >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
         [[1, 0, 0, 1, 0], [1, 0, 0, 1, 0], [1, 1, 1, 1, 1]]
     """
-    layout = plane_layout(data, "grid_mask")
+    layout = assumed_layout(data.spec)
     arguments: dict[str, Any] = {"tile": tile, "ratio": ratio, "angle": angle, "shift_x": shift_x, "shift_y": shift_y}
     return apply(GridMask(layout), data, **arguments)

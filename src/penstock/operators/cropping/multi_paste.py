@@ -18,7 +18,7 @@ from penstock.graph import (
     Operator,
     WholeBatchKernel,
     apply,
-    image_layout,
+    assumed_layout,
     operator,
 )
 from penstock.numerics.casting import result_dtype
@@ -49,16 +49,12 @@ class MultiPaste(Operator, BatchKernel):
     def infer(self, *images: Spec, output_size: Any = None, **_arguments: Any) -> Spec:
         """Return the spec of the canvas, whose size defaults to the common size of the images."""
         if any(image.dtype != images[0].dtype or len(image.shape) != len(self.layout) for image in images):
-            raise DefinitionError(
-                "fn.multi_paste: inputs must have the same dtype and layout", given=", ".join(map(str, images))
-            )
+            raise DefinitionError("inputs must have the same dtype and layout", given=", ".join(map(str, images)))
         size: Any = (None, None) if isinstance(output_size, Spec) else output_size
         if size is None:
             sizes = {image.shape[-3:-1] for image in images}
             if len(sizes) > 1 and all(None not in extents for extents in sizes):
-                raise DefinitionError(
-                    "fn.multi_paste: images of several sizes need a canvas", fix="output_size=(height, width)"
-                )
+                raise DefinitionError("images of several sizes need a canvas", fix="output_size=(height, width)")
             size = next(iter(sizes)) if len(sizes) == 1 else (None, None)
         return Spec(self.dtype, (*images[0].shape[:-3], *map(_whole, size), images[0].shape[-1]), self.layout)
 
@@ -212,9 +208,9 @@ def multi_paste(
     kind = "fn.multi_paste"
     if not inputs or (in_ids is not None and len(inputs) > 1):
         expected = "one input, from which in_ids selects samples" if inputs else "one or more"
-        raise DefinitionError(f"{kind}: wrong number of inputs", given=len(inputs), expected=expected)
+        raise DefinitionError("wrong number of inputs", given=len(inputs), expected=expected)
     first = next(iter(inputs))
-    layout = image_layout(first, "multi_paste")
+    layout = assumed_layout(first.spec)
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError(f"{kind} takes images with their channels last", given=layout, expected="HWC or FHWC")
     pairs = {"in_anchors": (in_anchors, in_anchors_rel), "shapes": (shapes, shapes_rel)}
@@ -222,7 +218,7 @@ def multi_paste(
     arguments: dict[str, Any] = {"in_ids": in_ids, "output_size": _plane(output_size, first.spec.shape[-1])}
     for name, (pixels, parts) in pairs.items():
         if pixels is not None and parts is not None:
-            raise DefinitionError(f"{kind}: {name} is given twice", given=f"{name} and {name}_rel", fix="leave out one")
+            raise DefinitionError(f"{name} is given twice", given=f"{name} and {name}_rel", fix="leave out one")
         arguments |= {name: pixels, f"{name}_rel": parts}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     canvas_dtype = result_dtype(first.spec.dtype, dtype)
@@ -231,7 +227,7 @@ def multi_paste(
     # The arguments become inputs of a whole-batch kernel, so `apply` does not check them.
     schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0)}
     for name, value in arguments.items():
-        schema[name].check(f"{kind}: {name}", value.spec if isinstance(value, DataNode) else value)
+        schema[name].check(f"{name}", value.spec if isinstance(value, DataNode) else value)
     varying = {name: value for name, value in arguments.items() if isinstance(value, DataNode)}
     fixed = tuple((name, _frozen(value)) for name, value in arguments.items() if name not in varying)
     return apply(MultiPasteBatch(layout, canvas_dtype, fixed, tuple(varying)), *inputs, *varying.values())
@@ -246,9 +242,7 @@ def _plane(size: Any, channels: int | None) -> Any:
     if size is None or (size.spec.shape if isinstance(size, DataNode) else np.shape(size)) != (3,):
         return size
     if not isinstance(size, DataNode) and channels not in (None, size[2]):
-        raise DefinitionError(
-            "fn.multi_paste: output_size must have the channels of the images", given=size, expected=channels
-        )
+        raise DefinitionError("output_size must have the channels of the images", given=size, expected=channels)
     return size[:2]
 
 

@@ -162,18 +162,18 @@ def pad(
         [[0, 1, 2, 9, 9]]
     """
     # DALI takes empty lists and an empty axis_names as "not given".
-    numbers = axis_numbers(axes, axis_names or None, data.spec, "pad")
+    numbers = axis_numbers(axes, axis_names or None, data.spec)
     shape = None if shape is None or not (isinstance(shape, DataNode) or np.size(shape)) else shape
     align = align if isinstance(align, DataNode) or np.size(align) else 1
     for name, value in (("shape", shape), ("align", align)):
         count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
         if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
-            raise DefinitionError(f"fn.pad: {name} needs one number per axis", given=value, expected=f"{len(numbers)}")
+            raise DefinitionError(f"{name} needs one number per axis", given=value, expected=f"{len(numbers)}")
     if not isinstance(align, DataNode):
         # A tuple, because a whole-batch kernel takes a list for a column with an entry per sample.
         align = tuple(np.ravel(align).tolist())
         if min(align) < 1:
-            raise DefinitionError("fn.pad: align must be at least 1", given=align)
+            raise DefinitionError("align must be at least 1", given=align)
     if isinstance(shape, DataNode):
         return apply(PadTo(numbers, data.spec.dtype), data, shape=shape, align=align, fill_value=fill_value)
     extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, image_layout, operator
+from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -65,7 +65,7 @@ class Paste(ImageOperator):
 
 @operator("paste")
 def paste(
-    data: DataNode,
+    data: Images,
     *,
     ratio: float | DataNode,
     fill_value: float | Sequence[float],
@@ -106,12 +106,12 @@ def paste(
         >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
         [[1, 1, 9, 9], [9, 9, 9, 9]]
     """
-    layout = image_layout(data, "paste")
+    layout = assumed_layout(data.spec)
     fill = tuple(map(int, np.atleast_1d(np.asarray(fill_value)).tolist()))
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if len(fill) != 1 and len(fill) != (n_channels if channels is None else channels):
         raise DefinitionError(
-            "fn.paste: fill_value needs one number per channel", given=fill_value, expected=channels or n_channels
+            "fill_value needs one number per channel", given=fill_value, expected=channels or n_channels
         )
     if data.spec.dtype.kind in "iu":
         limits = np.iinfo(data.spec.dtype)

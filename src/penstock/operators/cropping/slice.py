@@ -211,14 +211,14 @@ def slice(  # noqa: A001  # DALI's name
             kind = part.spec.dtype.kind if isinstance(part, DataNode) else as_numbers("fn.slice", part).dtype.kind
             name = names[1] if kind == "f" and relative else names[0]
             if arguments[name] is not None:
-                raise DefinitionError(f"fn.slice: {name} is given twice")
+                raise DefinitionError(f"{name} is given twice")
             arguments[name] = part
     bounds = {name: _flat(bound) for name, bound in arguments.items() if bound is not None}
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
     kernel = cut(
         bounds,
-        axis_numbers(axes, names, data.spec, "slice"),
+        axis_numbers(axes, names, data.spec),
         out_of_bounds_policy,
         fill_values,
         result_dtype(data.spec.dtype, dtype, output_dtype),
@@ -241,13 +241,13 @@ def cut(
     for names in (_STARTS, _ENDS):
         twice = [name for name in names if name in bounds]
         if len(twice) > 1:
-            raise DefinitionError("fn.slice: the same bound is given twice", given=" and ".join(twice))
+            raise DefinitionError("the same bound is given twice", given=" and ".join(twice))
     if not bounds:
         raise DefinitionError("fn.slice needs at least one bound", expected="start, end, shape, ...")
     for name, bound in bounds.items():
         count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
         if count not in (len(axes), 1, None):
-            raise DefinitionError(f"fn.slice: {name} needs one number per axis", given=count, expected=len(axes))
+            raise DefinitionError(f"{name} needs one number per axis", given=count, expected=len(axes))
     return Slice(
         axes,
         POLICIES[out_of_bounds_policy],

@@ -108,5 +108,5 @@ def audio(
     optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
     element = as_dtype(dtype)
     if element.name not in ("float32", "int16", "int32"):
-        raise DefinitionError("fn.decoders.audio: unknown dtype", given=element, expected="float32, int16 or int32")
+        raise DefinitionError("unknown dtype", given=element, expected="float32, int16 or int32")
     return apply_many(DecodeAudio(element, downmix, float(quality)), data, sample_rate=sample_rate)

@@ -204,14 +204,14 @@ def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
         return DecodeImage(decoding, dtype, reduced)
     if len(limits) != 2 or min(limits) < 1:
         raise DefinitionError(
-            f"fn.{kind}: max_size must be the height and width of the largest image",
+            "max_size must be the height and width of the largest image",
             given=short_repr(limits),
             fix="(1080, 1920)",
         )
     # A reduced size depends on the resize that follows, which therefore has to run with the decoder, on the host.
     if reduced:
         raise DefinitionError(
-            f"fn.{kind}: reduced and max_size cannot be combined: the first resizes on the host, the second lets "
+            "reduced and max_size cannot be combined: the first resizes on the host, the second lets "
             "images be resized on the device",
             given="reduced=True and max_size",
             expected="one of them",

@@ -84,10 +84,10 @@ def inflate(
         [[[0, 1], [2, 3]]]
     """
     if algorithm.upper() != "LZ4":
-        raise DefinitionError("fn.decoders.inflate: unknown algorithm", given=short_repr(algorithm), expected='"LZ4"')
+        raise DefinitionError("unknown algorithm", given=short_repr(algorithm), expected='"LZ4"')
     optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
     # A single number is the length of a vector, as in DALI.
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)
-    checked = check_layout(layout, Spec(element, sizes), len(sizes), "fn.decoders.inflate")
+    checked = check_layout(layout, Spec(element, sizes), len(sizes))
     return apply(Inflate(sizes, element, checked), data)

@@ -104,9 +104,7 @@ def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> Dat
         try:
             array = _parse(first)
         except ValueError as error:
-            raise DefinitionError(
-                "fn.decoders.numpy: the first sample is not a .npy file", given=error, fix=_FIX
-            ) from None
+            raise DefinitionError("the first sample is not a .npy file", given=error, fix=_FIX) from None
         ndim = array.ndim if ndim is None else ndim
         return apply(DecodeNumpy(element or array.dtype, int(ndim), element is not None), data)
     return apply(DecodeNumpy(element, int(ndim), converts=True), data)

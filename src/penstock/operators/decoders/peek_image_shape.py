@@ -77,7 +77,7 @@ def peek_image_shape(
         [2, 4, 3]
     """
     if image_type not in CHANNELS:
-        raise DefinitionError("fn.peek_image_shape: unknown image_type", given=short_repr(image_type))
+        raise DefinitionError("unknown image_type", given=short_repr(image_type))
     # Headers are read by the decoder's own code, so that both agree on channels and orientation.
     decoding = ImageCodec(DALIImageType(image_type), bool(adjust_orientation))
     return apply(PeekImageShape(decoding, as_dtype(dtype)), data)

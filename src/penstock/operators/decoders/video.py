@@ -163,15 +163,13 @@ def video(
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}
     selection: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
     if frames is not None and selection:
-        raise DefinitionError(
-            f"fn.decoders.video: frames cannot be combined with {', '.join(selection)}", fix="leave one of them out"
-        )
+        raise DefinitionError(f"frames cannot be combined with {', '.join(selection)}", fix="leave one of them out")
     if end_frame is not None and sequence_length is not None:
-        raise DefinitionError("fn.decoders.video: give either end_frame or sequence_length")
+        raise DefinitionError("give either end_frame or sequence_length")
     if frames is not None:
         selection["frames"] = frames
     try:
         fill = tuple(fill_of(fill_value).tolist())
     except (ValueError, TypeError) as error:
-        raise DefinitionError(f"fn.decoders.video: {error}") from error
+        raise DefinitionError(f"{error}") from error
     return apply(DecodeVideo(pad_mode, fill), encoded, **selection)

@@ -84,7 +84,7 @@ def constant(
     """
     names = [name for name, data in (("value", value), ("fdata", fdata), ("idata", idata)) if data is not None]
     if len(names) > 1:
-        raise DefinitionError("fn.constant: the numbers are set twice", given=", ".join(names), expected="one of them")
+        raise DefinitionError("the numbers are set twice", given=", ".join(names), expected="one of them")
     if fdata is not None:
         value, dtype = np.atleast_1d(np.asarray(fdata, np.float32)), FLOAT if dtype is None else dtype
     elif idata is not None:
@@ -110,5 +110,5 @@ def constant(
     if array.dtype.kind not in "biufV":
         description = f"{short_repr(value)} of dtype {array.dtype}"
         raise ArgumentTypeError("a constant must consist of numbers", given=description, fix=dali_object_hint(value))
-    checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim, "constant")
+    checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim)
     return apply(ConstantValue(array, checked), common=common)

@@ -48,7 +48,7 @@ class Full(Operator, BatchKernel):
         _check_fits(fill, self.shape)
         # A value of lower rank cannot lend its layout to the result.
         own = fill if len(fill.shape) == len(self.shape) else Spec(fill.dtype, ())
-        return Spec(fill.dtype, self.shape, check_layout(self.layout, own, len(self.shape), "fn.full"))
+        return Spec(fill.dtype, self.shape, check_layout(self.layout, own, len(self.shape)))
 
     def batch(self, context: BatchContext, fill: Any) -> Any:
         """Broadcast the value."""
@@ -65,7 +65,7 @@ class FullTo(Operator, SampleKernel):
     def infer(self, fill: Spec, _shape: Spec) -> Spec:
         """Return a spec of unknown extents."""
         shape = (None,) * self.rank
-        return Spec(fill.dtype, shape, check_layout(self.layout, Spec(fill.dtype, shape), self.rank, "fn.full"))
+        return Spec(fill.dtype, shape, check_layout(self.layout, Spec(fill.dtype, shape), self.rank))
 
     def sample(self, context: SampleContext, fill: Array, shape: Array) -> Array:
         """Broadcast the value of one sample."""
@@ -101,15 +101,15 @@ def _check_fits(fill: Spec, shape: Shape) -> None:
 def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None) -> DataNode:
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"fn.{kind}: shape must be a vector of integers", given=shape.spec)
-        rank = vector_length(shape, f"fn.{kind}: shape") if shape.ndim else 1
+            raise DefinitionError("shape must be a vector of integers", given=shape.spec)
+        rank = vector_length(shape, "shape") if shape.ndim else 1
         return apply(FullTo(rank, layout), fill, shape)
     if shape is None:
         # The value itself; `reshape` only changes its layout.
         return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill)
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise DefinitionError(f"fn.{kind}: shape must consist of integers that are not negative", given=shape)
+        raise DefinitionError("shape must consist of integers that are not negative", given=shape)
     return apply(Full(sizes, layout), fill)
 
 
@@ -168,7 +168,7 @@ def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
     # A cast would turn NaN into 0 and infinity into the largest integer, without an error.
     if isinstance(source, ConstantValue) and data_like.dtype.kind in "iu" and not np.isfinite(source.value).all():
         raise DefinitionError(
-            "fn.full_like: fill_value cannot be converted to an integer",
+            "fill_value cannot be converted to an integer",
             given=source.value.tolist(),
             expected=f"a finite number, since data_like is {data_like.dtype}",
         )

@@ -43,9 +43,7 @@ class OneHot(Operator, BatchKernel):
         layout = labels.layout
         # A layout names all axes or none, so an unnamed new axis clears it.
         if self.axis_name and (layout or not labels.shape):
-            layout = check_layout(
-                layout[:position] + self.axis_name + layout[position:], labels, len(labels.shape) + 1, "fn.one_hot"
-            )
+            layout = check_layout(layout[:position] + self.axis_name + layout[position:], labels, len(labels.shape) + 1)
         return Spec(
             self.dtype,
             (*labels.shape[:position], self.classes, *labels.shape[position:]),
@@ -130,22 +128,16 @@ def one_hot(
     """
     spec, target = data.spec, as_dtype(dtype)
     if target == np.float16:
-        raise DefinitionError(
-            "fn.one_hot: dtype cannot be float16", fix="fn.cast(fn.one_hot(...), dtype=types.FLOAT16)"
-        )
+        raise DefinitionError("dtype cannot be float16", fix="fn.cast(fn.one_hot(...), dtype=types.FLOAT16)")
     if num_classes < 0 or (axis is not None and not -1 <= axis <= len(spec.shape)):
-        raise DefinitionError(
-            "fn.one_hot: axis or num_classes is out of range", given=f"axis={axis}, {num_classes} classes"
-        )
+        raise DefinitionError("axis or num_classes is out of range", given=f"axis={axis}, {num_classes} classes")
     if spec.dtype.kind not in "iuf":
         raise ArgumentTypeError("fn.one_hot needs numbers", given=spec)
     if target.kind in "iu":
         on_value, off_value = math.trunc(on_value), math.trunc(off_value)
         limits = np.iinfo(target)
         if not all(limits.min <= value <= limits.max for value in (on_value, off_value)):
-            raise DefinitionError(
-                f"fn.one_hot: {target} cannot represent on_value and off_value", given=(on_value, off_value)
-            )
+            raise DefinitionError(f"{target} cannot represent on_value and off_value", given=(on_value, off_value))
     single = axis is None and _is_single(data)
     position = None if single else -1 if axis is None else axis
     return apply(OneHot(int(num_classes), position, on_value, off_value, target, axis_name or ""), data)

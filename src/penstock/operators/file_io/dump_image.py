@@ -100,10 +100,8 @@ def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOU
         ['P2', '2', '2', '255', '0', '1', '2', '3']
     """
     if input_layout != _LAYOUT:
-        raise DefinitionError(
-            "fn.dump_image: unknown input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT)
-        )
+        raise DefinitionError("unknown input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT))
     # Neither can be in a file name; a slash would also write outside of the working directory.
     if "/" in suffix or "\0" in suffix:
-        raise DefinitionError("fn.dump_image: suffix must be a part of a file name", given=short_repr(suffix))
+        raise DefinitionError("suffix must be a part of a file name", given=short_repr(suffix))
     return apply(DumpImage(suffix), images)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, by_axis, operator, plane_layout
+from penstock.graph import Argument, DataNode, apply, assumed_layout, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -49,7 +49,7 @@ class Filter(ImageOperator):
         """Return the spec of the input, which in mode "valid" shrinks by the filter."""
         extents: Any = filter.shape if isinstance(filter, Spec) else np.shape(filter)
         if len(extents) != 2 or 0 in extents:
-            raise DefinitionError("fn.filter: filter needs two axes", given=filter, expected="(rows, columns)")
+            raise DefinitionError("filter needs two axes", given=filter, expected="(rows, columns)")
         shape = list(images.shape)
         if self.valid:
             for letter, extent in zip(self.axes, extents, strict=True):
@@ -57,7 +57,7 @@ class Filter(ImageOperator):
                 size = shape[at]
                 shape[at] = None if size is None or extent is None else size - extent + 1
                 if size is not None and extent is not None and size < extent:
-                    raise DefinitionError("fn.filter: the filter is larger than the image", given=extents)
+                    raise DefinitionError("the filter is larger than the image", given=extents)
         return replace(images, dtype=self.dtype, shape=tuple(shape), bounds=())
 
     def describe(
@@ -138,7 +138,7 @@ def filter(  # noqa: A001  # DALI's name
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 3, 6, 12]
     """
-    layout = plane_layout(data, "filter")
+    layout = assumed_layout(data.spec)
     border = "reflect_1001" if border == "reflect" else border
     result = output_dtype(data.spec.dtype, dtype, "filter")
     # In DALI the filter is an input, so users wrap arrays as types.Constant.

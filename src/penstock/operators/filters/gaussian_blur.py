@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -45,7 +45,7 @@ class GaussianBlur(ImageOperator):
         """Return the spec of the input in the dtype of the result."""
         for name, value in (("sigma", sigma), ("window_size", window_size)):
             if not isinstance(value, Spec) and np.size(value) not in (1, self.axes):
-                raise DefinitionError(f"fn.gaussian_blur: {name} needs one number, or one per axis", given=value)
+                raise DefinitionError(f"{name} needs one number, or one per axis", given=value)
         if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
             # Check constants while tracing, so that the error names the line of the definition.
             sigmas, windows = (np.broadcast_to(np.ravel(value), self.axes) for value in (sigma, window_size))
@@ -74,13 +74,13 @@ def _check(sigma: Any, window: Any) -> None:
         raise DefinitionError("fn.gaussian_blur needs sigma or window_size", given="0 for both", fix="sigma=1.5")
     if ((window > 0) & (window % 2 == 0)).any():
         raise DefinitionError(
-            "fn.gaussian_blur: window_size must be odd", given=f"window_size={np.max(window)}", expected="an odd number"
+            "window_size must be odd", given=f"window_size={np.max(window)}", expected="an odd number"
         )
 
 
 @operator("gaussian_blur")
 def gaussian_blur(
-    data: DataNode,
+    data: Images,
     *,
     sigma: float | Sequence[float] | DataNode = 0.0,
     window_size: int | Sequence[int] | DataNode = 0,
@@ -114,6 +114,6 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
-    layout = spatial_layout(data, "gaussian_blur")
+    layout = spatial_layout(data.spec)
     result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
     return apply(GaussianBlur(layout, result), data, sigma=sigma, window_size=window_size)

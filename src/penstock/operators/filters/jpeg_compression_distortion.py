@@ -19,10 +19,10 @@ from penstock.graph import (
     BatchContext,
     DataNode,
     HostBatchKernel,
+    Images,
     Operator,
     apply,
     assumed_layout,
-    image_layout,
     operator,
 )
 from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
@@ -81,7 +81,7 @@ def _distort(images: Array, quality: Array, out: Array) -> None:
 
 
 @operator("jpeg_compression_distortion")
-def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50) -> DataNode:
+def jpeg_compression_distortion(data: Images, *, quality: int | DataNode = 50) -> DataNode:
     """Add the artifacts of JPEG compression to images by encoding and decoding them.
 
     Results equal those of libjpeg-turbo with chroma subsampling 4:2:0, as in DALI on the CPU. The operator runs on the
@@ -107,7 +107,7 @@ def jpeg_compression_distortion(data: DataNode, *, quality: int | DataNode = 50)
         >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
         [218, 97, 54]
     """
-    layout = image_layout(data, "jpeg_compression_distortion")
+    layout = assumed_layout(data.spec)
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError(
             "fn.jpeg_compression_distortion takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC"

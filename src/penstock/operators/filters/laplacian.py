@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -70,7 +70,7 @@ class Laplacian(ImageOperator):
             if isinstance(value, Spec):
                 continue
             if np.size(value) not in (1, self.axes):
-                raise DefinitionError(f"fn.laplacian: {name} needs one number, or one per axis", given=value)
+                raise DefinitionError(f"{name} needs one number, or one per axis", given=value)
             if name != "scale":
                 _check(np.asarray(value))
         return replace(images, dtype=self.dtype or images.dtype)
@@ -110,12 +110,12 @@ class Laplacian(ImageOperator):
 def _check(sizes: Any) -> None:
     """Refuse even window sizes."""
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.laplacian: window sizes must be odd", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("window sizes must be odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("laplacian")
 def laplacian(
-    data: DataNode,
+    data: Images,
     *,
     window_size: int | Sequence[int] | DataNode = 3,
     smoothing_size: int | Sequence[int] | DataNode | None = None,
@@ -156,7 +156,7 @@ def laplacian(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
-    layout = spatial_layout(data, "laplacian")
+    layout = spatial_layout(data.spec)
     own, result_dtype = data.spec.dtype, wanted_dtype(dtype)
     if result_dtype not in (None, own, np.dtype(np.float32)):
         expected = f"{own} or float32"

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, image_layout, operator
+from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, operator
 from penstock.image.describe.custom_pass import custom_steps
-from penstock.image.describe.pixel_pass import fits_float32
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.median_pass import MedianPass
+from penstock.operators.argument_limits import FLOAT32_EXACT
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,12 @@ class MedianBlur(ImageOperator):
     """Median of a rectangle around each pixel."""
 
     layout: str
-    schema: ClassVar[Mapping[str, Argument]] = {"window_size": Argument(np.int32, (None,), low=1, example=3)}
 
     def infer(self, images: Spec, *, window_size: Any) -> Spec:
         """Return the spec of the input."""
-        # The pass compares values as float32, which must be exact.
-        if not fits_float32(images.dtype):
-            raise DefinitionError(
-                "fn.median_blur takes dtypes that float32 represents exactly",
-                given=images,
-                expected="such as uint8 or float32",
-            )
         if not isinstance(window_size, Spec):
             if np.size(window_size) not in (1, 2):
-                raise DefinitionError("fn.median_blur: window_size needs one or two numbers", given=window_size)
+                raise DefinitionError("window_size needs one or two numbers", given=window_size)
             _check(np.asarray(window_size))
         return images
 
@@ -53,11 +45,15 @@ class MedianBlur(ImageOperator):
 def _check(sizes: Any) -> None:
     """Refuse even window sizes."""
     if (sizes % 2 == 0).any():
-        raise DefinitionError("fn.median_blur: window_size must be odd", given=np.max(sizes), expected="an odd number")
+        raise DefinitionError("window_size must be odd", given=np.max(sizes), expected="an odd number")
 
 
 @operator("median_blur")
-def median_blur(data: DataNode, *, window_size: int | Sequence[int] | DataNode = (3, 3)) -> DataNode:
+def median_blur(
+    data: Annotated[DataNode, Input(FLOAT32_EXACT, axes="HW", without="D")],
+    *,
+    window_size: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=1, example=3)] = (3, 3),
+) -> DataNode:
     """Replace each pixel by the median of a rectangle around it, which removes outliers and keeps edges.
 
     Outside the image the edge pixels are repeated.
@@ -84,9 +80,4 @@ def median_blur(data: DataNode, *, window_size: int | Sequence[int] | DataNode =
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 2, 3, 4, 4]
     """
-    layout = image_layout(data, "median_blur")
-    if "D" in layout:
-        raise DefinitionError(
-            "fn.median_blur takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC"
-        )
-    return apply(MedianBlur(layout), data, window_size=window_size)
+    return apply(MedianBlur(assumed_layout(data.spec)), data, window_size=window_size)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, image_layout
+from penstock.graph import Argument, DataNode, apply, assumed_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.pixel_pass import fits_float32
 from penstock.image.describe.steps import ImageInfo, Step
@@ -53,7 +53,7 @@ class Morphology(ImageOperator):
         """Return the spec of the input."""
         for name, value in (("mask_size", mask_size), ("anchor", anchor)):
             if not isinstance(value, Spec) and np.size(value) not in (1, 2):
-                raise DefinitionError(f"fn.{self.kind}: {name} needs one number, or one per axis", given=value)
+                raise DefinitionError(f"{name} needs one number, or one per axis", given=value)
         if not fits_float32(images.dtype):
             raise DefinitionError(
                 f"fn.{self.kind} takes dtypes that float32 represents exactly",
@@ -88,9 +88,9 @@ class Morphology(ImageOperator):
         """Refuse an empty mask and an anchor outside the mask."""
         size = np.where((mask == -1).any(axis=-1, keepdims=True), 3, mask)
         if (size == 0).any():
-            raise DefinitionError(f"fn.{self.kind}: the mask is empty", given=f"mask_size={mask.tolist()}")
+            raise DefinitionError("the mask is empty", given=f"mask_size={mask.tolist()}")
         if (anchor >= size).any():
-            raise DefinitionError(f"fn.{self.kind}: the anchor is outside the mask", given=anchor.tolist())
+            raise DefinitionError("the anchor is outside the mask", given=anchor.tolist())
 
 
 def morphology(
@@ -108,10 +108,10 @@ def morphology(
         DefinitionError: The input is a volume, the border is unknown, or there is less than one iteration.
     """
     kind = "dilate" if greatest else "erode"
-    layout = image_layout(data, kind)
+    layout = assumed_layout(data.spec)
     if "D" in layout:
         raise DefinitionError(f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, FHWC")
     if iterations < 1:
-        raise DefinitionError(f"fn.{kind}: iterations must be positive", given=iterations, expected="at least 1")
+        raise DefinitionError("iterations must be positive", given=iterations, expected="at least 1")
     kernel = Morphology(layout, greatest, _BORDERS[border_mode], int(iterations))
     return apply(kernel, data, mask_size=mask_size, anchor=anchor)

@@ -160,17 +160,17 @@ def boxes(
             fix="set max_boxes, e.g. max_boxes=100",
         )
     if most < 1:
-        raise DefinitionError("fn.follow.boxes: max_boxes must be at least 1", given=most)
+        raise DefinitionError("max_boxes must be at least 1", given=most)
     if not 0 <= min_visible <= 1 or not min_size >= 0:
         raise DefinitionError(
-            "fn.follow.boxes: min_visible must be a fraction, and min_size a number of pixels",
+            "min_visible must be a fraction, and min_size a number of pixels",
             given=f"min_visible={min_visible}, min_size={min_size}",
             expected="min_visible from 0 to 1, min_size at least 0",
         )
     for other in others:
         if not other.spec.shape or None in other.spec.shape[1:]:
             raise DefinitionError(
-                "fn.follow.boxes: the other inputs need one entry per box, all of one shape",
+                "the other inputs need one entry per box, all of one shape",
                 given=other.spec,
                 expected="(n, ...)",
             )

@@ -115,7 +115,7 @@ class ImageLineage:
     def _refusal(self, node: Node, operator: Operator) -> DefinitionError:
         if self.since is not None and not node.inputs:
             return DefinitionError(
-                f"fn.{self.kind}: the images are not derived from the images in since=",
+                "the images are not derived from the images in since=",
                 given=f"since={self.since}, made at {self.since.node.where}",
                 expected="images from which image operators computed these",
             )

@@ -73,7 +73,7 @@ def _path(kind: str, since: Value | None) -> ImageLineage:
                 expected="operators whose mapping is a matrix",
                 fix="use masks and fn.follow.masks, which supports it",
             )
-        operator = ComposedMapping(stretch.operator, stretch.layout, stretch.given.dtype)
+        operator = ComposedMapping(stretch.operator, stretch.node.schema, stretch.layout, stretch.given.dtype)
         return apply(operator, before, beside=stretch.node, **stretch.arguments)
 
     return ImageLineage(kind, since, lambda value: begun(value, kind), go)
@@ -139,18 +139,20 @@ class ComposedMapping(Operator, HostBatchKernel):
 
     Args:
         operator: The image operator.
+        arguments: Declarations of its arguments.
         layout: Layout of its input images.
         dtype: Dtype of its input images.
     """
 
     operator: ImageOperator
+    arguments: Mapping[str, Argument]
     layout: str
     dtype: np.dtype[Any]
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
-        """Return the schema of the image operator."""
-        return self.operator.schema
+        """Declarations of the arguments of the image operator."""
+        return self.arguments
 
     @property
     def random_bits(self) -> int:

@@ -72,7 +72,8 @@ class FollowMasks(ImageOperator):
     """Masks after an image operator, which describes what it does once more, from the same numbers.
 
     Args:
-        operator: the image operator.
+        operator: The image operator.
+        arguments: Declarations of its arguments.
         given: the images that it takes.
         layout: of these.
         own: the layout of the masks.
@@ -80,6 +81,7 @@ class FollowMasks(ImageOperator):
     """
 
     operator: ImageOperator
+    arguments: Mapping[str, Argument]
     given: Spec
     layout: str
     own: str
@@ -87,8 +89,8 @@ class FollowMasks(ImageOperator):
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
-        """The image operator's."""
-        return self.operator.schema
+        """Declarations of the arguments of the image operator."""
+        return self.arguments
 
     @property
     def random_bits(self) -> int:
@@ -212,7 +214,7 @@ def masks(
     """
     own = image_layout_of(data.value, "follow.masks")
     if data.spec.dtype.name not in ("uint8", "int16", "uint16", "int32", "float32"):
-        raise DefinitionError("fn.follow.masks: no masks have this dtype", given=data.spec, fix="fn.cast(masks, ...)")
+        raise DefinitionError("no masks have this dtype", given=data.spec, fix="fn.cast(masks, ...)")
 
     def begin(start: Value) -> DataNode:
         layout = image_layout_of(start, "follow.masks")
@@ -221,7 +223,7 @@ def masks(
         if None not in known[0] + known[1]:
             if known[0] != known[1]:
                 raise DefinitionError(
-                    "fn.follow.masks: masks are as large as the images that they belong to",
+                    "masks are as large as the images that they belong to",
                     given=f"masks {data.spec}, images {start.spec}",
                 )
             return data
@@ -230,7 +232,9 @@ def masks(
         return apply(checked, data, beside=start.node, geometry=begun(start, "follow.masks"))
 
     def go(stretch: PathSegment, before: DataNode) -> DataNode:
-        kernel = FollowMasks(stretch.operator, stretch.given, stretch.layout, own, float(fill_value))
+        kernel = FollowMasks(
+            stretch.operator, stretch.node.schema, stretch.given, stretch.layout, own, float(fill_value)
+        )
         return apply(kernel, before, beside=stretch.node, **stretch.arguments)
 
     followed, _ = ImageLineage("follow.masks", None if since is None else since.value, begin, go).to(images.value)

@@ -109,6 +109,6 @@ def points(
     if spec.dtype != np.float32:
         raise ArgumentTypeError("fn.follow.points takes float32", given=spec, fix="fn.cast(x, dtype=types.FLOAT)")
     if not spec.shape or spec.shape[-1] in (0, 1):
-        raise DefinitionError("fn.follow.points: a point has two numbers or more", given=spec, expected="float32[n, 2]")
+        raise DefinitionError("a point has two numbers or more", given=spec, expected="float32[n, 2]")
     places_ = pixel_mapping_node(images, since, "follow.points")
     return apply_many(FollowPoints(ratio), data, places_)

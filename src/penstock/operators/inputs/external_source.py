@@ -134,14 +134,14 @@ def external_source(
     del blocking, cuda_stream, use_copy_kernel
     if cycle not in _CYCLES:
         raise DefinitionError(
-            f"fn.{_KIND}: unknown cycle",
+            "unknown cycle",
             given=short_repr(cycle),
             expected='None, False, "no", True, "quiet" or "raise"',
         )
     is_integer = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
     if num_outputs is not None and not (is_integer and 1 <= num_outputs <= _MAX_OUTPUTS):
         raise DefinitionError(
-            f"fn.{_KIND}: num_outputs must be an integer from 1 to {_MAX_OUTPUTS}",
+            f"num_outputs must be an integer from 1 to {_MAX_OUTPUTS}",
             given=short_repr(cast(object, num_outputs)),
         )
     by_batch = batch is None or batch
@@ -161,7 +161,7 @@ def external_source(
             trace.shared[key] = FeedQueue(kinds, name=input_name, repeat_last=repeat_last)
         else:
             if repeat_last:
-                raise DefinitionError(f"fn.{_KIND}: repeat_last is for fed data and cannot be combined with a source")
+                raise DefinitionError("repeat_last is for fed data and cannot be combined with a source")
             options = _StreamOptions(
                 kinds=kinds, several=num_outputs is not None, batch=by_batch, name=input_name, lends=not no_copy
             )
@@ -176,7 +176,7 @@ def external_source(
     shared.infer_specs()
     if shared.seek_obstacle is not None:
         message = (
-            f"fn.{_KIND}: {input_name} only moves forward ({shared.seek_obstacle}). Its iterator cannot seek, so "
+            f"{input_name} only moves forward ({shared.seek_obstacle}). Its iterator cannot seek, so "
             "a restored state is valid only if the source is at the same position. Each process of a job calls its own"
         )
         _log.log(logging.WARNING if trace.checkpoints else logging.INFO, message)
@@ -196,19 +196,19 @@ def _make_stream(source: Any, cycle: Any, options: _StreamOptions, *, batch_info
     fix = next((fix for kind, fix in _NOT_SOURCES if isinstance(source, kind)), None)
     if fix or not (generates or indexed or hasattr(source, "__iter__") or callable(source)):
         raise ArgumentTypeError(
-            f"fn.{_KIND}: source must be a function, an iterable of batches or samples, or a generator function",
+            "source must be a function, an iterable of batches or samples, or a generator function",
             given=f"{short_repr(source)} of type {type(source).__name__}",
             fix=fix,
         )
     if generates or indexed or hasattr(source, "__iter__"):
         if _CYCLES[cycle] != "no" and inspect.isgenerator(source):
             raise ArgumentTypeError(
-                f"fn.{_KIND}: a generator cannot restart after its end",
+                "a generator cannot restart after its end",
                 given=f"cycle={short_repr(cycle)}",
                 fix="pass the generator function, without calling it",
             )
         if batch_info:
-            raise DefinitionError(f"fn.{_KIND}: batch_info is for functions; iterables take no arguments")
+            raise DefinitionError("batch_info is for functions; iterables take no arguments")
         # A sequence can be read at any position, so its iterators can seek, unlike those of other iterables.
         if indexed and not iterates:
             options["lends"] = False
@@ -216,7 +216,7 @@ def _make_stream(source: Any, cycle: Any, options: _StreamOptions, *, batch_info
         return IterableStream(source, _CYCLES[cycle], generates=generates, **options)
     if cycle is not None:
         raise DefinitionError(
-            f"fn.{_KIND}: cycle is only for iterables and generator functions",
+            "cycle is only for iterables and generator functions",
             given=f"cycle={short_repr(cycle)} for the function {_name_of(source)}",
             fix="let the function raise StopIteration at the end of each epoch",
         )
@@ -235,19 +235,19 @@ def _in_processes(stream: InProcessStream, ahead: int) -> ExternalStream:
     is_iterable = isinstance(stream, IterableStream | SequenceStream)
     if is_iterable and not stream.batched:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: with parallel=True an iterable or generator function must return batches",
+            "with parallel=True an iterable or generator function must return batches",
             given=f"samples of {stream.name}",
             fix="batch=True; or a function of a types.SampleInfo, which all workers can call",
         )
     if not is_iterable and stream.seek_obstacle is not None:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: with parallel=True a function needs an argument, so that any worker can compute any batch",
+            "with parallel=True a function needs an argument, so that any worker can compute any batch",
             given=f"{stream.name}()",
             fix="a function of the batch index; with batch=False of a types.SampleInfo",
         )
     if not trace.worker_options.workers:
         return stream
-    payload = pickled(stream, f"fn.{_KIND}: {stream.name}", trace.worker_options.pickler)
+    payload = pickled(stream, f"{stream.name}", trace.worker_options.pickler)
     workers = trace.shared.setdefault((_KIND, "workers"), WorkerPool(trace.worker_options.workers))
     return ParallelStream(stream, payload, workers, ahead=ahead, alone=is_iterable)
 
@@ -274,7 +274,7 @@ def _takes_one_argument(function: Callable[..., Any]) -> bool:
     plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if not plain or len(parameters) > 1:
         raise ArgumentTypeError(
-            f"fn.{_KIND}: a source takes no argument, or one: the index of the batch, a BatchInfo or a SampleInfo",
+            "a source takes no argument, or one: the index of the batch, a BatchInfo or a SampleInfo",
             given=f"{_name_of(function)}{inspect.signature(function)}",
             fix="functools.partial or a lambda for other arguments",
         )
@@ -297,7 +297,7 @@ def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
     for name, value in (("num_outputs", num_outputs), ("cycle", cycle), ("batch_info", batch_info)):
         if value:
             raise DefinitionError(
-                f"fn.{_KIND}: {name} needs a source",
+                f"{name} needs a source",
                 given=f"{name}={short_repr(value)}",
                 fix="an external_source per output, if you feed them by hand" if name == "num_outputs" else None,
             )
@@ -318,7 +318,7 @@ def _per_output(name: str, value: Any, count: int) -> list[Any]:
     values = list(cast(Sequence[Any], value))
     if len(values) > count:
         raise DefinitionError(
-            f"fn.{_KIND}: {name} must have one entry for all outputs, or one per output",
+            f"{name} must have one entry for all outputs, or one per output",
             given=f"{len(values)} entries",
             expected=f"{count}",
         )

@@ -131,9 +131,7 @@ def salt_and_pepper(
     layout, ndim = data.spec.layout, len(data.spec.shape)
     channels = layout.index("C") if "C" in layout else ndim - 1 if not layout and ndim else None
     if per_channel and channels is None:
-        raise DefinitionError(
-            "fn.noise.salt_and_pepper: per_channel needs channels", given=f"layout {layout!r}", expected="such as HWC"
-        )
+        raise DefinitionError("per_channel needs channels", given=f"layout {layout!r}", expected="such as HWC")
     kernel = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
     optional: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
     optional = {name: value for name, value in optional.items() if value is not None}

@@ -127,8 +127,8 @@ def beta(
     for name, term in (("alpha", alpha), ("beta", beta)):
         # Smaller numbers are 0 in float32.
         if not isinstance(term, DataNode) and not term > 2.0**-150:
-            raise DefinitionError(f"fn.random.beta: {name} must be more than 0", given=term, expected="1e-45 or more")
+            raise DefinitionError(f"{name} must be more than 0", given=term, expected="1e-45 or more")
     element = as_dtype(dtype)
     if element.kind != "f":
-        raise DefinitionError("fn.random.beta: dtype must be a float", given=element, fix="fn.cast(x, dtype=...)")
+        raise DefinitionError("dtype must be a float", given=element, fix="fn.cast(x, dtype=...)")
     return draw(Beta((), element), like=shape_like, shape=shape, option="alpha", seed=seed, alpha=alpha, beta=beta)

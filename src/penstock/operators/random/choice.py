@@ -28,7 +28,7 @@ class Choice(RandomOperator):
         options = inputs[0]
         if not options.shape:
             if options.dtype.kind not in "iu":
-                raise DefinitionError("fn.random.choice: a number of values must be an integer", given=options)
+                raise DefinitionError("a number of values must be an integer", given=options)
             return Spec(options.dtype, self.shape)
         # Choices along one axis take the place of the first axis, so the layout still fits.
         layout = {0: options.layout[1:], 1: options.layout}.get(len(self.shape), "")
@@ -113,10 +113,10 @@ def choice(
     if p is not None and not isinstance(p, DataNode):
         weights = np.asarray(p, np.float64)
         if weights.ndim != 1 or not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-3:
-            raise DefinitionError("fn.random.choice: p must sum to 1, without negative entries", given=p)
+            raise DefinitionError("p must sum to 1, without negative entries", given=p)
         if a.ndim and a.spec.shape[0] not in (None, len(weights)):
             raise DefinitionError(
-                "fn.random.choice: p needs one probability per value",
+                "p needs one probability per value",
                 given=f"{len(weights)} for {a.spec}",
                 expected=f"{a.spec.shape[0]}",
             )

@@ -63,7 +63,7 @@ def coin_flip(
         [1, 1, 1]
     """
     if not isinstance(probability, DataNode) and not 0 <= probability <= 1:
-        raise DefinitionError("fn.random.coin_flip: probability must be from 0 to 1", given=probability)
+        raise DefinitionError("probability must be from 0 to 1", given=probability)
     return draw(
         CoinFlip((), as_dtype(dtype)),
         like=shape_like,

@@ -79,7 +79,7 @@ def normal(
         True
     """
     if not isinstance(stddev, DataNode) and stddev < 0:
-        raise DefinitionError("fn.random.normal: stddev must not be negative", given=stddev)
+        raise DefinitionError("stddev must not be negative", given=stddev)
     return draw(
         Normal((), as_dtype(dtype)), like=shape_like, shape=shape, option="mean", seed=seed, mean=mean, stddev=stddev
     )

@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core import Array, Spec, user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, SampleContext, SampleKernel, apply
-from penstock.graph.tracing.registry import kind as operator_kind
+from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.first_sample import vector_length
 
@@ -128,23 +128,22 @@ def draw(
     Raises:
         DefinitionError: Both `like` and `shape` are set, or the shape is not a vector of integers.
     """
-    kind = f"fn.{operator_kind.get('')}"
     if like is not None and shape is not None:
-        raise DefinitionError(f"{kind}: both shape and shape_like are set", fix="pass only one of them")
+        raise DefinitionError("both shape and shape_like are set", fix="pass only one of them")
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
         # In DALI, such a program also runs, with the default of the option. So this is a warning, not an error.
         message = "%s uses only the shape of its input, here a single number; did you mean %s=? (%s)"
-        _log.warning(message, kind, option, user_call_site())
+        _log.warning(message, running_operator(), option, user_call_site())
     if like is not None and like.spec.dense:
         return apply(replace(base, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **arguments)
     if like is not None:
         return apply(RandomOperatorPerSample(base, like.ndim, False), *inputs, like, seed=seed, **arguments)
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
-            raise DefinitionError(f"{kind}: shape must be a vector of integers", given=shape.spec)
-        rank = vector_length(shape, f"{kind}: shape") if shape.ndim else 1
+            raise DefinitionError("shape must be a vector of integers", given=shape.spec)
+        rank = vector_length(shape, "shape") if shape.ndim else 1
         return apply(RandomOperatorPerSample(base, rank, True), *inputs, shape, seed=seed, **arguments)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise DefinitionError(f"{kind}: shape must consist of positive integers", given=shape)
+        raise DefinitionError("shape must consist of positive integers", given=shape)
     return apply(replace(base, shape=sizes), *inputs, seed=seed, **arguments)

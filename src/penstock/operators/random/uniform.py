@@ -91,15 +91,11 @@ def uniform(
         ((4,), True)
     """
     if range is not None and values is not None:
-        raise DefinitionError(
-            "fn.random.uniform: set either range or values, not both", given=f"range={range}, values={values}"
-        )
+        raise DefinitionError("set either range or values, not both", given=f"range={range}, values={values}")
     limits = [-1.0, 1.0] if range is None else range
     if not isinstance(limits, DataNode) and (len(limits) != 2 or not limits[0] < limits[1]):
-        raise DefinitionError(
-            "fn.random.uniform: range must be two numbers, the first less than the second", given=limits
-        )
+        raise DefinitionError("range must be two numbers, the first less than the second", given=limits)
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
-        raise DefinitionError("fn.random.uniform: values must not be empty")
+        raise DefinitionError("values must not be empty")
     arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
     return draw(Uniform((), as_dtype(dtype)), like=shape_like, shape=shape, option="range", seed=seed, **arguments)

@@ -62,7 +62,7 @@ def array_record(
     """
     files = as_shards(paths, ".array_record")
     if not files:
-        raise DefinitionError("fn.readers.array_record: paths is empty")
+        raise DefinitionError("paths is empty")
     # Sorted by name, so that the order of the dictionary does not matter for the shared source.
     selection = () if features is None else as_features("fn.readers.array_record", features)
     nodes = apply_reader(open_shared(ArrayRecordSource, files, selection, stamp=file_stamps(*files)), loader)

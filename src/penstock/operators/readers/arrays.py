@@ -78,30 +78,26 @@ def arrays(
     if isinstance(data, Mapping):
         named = dict(cast(Mapping[str, Any], data))
         if isinstance(layout, Mapping) and layout.keys() != named.keys():
-            raise DefinitionError(
-                "fn.readers.arrays: layout needs one entry per array", given=layout, expected=[*named]
-            )
+            raise DefinitionError("layout needs one entry per array", given=layout, expected=[*named])
         if not isinstance(layout, str | Mapping):
-            raise DefinitionError("fn.readers.arrays: the layouts of a dict must be a string or a dict", given=layout)
+            raise DefinitionError("the layouts of a dict must be a string or a dict", given=layout)
         layouts = [layout if isinstance(layout, str) else layout[name] for name in named]
         return dict(zip(named, _load(list(named.values()), layouts, loader), strict=True))
     if isinstance(data, tuple):
         rows = list(cast(tuple[Any, ...], data))
         return tuple(_load(rows, [layout] * len(rows) if isinstance(layout, str) else list(layout), loader))
     if not isinstance(layout, str):
-        raise DefinitionError("fn.readers.arrays: the layout of one array must be a string", given=layout)
+        raise DefinitionError("the layout of one array must be a string", given=layout)
     return _load([data], [layout], loader)[0]
 
 
 def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
-        raise DefinitionError(
-            "fn.readers.arrays: layout needs one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
-        )
+        raise DefinitionError("layout needs one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts")
     # Tracing runs once per shard with the same arrays: all traces share one source.
     source = open_shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
-        check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape), "fn.readers.arrays")
+        check_layout(spec.layout, Spec(spec.dtype, spec.shape), len(spec.shape))
     return apply_reader(source, loader)
 
 

@@ -58,9 +58,9 @@ def caffe(
     """
     paths = as_paths(path)
     if not paths:
-        raise DefinitionError("fn.readers.caffe: path is empty")
+        raise DefinitionError("path is empty")
     if not (image_available or label_available):
-        raise DefinitionError("fn.readers.caffe: nothing to read", fix="image_available=True or label_available=True")
+        raise DefinitionError("nothing to read", fix="image_available=True or label_available=True")
     # The stamp opens the data set again if it was written to since the last definition.
     stamp = lmdb_stamp(paths)
     first, *others = apply_reader(

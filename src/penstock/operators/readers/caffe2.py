@@ -67,10 +67,10 @@ def caffe2(
     """
     paths = as_paths(path)
     if not paths:
-        raise DefinitionError("fn.readers.caffe2: path is empty")
+        raise DefinitionError("path is empty")
     # DALI takes plain integers as well as members of the enum.
     if label_type not in set(LabelType):
-        raise DefinitionError("fn.readers.caffe2: unknown label_type", given=label_type, expected="0 to 4")
+        raise DefinitionError("unknown label_type", given=label_type, expected="0 to 4")
     source = open_shared(
         Caffe2Source,
         paths,

@@ -118,11 +118,9 @@ def coco(
     """
     # A string is a sequence of strings, too: its letters.
     if isinstance(images, str):
-        raise DefinitionError(
-            "fn.readers.coco: images must be a list of file names", given=short_repr(images), fix=f"[{images!r}]"
-        )
+        raise DefinitionError("images must be a list of file names", given=short_repr(images), fix=f"[{images!r}]")
     if (polygon_masks or masks) and pixelwise_masks:
-        raise DefinitionError("fn.readers.coco: give polygon_masks or pixelwise_masks", fix="leave one out")
+        raise DefinitionError("give polygon_masks or pixelwise_masks", fix="leave one out")
     preprocessed_annotations = _renamed(
         "preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path
     )
@@ -134,7 +132,7 @@ def coco(
     # save=False with a folder is allowed, to switch saving off in one place.
     if (save and save_to is None) or (save is None and save_to is not None):
         raise DefinitionError(
-            "fn.readers.coco: save_preprocessed_annotations and save_preprocessed_annotations_dir need each other",
+            "save_preprocessed_annotations and save_preprocessed_annotations_dir need each other",
             given=f"save_preprocessed_annotations={save}, save_preprocessed_annotations_dir={save_to!r}",
             fix="give both, or neither",
         )
@@ -187,5 +185,5 @@ def coco(
 def _renamed(name: str, value: T | None, older: str, older_value: T | None) -> T | None:
     """Return the value of an argument that also has an older name."""
     if value is not None and older_value is not None:
-        raise DefinitionError(f"fn.readers.coco: {older} is an older name of {name}", fix=f"leave out {older}")
+        raise DefinitionError(f"{older} is an older name of {name}", fix=f"leave out {older}")
     return older_value if value is None else value

@@ -78,9 +78,9 @@ def file(
     """
     root = None if file_root is None else fspath(file_root)
     if files is not None and file_list is not None:
-        raise DefinitionError("fn.readers.file: give either files or file_list")
+        raise DefinitionError("give either files or file_list")
     if labels is not None and files is None:
-        raise DefinitionError("fn.readers.file: labels need files", fix="give files=, or leave labels out")
+        raise DefinitionError("labels need files", fix="give files=, or leave labels out")
     if files is not None:
         # One label may be a plain number, for one file.
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))

@@ -73,12 +73,10 @@ def fits(
     # Counted from 1 as in DALI and CFITSIO, whereas astropy counts from 0.
     hdus = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
     if not hdus or min(hdus) < 1:
-        raise DefinitionError(
-            "fn.readers.fits: hdu_indices count from 1", given=f"hdu_indices={hdu_indices}", fix="[2]"
-        )
+        raise DefinitionError("hdu_indices count from 1", given=f"hdu_indices={hdu_indices}", fix="[2]")
     elements = None if dtypes is None else _dtypes(dtypes)
     if elements is not None and len(elements) != len(hdus):
-        raise DefinitionError("fn.readers.fits: one dtype per HDU", given=len(elements), expected=len(hdus))
+        raise DefinitionError("one dtype per HDU", given=len(elements), expected=len(hdus))
     # The stamp changes if files are added or written; the data set is then opened again.
     return apply_reader(open_shared(FitsSource, choice, hdus, elements, stamp=choice.stamp()), loader)
 

@@ -106,7 +106,7 @@ def _member(number: int, values: Any, names: Sequence[str] | None) -> ConcatMemb
     # Outputs are matched by name, so that the order of the dictionaries may differ.
     if (names and set(names)) != (own_names and set(own_names)):
         raise DefinitionError(
-            "fn.readers.mix: all readers must have the same output names, or none",
+            "all readers must have the same output names, or none",
             given=f"{own_names or 'no names'} of reader {number}",
             expected=names or "no names",
         )
@@ -115,7 +115,7 @@ def _member(number: int, values: Any, names: Sequence[str] | None) -> ConcatMemb
     nodes = {output.value.node for output in outputs if isinstance(output, DataNode)}
     if not outputs or len(nodes) != 1 or not all(isinstance(output, DataNode) for output in outputs):
         raise ArgumentTypeError(
-            "fn.readers.mix: each argument must be the outputs of one reader",
+            "each argument must be the outputs of one reader",
             given=f"{short_repr(cast(Any, values))}, argument {number}",
             fix="fn.readers.mix(fn.readers.file(...), fn.readers.webdataset(...)), or *readers for a list",
         )

@@ -60,9 +60,7 @@ def mnist(
         ((2, 28, 28, 1), [7, 9])
     """
     if split not in _SPLITS:
-        raise DefinitionError(
-            "fn.readers.mnist: unknown split", given=short_repr(split), fix=did_you_mean(split, _SPLITS)
-        )
+        raise DefinitionError("unknown split", given=short_repr(split), fix=did_you_mean(split, _SPLITS))
     # Absolute, so that a later change of the working directory does not open another data set under the same key.
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]

@@ -58,11 +58,11 @@ def mxnet(
     """
     paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:
-        raise DefinitionError("fn.readers.mxnet: path is empty")
+        raise DefinitionError("path is empty")
     # As in DALI, one index may serve several files, with offsets as if they were one.
     if len(indexes) not in (0, 1, len(paths)):
         raise DefinitionError(
-            "fn.readers.mxnet: index_path needs one entry per file, or one for all",
+            "index_path needs one entry per file, or one for all",
             given=f"{len(indexes)} for {len(paths)} files", fix="leave index_path out to build the indexes",
         )  # fmt: skip
     return apply_reader(open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader)

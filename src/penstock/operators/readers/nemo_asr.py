@@ -134,7 +134,7 @@ def nemo_asr(
         )
     if not 0 <= quality <= 100 or min(min_duration, max_duration) < 0:
         raise DefinitionError(
-            "fn.readers.nemo_asr: quality must be from 0 to 100, and durations must not be negative",
+            "quality must be from 0 to 100, and durations must not be negative",
             given=f"quality={quality}, min_duration={min_duration}, max_duration={max_duration}",
         )
     resampled = sample_rate > 0

@@ -113,12 +113,12 @@ def numpy(
         (arrays,) = apply_reader(whole, loader)
         return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
     # The kernel of `fn.slice` computes the region, so that both round and check bounds alike.
-    kernel = cut(bounds, axis_numbers(axes, None, spec, "slice"), out_of_bounds_policy, fill_value, spec.dtype)
+    kernel = cut(bounds, axis_numbers(axes, None, spec), out_of_bounds_policy, fill_value, spec.dtype)
     numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
     try:
         source = open_shared(NpyRoiSource, whole, _ConstantRegion(kernel, numbers))
     except ValueError as error:  # a part that no file has: it ends before it begins
-        raise DefinitionError(f"fn.readers.numpy: {error}") from error
+        raise DefinitionError(f"{error}") from error
     (arrays,) = apply_reader(source, loader)
     return arrays
 

@@ -57,6 +57,6 @@ def parquet(
     files = as_paths(paths)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     if not files or names == ():
-        raise DefinitionError(f"fn.readers.parquet: {'columns' if files else 'paths'} is empty")
+        raise DefinitionError(f"{'columns' if files else 'paths'} is empty")
     source = open_shared(ParquetSource, files, names, stamp=file_stamps(*files))
     return dict(zip(source.names, apply_reader(source, loader), strict=True))

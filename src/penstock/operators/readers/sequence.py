@@ -109,7 +109,7 @@ def sequence(
         ([(3, 8, 6, 3), (3, 8, 6, 3)], [1, 2, 3])
     """
     if min(step, stride) < 1:
-        raise DefinitionError("fn.readers.sequence: step and stride must be positive", given=f"{step=}, {stride=}")
+        raise DefinitionError("step and stride must be positive", given=f"{step=}, {stride=}")
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = apply_reader(open_shared(SequenceSource, *key, stamp=class_folder_stamp(key[0])), loader)
     return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes, common={})

@@ -70,10 +70,10 @@ def tfrecord(
     del use_o_direct
     paths, indexes = as_paths(path), as_paths(index_path)
     if not paths:
-        raise DefinitionError("fn.readers.tfrecord: path is empty")
+        raise DefinitionError("path is empty")
     if indexes and len(indexes) != len(paths):
         raise DefinitionError(
-            "fn.readers.tfrecord: index_path needs one entry per file", given=f"{len(indexes)} for {len(paths)} files",
+            "index_path needs one entry per file", given=f"{len(indexes)} for {len(paths)} files",
             fix="leave index_path out to build the indexes",
         )  # fmt: skip
     # Sorted by name, so that the order of the dictionary does not matter for the shared source.

@@ -199,7 +199,7 @@ def video(
         )  # fmt: skip
     stride, step = options["stride"], options["step"]
     if stride < 1 or step == 0:
-        raise DefinitionError("fn.readers.video: stride must be positive, and step not 0", given=f"{stride=}, {step=}")
+        raise DefinitionError("stride must be positive, and step not 0", given=f"{stride=}, {step=}")
     entries, has_labels = _entries(*(options[name] for name in ("filenames", "file_root", "file_list", "labels")))
     rounding, include_preceding = options["file_list_rounding"], options["file_list_include_preceding_frame"]
     if include_preceding is not None:
@@ -212,7 +212,7 @@ def video(
     try:
         fill = tuple(fill_of(options["fill_value"]).tolist())
     except (ValueError, TypeError) as error:
-        raise DefinitionError(f"fn.readers.video: {error}") from error
+        raise DefinitionError(f"{error}") from error
     clips = ClipOptions(
         length=sequence_length,
         stride=stride,
@@ -244,9 +244,9 @@ def _entries(
     """
     count = sum(map(bool, (filenames, file_root, file_list)))
     if count != 1:
-        raise DefinitionError("fn.readers.video: one of filenames, file_root and file_list", given=f"{count} of them")
+        raise DefinitionError("one of filenames, file_root and file_list", given=f"{count} of them")
     if labels is not None and not filenames:
-        raise DefinitionError("fn.readers.video: labels need filenames", fix="leave labels out")
+        raise DefinitionError("labels need filenames", fix="leave labels out")
     paths = as_paths(filenames)
     if file_root:
         return videos_in(fspath(file_root)), True
@@ -257,7 +257,5 @@ def _entries(
     # As in DALI, an empty list of labels numbers the files.
     numbers = [int(label) for label in np.atleast_1d(labels)] or list(range(len(paths)))
     if len(numbers) != len(paths):
-        raise DefinitionError(
-            "fn.readers.video: labels must have one entry per file", given=f"{len(numbers)} for {len(paths)} files"
-        )
+        raise DefinitionError("labels must have one entry per file", given=f"{len(numbers)} for {len(paths)} files")
     return tuple(map(Entry, paths, numbers)), True

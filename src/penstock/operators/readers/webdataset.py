@@ -97,20 +97,20 @@ def webdataset(
     entries = [ext] if isinstance(ext, str) else list(ext)
     missing = missing_component_behavior or "empty"
     if not files or not entries:
-        raise DefinitionError(f"fn.readers.webdataset: {'ext' if files else 'paths'} is empty")
+        raise DefinitionError(f"{'ext' if files else 'paths'} is empty")
     if missing not in _MISSING:
         raise DefinitionError(
-            "fn.readers.webdataset: unknown missing_component_behavior",
+            "unknown missing_component_behavior",
             given=short_repr(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
         )  # fmt: skip
     if indexes and len(indexes) != len(files):
         raise DefinitionError(
-            "fn.readers.webdataset: index_paths needs one entry per file",
+            "index_paths needs one entry per file",
             given=f"{len(indexes)} for {len(files)} files", fix="leave index_paths out to build the indexes",
         )  # fmt: skip
     listed: list[Any] = list(cast(list[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
     if len(listed) not in (1, len(entries)):
-        raise DefinitionError("fn.readers.webdataset: one dtype per ext", given=len(listed), expected=len(entries))
+        raise DefinitionError("one dtype per ext", given=len(listed), expected=len(entries))
     types = [None if dtype is None else as_dtype(dtype) for dtype in listed * (len(entries) // len(listed))]
     cased = bool(case_sensitive_extensions)
     extensions = tuple(frozenset((entry if cased else entry.lower()).split(";")) for entry in entries)
@@ -139,7 +139,7 @@ def _decoder_of(extensions: frozenset[str]) -> str:
     kinds = {_DECODERS.get(kind_of(extension), "") for extension in extensions}
     if len(kinds) > 1:
         raise DefinitionError(
-            "fn.readers.webdataset: all extensions of one output must have the same decoder",
+            "all extensions of one output must have the same decoder",
             given=";".join(sorted(extensions)),
             fix="an output per extension, or decode=False",
         )

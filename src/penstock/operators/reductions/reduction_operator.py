@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from penstock.graph import (
     axis_numbers,
     with_defaults,
 )
-from penstock.graph.tracing.registry import kind as operator_kind
+from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
 
@@ -121,14 +121,14 @@ class Reduction(Operator, BatchKernel):
 
     def _check_mean(self, data: Spec, mean: Spec) -> None:
         if mean.dtype.kind not in "iuf":
-            raise DefinitionError(f"fn.{self.kind}: the mean must be a number", given=mean)
+            raise DefinitionError("the mean must be a number", given=mean)
         # The mean may come from a reduction with or without `keep_dims`, so axes of extent 1 do not count.
         squeezed = tuple(extent for extent in mean.shape if extent != 1)
         wanted = tuple(extent for extent in self._reduced(data.shape) if extent != 1)
         known = None not in squeezed and None not in wanted
         if mean.shape and known and math.prod(n or 0 for n in squeezed) not in (1, math.prod(n or 0 for n in wanted)):
             raise DefinitionError(
-                f"fn.{self.kind}: the shape of the mean does not match the shape of the result",
+                "the shape of the mean does not match the shape of the result",
                 given=f"{mean} for axes {list(self.axes)} of {data}",
                 fix=f"fn.reductions.mean(x, axes={list(self.axes)})",
             )
@@ -160,9 +160,9 @@ def reduce(
     Raises:
         DefinitionError: An axis does not exist or occurs twice, or both `axes` and `axis_names` are set.
     """
-    kind, values = operator_kind.get(), with_defaults(ReductionArguments, arguments)
+    kind, values = cast(Any, running_operator()).name, with_defaults(ReductionArguments, arguments)
     axes, names = values["axes"], values["axis_names"]
     # `axis_numbers` takes an empty list for all axes.
     none = names is None and axes is not None and not isinstance(axes, int) and len(axes) == 0
-    numbers = () if none else tuple(sorted(axis_numbers(axes, names, data.spec, kind)))
+    numbers = () if none else tuple(sorted(axis_numbers(axes, names, data.spec)))
     return apply(Reduction(kind, numbers, values["keep_dims"], dtype, ddof), data, *mean)

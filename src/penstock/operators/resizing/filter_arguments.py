@@ -50,7 +50,7 @@ def filter_arguments(filters: FilterArguments, kind: str) -> dict[str, Any]:
         # Values of nodes are checked at run time, against the limits of FILTER_SCHEMA.
         if not isinstance(value, DataNode) and value not in list(DALIInterpType):
             raise ArgumentTypeError(
-                f"fn.{kind}: no such interpolation",
+                "no such interpolation",
                 given=f"{name}={short_repr(value)}",
                 expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
             )

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, image_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
@@ -66,7 +66,7 @@ class RandomResizedCrop(Resampling):
 
 @operator("random_resized_crop")
 def random_resized_crop(
-    data: DataNode,
+    data: Images,
     *,
     size: int | Sequence[int],
     dtype: DALIDataType | Any = None,
@@ -101,7 +101,7 @@ def random_resized_crop(
         >>> pipeline.run()[0].as_array().shape
         (1, 32, 32, 3)
     """
-    layout = image_layout(data, "random_resized_crop")
+    layout = assumed_layout(data.spec)
     if "D" in layout:
         raise DefinitionError(
             "fn.random_resized_crop does not take volumes", given=f"layout {layout!r}", expected="a layout without D"
@@ -109,9 +109,7 @@ def random_resized_crop(
     sizes = [int(extent) for extent in np.ravel(np.asarray(size)).tolist()]
     sizes = sizes * 2 if len(sizes) == 1 else sizes
     if len(sizes) != 2 or not all(extent > 0 for extent in sizes):
-        raise DefinitionError(
-            "fn.random_resized_crop: size must be positive", given=size, expected="(height, width) or one number"
-        )
+        raise DefinitionError("size must be positive", given=size, expected="(height, width) or one number")
     kernel = RandomResizedCrop(
         layout=layout,
         window=random_window(select_arguments(RandomWindowArguments, arguments), "random_resized_crop"),

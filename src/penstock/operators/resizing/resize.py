@@ -15,11 +15,12 @@ from penstock.graph import (
     Argument,
     DataNode,
     Doc,
+    Images,
     Operator,
     SampleContext,
     SampleKernel,
     apply,
-    image_layout,
+    assumed_layout,
     operator,
     select_arguments,
 )
@@ -134,7 +135,7 @@ def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
 
 @operator("resize")
 def resize(
-    data: DataNode,
+    data: Images,
     *,
     dtype: DALIDataType | Any = None,
     save_attrs: bool = False,
@@ -173,7 +174,7 @@ def resize(
         >>> pipeline.run()[0].as_array().shape
         (1, 30, 40, 3)
     """
-    layout = image_layout(data, "resize")
+    layout = assumed_layout(data.spec)
     filters = select_arguments(FilterArguments, arguments)
     sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
     kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)

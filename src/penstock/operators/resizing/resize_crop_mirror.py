@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, apply, image_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.steps import CropStep, ImageInfo, MirrorStep, ResampleAxis, ResampleStep, Step
 from penstock.operators.cropping.crop import Crop
@@ -83,7 +83,7 @@ def _mirrored(part: ResampleAxis, flags: Any) -> ResampleAxis:
 
 @operator("resize_crop_mirror")
 def resize_crop_mirror(
-    data: DataNode,
+    data: Images,
     *,
     mirror: int | DataNode = 0,
     dtype: DALIDataType | Any = None,
@@ -122,7 +122,7 @@ def resize_crop_mirror(
         (1, 28, 28, 3)
     """
     kind = "resize_crop_mirror"
-    layout = image_layout(data, kind)
+    layout = assumed_layout(data.spec)
     sizes, varying = sizing(
         select_arguments(SizeArguments, arguments), select_arguments(FilterArguments, arguments), layout, kind
     )

@@ -269,11 +269,9 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     for name in ("size", "max_size", "roi_start", "roi_end"):
         value = values.get(name)
         if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
-            raise DefinitionError(
-                f"fn.{kind}: {name} must be one node, or numbers", given="a list that contains a node"
-            )
+            raise DefinitionError(f"{name} must be one node, or numbers", given="a list that contains a node")
     if isinstance(values.get("max_size"), DataNode):
-        raise DefinitionError(f"fn.{kind}: max_size must be the same for all samples", given="a node")
+        raise DefinitionError("max_size must be the same for all samples", given="a node")
     one_by_one = [name for name in ONE_BY_ONE.values() if _is_request(values.get(name, 0))]
     ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _is_request(values.get(name, 0))]
     ways += [one_by_one] if one_by_one else []
@@ -282,7 +280,7 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     ways = ways or [[name] for name in zeros[:1]]
     if len(ways) != 1:
         raise DefinitionError(
-            f"fn.{kind}: the size is " + ("given twice" if ways else "missing"),
+            "the size is " + ("given twice" if ways else "missing"),
             given=", ".join(name for way in ways for name in way) or None,
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
@@ -290,21 +288,21 @@ def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: st
     arguments: dict[str, Any] = {name: values[name] for name in ways[0]}
     if ways[0][0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
-            raise DefinitionError(f"fn.{kind}: {ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
+            raise DefinitionError(f"{ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
         # A side for all axes: covering it makes the shorter side that long, and fitting into it the longer one.
         mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
         arguments = {"resize_side": values[ways[0][0]]}
     if one_by_one and "resize_z" in one_by_one and "D" not in axes:
-        raise DefinitionError(f"fn.{kind}: resize_z needs an axis D", given=f"layout {layout!r}", expected="DHWC")
-    _check_count(arguments.get("size", 0.0), axes, f"fn.{kind}: size")
+        raise DefinitionError("resize_z needs an axis D", given=f"layout {layout!r}", expected="DHWC")
+    _check_count(arguments.get("size", 0.0), axes, "size")
     parts = [name for name in ("roi_start", "roi_end") if name in values]
     if len(parts) == 1:
-        raise DefinitionError(f"fn.{kind}: roi_start and roi_end must be given together", given=parts[0])
+        raise DefinitionError("roi_start and roi_end must be given together", given=parts[0])
     for name in parts:
-        _check_count(values[name], axes, f"fn.{kind}: {name}")
+        _check_count(values[name], axes, f"{name}")
         arguments[name] = values[name]
     limits = np.atleast_1d(np.asarray(values.get("max_size", ()), np.float64)).tolist()
-    _check_count(limits or 0.0, axes, f"fn.{kind}: max_size")
+    _check_count(limits or 0.0, axes, "max_size")
     limits = limits * len(axes) if len(limits) == 1 else limits
     # A limit of 0 or less means no limit.
     return TargetSize(

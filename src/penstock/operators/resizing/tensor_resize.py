@@ -202,25 +202,23 @@ def tensor_resize(
     values = {name: value for name, value in values.items() if value is not None}
     if len(values) != 1:
         raise DefinitionError(
-            f"fn.{kind}: the size is " + ("given twice" if values else "missing"),
+            "the size is " + ("given twice" if values else "missing"),
             given=", ".join(values) or None,
             expected="sizes or scales",
         )
     if rank == 0:
         raise DefinitionError(f"fn.{kind} cannot resize scalars", given="scalars", expected="at least one axis")
-    named = axis_numbers(axes, axis_names, data.spec, kind)
+    named = axis_numbers(axes, axis_names, data.spec)
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
-        raise DefinitionError(
-            f"fn.{kind}: scales cannot be combined with mode", given=f"mode={mode!r}", fix="use sizes"
-        )
+        raise DefinitionError("scales cannot be combined with mode", given=f"mode={mode!r}", fix="use sizes")
     if (roi_start is None) != (roi_end is None):
-        raise DefinitionError(f"fn.{kind}: roi_start and roi_end must be given together", given="one of them")
+        raise DefinitionError("roi_start and roi_end must be given together", given="one of them")
     if roi_start is not None:
         values |= {"roi_start": roi_start, "roi_end": roi_end}
     values["alignment"] = alignment
     if isinstance(max_size, DataNode):
-        raise DefinitionError(f"fn.{kind}: max_size must be the same for all samples", given="a node")
+        raise DefinitionError("max_size must be the same for all samples", given="a node")
     for name, value in (*values.items(), ("max_size", 0.0 if max_size is None else max_size)):
         _check_count(value, len(named), name)
     # Modes that keep proportions also resize axes that are not named.
@@ -278,7 +276,7 @@ def _check_count(value: Any, axes: int, name: str) -> None:
     count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
     if count not in (1, axes, None):
         raise DefinitionError(
-            f"fn.tensor_resize: {name} needs a number for each named axis",
+            f"{name} needs a number for each named axis",
             given=f"{count} numbers",
             expected=f"{axes}, or one for all",
         )

@@ -55,7 +55,7 @@ class RandomObjectBBox(Operator, HostBatchKernel):
             raise ArgumentTypeError(f"{kind} takes maps of whole numbers", given=labels, fix="fn.cast it first")
         ndim = len(labels.shape)
         if len(self.threshold) not in (0, 1, ndim):
-            raise DefinitionError(f"{kind}: threshold is a size per axis", given=self.threshold, expected=ndim)
+            raise DefinitionError("threshold is a size per axis", given=self.threshold, expected=ndim)
         if not any(argument is None or isinstance(argument, Spec) for argument in (background, classes)):
             _check(np.atleast_2d(classes), np.reshape(background, (1,)))
         whole = np.dtype(np.int32)
@@ -106,7 +106,7 @@ def _check(classes: Any, background: Any) -> None:
     """
     for row in np.flatnonzero((classes == background[:, None]).any(axis=1))[:1]:
         raise DefinitionError(
-            "fn.segmentation.random_object_bbox: a class is the background",
+            "a class is the background",
             given=f"classes={classes[row].tolist()}, background={background[row]}",
             fix="leave it out of classes, or give another background",
         )
@@ -171,9 +171,9 @@ def random_object_bbox(
     """
     kind = "fn.segmentation.random_object_bbox"
     if ignore_class and (classes is not None or class_weights is not None or output_class):
-        raise DefinitionError(f"{kind}: ignore_class excludes classes, class_weights and output_class")
+        raise DefinitionError("ignore_class excludes classes, class_weights and output_class")
     if k_largest is not None and k_largest < 1:
-        raise DefinitionError(f"{kind}: k_largest is a number of objects", given=k_largest, expected="at least 1")
+        raise DefinitionError("k_largest is a number of objects", given=k_largest, expected="at least 1")
     least = () if threshold is None else tuple(int(each) for each in np.atleast_1d(threshold))
     made = RandomObjectBBox(format, bool(ignore_class), k_largest or 0, least, bool(output_class))
     arguments: dict[str, Any] = {"background": background, "classes": classes, "class_weights": class_weights}

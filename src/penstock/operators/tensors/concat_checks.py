@@ -35,7 +35,7 @@ def joined_extents(kind: str, shapes: Sequence[Shape]) -> Shape:
         known = sorted({extent for extent in extents if extent is not None})
         if len(known) > 1:
             raise DefinitionError(
-                f"fn.{kind}: the extents of the inputs differ",
+                "the extents of the inputs differ",
                 given=f"extents {', '.join(map(str, known))}",
                 fix="fn.pad(x, ...), fn.crop(x, ...) or fn.resize(x, ...) before",
             )
@@ -50,15 +50,15 @@ def one_axis(kind: str, axis: int, name: str | None, spec: Spec) -> int:
         DefinitionError: It does not exist, or both `axis` and `axis_name` are set.
     """
     if name is None:
-        return axis_numbers([axis], None, spec, kind)[0]
+        return axis_numbers([axis], None, spec)[0]
     # 0 is the default of `axis`, so an explicit 0 next to a name goes unnoticed, which is harmless.
     if axis != 0 or len(name) != 1:
         raise DefinitionError(
-            f"fn.{kind}: set either axis or axis_name, which is one letter", given=f"axis={axis}, axis_name={name!r}"
+            "set either axis or axis_name, which is one letter", given=f"axis={axis}, axis_name={name!r}"
         )
     if name not in spec.layout:
         raise DefinitionError(
-            f"fn.{kind}: the layout does not contain axis {name}",
+            f"the layout does not contain axis {name}",
             given=f"axis_name={name!r}, layout {spec.layout!r}",
             fix="axis=..., with a number",
         )

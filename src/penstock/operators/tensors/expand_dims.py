@@ -29,7 +29,7 @@ class ExpandDims(Operator, ViewKernel):
         """Return the spec with the new axes."""
         if self.names and data.shape and not data.layout:
             raise DefinitionError(
-                "fn.expand_dims: new_axis_names needs an input with a layout",
+                "new_axis_names needs an input with a layout",
                 given=f"new_axis_names={self.names!r} for {data}",
                 fix='fn.reshape(x, layout="...") before',
             )
@@ -75,13 +75,13 @@ def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: st
     ndim = data.ndim + len(numbers)
     if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
         raise DefinitionError(
-            "fn.expand_dims: axes must be distinct positions in the result",
+            "axes must be distinct positions in the result",
             given=axes,
             expected=f"numbers from {-ndim} to {ndim - 1}",
         )
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
-            "fn.expand_dims: new_axis_names needs one letter per new axis",
+            "new_axis_names needs one letter per new axis",
             given=short_repr(new_axis_names),
             expected=f"{len(numbers)} letters",
         )

@@ -46,9 +46,7 @@ def get_property(data: DataNode, *, key: str) -> DataNode:
     if key == "layout":
         return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
     if key != "source_info":
-        raise DefinitionError(
-            "fn.get_property: unknown property", given=short_repr(key), expected='"layout" or "source_info"'
-        )
+        raise DefinitionError("unknown property", given=short_repr(key), expected='"layout" or "source_info"')
     origin = reader_value_of(data.value)
     if origin is None:
         return constant.forward(np.empty(0, np.uint8))

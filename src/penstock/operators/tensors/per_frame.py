@@ -23,16 +23,12 @@ class PerFrame(Operator, ViewKernel):
     def infer(self, data: Spec) -> Spec:
         """Return the spec with the new layout."""
         if not data.shape:
-            raise DefinitionError(
-                "fn.per_frame: the first axis must be that of frames", given=data, expected="one axis or more"
-            )
+            raise DefinitionError("the first axis must be that of frames", given=data, expected="one axis or more")
         if not data.layout:
             # "*" is DALI's letter for an axis without a name.
             return replace(data, layout="F" + "*" * (len(data.shape) - 1))
         if data.layout[0] != "F" and not self.replaces:
-            raise DefinitionError(
-                "fn.per_frame: the layout must begin with F", given=short_repr(data.layout), fix="replace=True"
-            )
+            raise DefinitionError("the layout must begin with F", given=short_repr(data.layout), fix="replace=True")
         return replace(data, layout="F" + data.layout[1:])
 
     def batch(self, context: BatchContext, data: Any) -> Any:

@@ -31,7 +31,7 @@ class Reinterpret(Operator, BatchKernel):
             return replace(data, dtype=self.dtype)
         if not data.shape:
             raise DefinitionError(
-                "fn.reinterpret: the element size of a scalar cannot change",
+                "the element size of a scalar cannot change",
                 given=f"{data.dtype} as {self.dtype}",
                 fix="fn.reshape(x, shape=[1]) before",
             )
@@ -39,7 +39,7 @@ class Reinterpret(Operator, BatchKernel):
         if last is not None:
             if last * data.dtype.itemsize % self.dtype.itemsize:
                 raise DefinitionError(
-                    "fn.reinterpret: the bytes of the last axis are not a multiple of the new element size",
+                    "the bytes of the last axis are not a multiple of the new element size",
                     given=f"{last} times {data.dtype} as {self.dtype}",
                     fix="shape=[-1], which merges all axes first",
                 )

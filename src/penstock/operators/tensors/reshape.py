@@ -67,21 +67,19 @@ class Reshape(Operator, ViewKernel):
                 expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",
             )
-        return Spec(data.dtype, shape, check_layout(self.layout, data, len(shape), "fn.reshape"))
+        return Spec(data.dtype, shape, check_layout(self.layout, data, len(shape)))
 
     def _target(self, old: Shape) -> Shape:
         source = self.src_dims if self.src_dims is not None else tuple(range(len(old)))
         if any(axis >= len(old) for axis in source):
-            raise DefinitionError(
-                "fn.reshape: src_dims contains an axis that does not exist", given=f"{source} of {old}"
-            )
+            raise DefinitionError("src_dims contains an axis that does not exist", given=f"{source} of {old}")
         extents: Shape = tuple(1 if axis < 0 else old[axis] for axis in source)
         if self.shape is not None and self.relative:
             # A wildcard does not need an axis of the input.
             extents += (1,) * (len(self.shape) - len(extents))
             if any(factor >= 0 for factor in self.shape[len(source) :]):
                 raise DefinitionError(
-                    "fn.reshape: rel_shape has more entries than the input has axes",
+                    "rel_shape has more entries than the input has axes",
                     given=f"{self.shape} for {len(source)} axes",
                     fix="name the axes with src_dims",
                 )
@@ -102,7 +100,7 @@ class Reshape(Operator, ViewKernel):
             return (*before, None, *after)
         known, elements = (math.prod(n for n in shape if n is not None) for shape in (before + after, old))
         if not known or elements % known:
-            raise DefinitionError("fn.reshape: no extent fits in place of -1", given=f"{extents} for shape {old}")
+            raise DefinitionError("no extent fits in place of -1", given=f"{extents} for shape {old}")
         return (*before, elements // known, *after)
 
     def batch(self, context: BatchContext, data: Any) -> Any:
@@ -120,7 +118,7 @@ class ReshapeTo(Operator, SampleKernel):
 
     def infer(self, data: Spec, _shape: Spec) -> Spec:
         """Return a spec of unknown extents."""
-        return Spec(data.dtype, (None,) * self.rank, check_layout(self.layout, data, self.rank, "fn.reshape"))
+        return Spec(data.dtype, (None,) * self.rank, check_layout(self.layout, data, self.rank))
 
     def sample(self, context: SampleContext, data: Array, shape: Array) -> Array:
         """Return the sample in the new shape."""
@@ -171,12 +169,12 @@ def reshape(
     node = new_shape if new_shape is not None else shape if isinstance(shape, DataNode) else None
     node = multiples(data, rel_shape) if isinstance(rel_shape, DataNode) else node
     if sum(argument is not None for argument in (new_shape, shape, rel_shape)) > 1:
-        raise DefinitionError("fn.reshape: the shape is set more than once", fix="shape, rel_shape or a second input")
+        raise DefinitionError("the shape is set more than once", fix="shape, rel_shape or a second input")
     if node is not None:
-        return apply(ReshapeTo(vector_length(node, "fn.reshape: shape"), layout), data, node)
+        return apply(ReshapeTo(vector_length(node, "shape"), layout), data, node)
     extents = _extents(rel_shape if shape is None else shape)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
-        raise DefinitionError("fn.reshape: extents must be positive, except for at most one -1", given=extents)
+        raise DefinitionError("extents must be positive, except for at most one -1", given=extents)
     axes = _extents(src_dims)
     change = Reshape(extents, rel_shape is not None, None if axes is None else tuple(map(int, axes)), layout)
     return apply(change, data)
@@ -188,7 +186,7 @@ def multiples(data: DataNode, factors: DataNode) -> DataNode:
     Raises:
         DefinitionError: The factors are not a vector.
     """
-    count = vector_length(factors, "fn.reshape: rel_shape")
+    count = vector_length(factors, "rel_shape")
     # `penstock.math` is above this module in the import order.
     return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
 

@@ -53,7 +53,7 @@ class RearrangeEach(Operator, SampleKernel):
     def infer(self, frames: Spec, order: Spec) -> Spec:
         """Return the spec with the number of selected frames."""
         if order.dtype.kind not in "iu" or len(order.shape) != 1:
-            raise DefinitionError("fn.sequence_rearrange: new_order must be a vector of integers", given=order)
+            raise DefinitionError("new_order must be a vector of integers", given=order)
         return Spec(frames.dtype, (order.shape[0], *frames.shape[1:]), frames.layout)
 
     def sample(self, context: SampleContext, frames: Array, order: Array) -> Array:
@@ -101,9 +101,7 @@ def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataN
         return apply(RearrangeEach(), data, new_order)
     order = np.atleast_1d(new_order)
     if order.ndim != 1 or not order.size or order.dtype.kind not in "iu" or order.min() < 0:
-        raise DefinitionError(
-            "fn.sequence_rearrange: new_order must be a list of frame numbers, from 0", given=new_order
-        )
+        raise DefinitionError("new_order must be a list of frame numbers, from 0", given=new_order)
     return apply(Rearrange(tuple(order.tolist())), data)
 
 
@@ -133,9 +131,7 @@ def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> Data
     _check_sequence("element_extract", data.spec)
     numbers = np.atleast_1d(np.asarray(element_map))
     if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
-        raise DefinitionError(
-            "fn.element_extract: element_map must be a list of frame numbers, from 0", given=element_map
-        )
+        raise DefinitionError("element_map must be a list of frame numbers, from 0", given=element_map)
     # Node names are unique, so the name of the call goes to the first element.
     unnamed: CommonArguments = {**common_arguments(), "name": None}
     frames = [

@@ -64,6 +64,6 @@ def shapes(
     # DALI offers the same dtypes.
     if element.kind not in "iuf" or element.itemsize < 4:
         raise DefinitionError(
-            "fn.shapes: dtype must be a number of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"
+            "dtype must be a number of 32 or 64 bits", given=element, fix="fn.cast(fn.shapes(x), dtype=...)"
         )
     return apply(Shapes(element), data)

@@ -67,8 +67,8 @@ def squeeze(
     """
     if (axes is None) == (axis_names is None):
         raise DefinitionError(
-            "fn.squeeze: set either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
+            "set either axes or axis_names", given=f"axes={axes}, axis_names={axis_names}", fix="axes=0"
         )
     # `axis_numbers` takes an empty list for all axes.
-    numbers = axis_numbers(axes, axis_names, data.spec, "squeeze") if axes != [] else ()
+    numbers = axis_numbers(axes, axis_names, data.spec) if axes != [] else ()
     return apply(Squeeze(numbers), data)

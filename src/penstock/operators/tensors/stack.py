@@ -31,7 +31,7 @@ class Stack(Operator, BatchKernel):
         layout = first.layout
         if self.name and layout == "" and shape:
             raise DefinitionError(
-                "fn.stack: axis_name needs inputs with a layout",
+                "axis_name needs inputs with a layout",
                 given=f"axis_name={self.name!r} for {first}",
                 fix='fn.reshape(x, layout="...") before',
             )
@@ -72,9 +72,9 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> Dat
     ndim = len(as_value(inputs[0]).spec.shape) if inputs else 0
     if not -ndim - 1 <= axis <= ndim:
         raise DefinitionError(
-            "fn.stack: the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
+            "the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
         )
     if axis_name is not None and len(axis_name) != 1:
-        raise DefinitionError("fn.stack: axis_name must be one letter", given=short_repr(axis_name))
+        raise DefinitionError("axis_name must be one letter", given=short_repr(axis_name))
     # The result has one axis more than the inputs, which is also what negative numbers refer to.
     return apply(Stack(axis % (ndim + 1), axis_name or ""), *inputs)

@@ -70,10 +70,10 @@ def transpose(
     order = tuple(range(ndim))[::-1] if perm is None else tuple(int(axis) for axis in perm)
     if sorted(order) != list(range(ndim)):
         raise DefinitionError(
-            "fn.transpose: perm must contain each axis exactly once",
+            "perm must contain each axis exactly once",
             given=perm,
             expected=f"the numbers 0 to {ndim - 1} in any order",
         )
     permuted = "".join(spec.layout[axis] for axis in order) if spec.layout and transpose_layout else spec.layout
-    layout = permuted if output_layout is None else check_layout(output_layout, spec, ndim, "fn.transpose")
+    layout = permuted if output_layout is None else check_layout(output_layout, spec, ndim)
     return apply(Transpose(order, layout), data)

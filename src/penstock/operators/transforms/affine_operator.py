@@ -134,7 +134,7 @@ def check_transform(kind: str, spec: Spec, ndim: int | None = None) -> None:
     known = {n - less for less, n in enumerate(shape) if n is not None} | ({ndim} if ndim else set[int]())
     if len(shape) != 2 or len(known) > 1:
         size = "n, n + 1" if ndim is None else f"{ndim}, {ndim + 1}"
-        raise DefinitionError(f"fn.{kind}: the input transform has the wrong shape", given=spec, expected=f"({size})")
+        raise DefinitionError("the input transform has the wrong shape", given=spec, expected=f"({size})")
 
 
 def check_center(kind: str, center: Any, ndim: int | None) -> None:
@@ -145,9 +145,7 @@ def check_center(kind: str, center: Any, ndim: int | None) -> None:
     """
     count = extent(center)
     if None not in (count, ndim) and count not in (1, ndim):
-        raise DefinitionError(
-            f"fn.{kind}: the center needs one number per dimension", given=center, expected=f"{ndim} numbers"
-        )
+        raise DefinitionError("the center needs one number per dimension", given=center, expected=f"{ndim} numbers")
 
 
 def diagonal(xp: Any, factors: Any) -> Any:

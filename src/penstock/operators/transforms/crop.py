@@ -83,7 +83,7 @@ def crop(
     counts = [extent(value) for value in arguments.values()]
     known = {count for count in counts if count not in (None, 1)}
     if len(known) > 1:
-        raise DefinitionError(f"fn.{kind}: all corners need the same number of coordinates", given=str(counts))
+        raise DefinitionError("all corners need the same number of coordinates", given=str(counts))
     # Single numbers apply to any number of dimensions; without other information there is one dimension.
     argument_ndim = known.pop() if known else None if None in counts or transform is not None else 1
     ndim = dimensions(kind, transform, argument_ndim)

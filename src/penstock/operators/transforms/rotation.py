@@ -82,7 +82,7 @@ def rotation(
     """
     kind = "transforms.rotation"
     if axis is not None and not isinstance(axis, DataNode) and not np.any(axis):
-        raise DefinitionError(f"fn.{kind}: axis must not have length 0", given=axis)
+        raise DefinitionError("axis must not have length 0", given=axis)
     ndim = dimensions(kind, transform, 2 if axis is None else 3)
     check_center(kind, center, ndim)
     before = () if transform is None else (transform,)

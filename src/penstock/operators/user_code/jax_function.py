@@ -100,12 +100,10 @@ def jax_function(
         raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=short_repr(function))
     device = common.get("device")
     if device not in (None, "cpu", "gpu"):
-        raise ArgumentTypeError(
-            f"fn.{_KIND}: unknown device", given=short_repr(device), expected='"cpu", "gpu" or None'
-        )
+        raise ArgumentTypeError("unknown device", given=short_repr(device), expected='"cpu", "gpu" or None')
     if sharding is not None and not (isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)):
         raise DefinitionError(
-            f"fn.{_KIND}: sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
+            "sharding must be a jax.sharding.NamedSharding over a Mesh of devices",
             given=f"{short_repr(sharding)} of type {type(sharding).__name__}",
         )
     leaves, structure = _initial_state(state)
@@ -145,7 +143,7 @@ def _layouts(layouts: str | Sequence[str] | None, count: int) -> tuple[str | Non
         return (layouts,) * count
     if len(layouts) != count:
         raise DefinitionError(
-            f"fn.{_KIND}: output_layouts must have one layout, or one per output",
+            "output_layouts must have one layout, or one per output",
             given=f"{len(layouts)} layouts",
             expected=f"{count}",
         )
@@ -158,20 +156,18 @@ def _initial_state(state: Any) -> tuple[tuple[Array, ...], Any]:
         return (), None
     leaves, structure = jax.tree.flatten(state)
     if not leaves:
-        raise DefinitionError(f"fn.{_KIND}: the state holds no arrays", given=state, fix="leave state= out")
+        raise DefinitionError("the state holds no arrays", given=state, fix="leave state= out")
     arrays: list[Array] = []
     for leaf in leaves:
         # Typed PRNG keys have no NumPy form, which saved states need.
         if isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.extended):
-            raise DefinitionError(
-                f"fn.{_KIND}: a state must hold arrays of numbers", given=leaf, fix="jax.random.key_data"
-            )
+            raise DefinitionError("a state must hold arrays of numbers", given=leaf, fix="jax.random.key_data")
         try:
             array = np.asarray(leaf)
         except Exception:  # noqa: BLE001  # array-likes of other libraries may raise anything
             array = np.empty(0, object)
         if array.dtype.kind not in "biufcV":
-            raise DefinitionError(f"fn.{_KIND}: a state must hold arrays and numbers", given=short_repr(leaf))
+            raise DefinitionError("a state must hold arrays and numbers", given=short_repr(leaf))
         # Without x64, JAX would narrow the leaves in the first step, and the state would change its dtype.
         arrays.append(array.astype(jax.dtypes.canonicalize_dtype(array.dtype)))
     return tuple(arrays), structure

@@ -91,14 +91,14 @@ class JaxProgram(Operator, DeviceKernel):
         for number, arrays in enumerate(zip(*results, strict=True)):
             shapes = [array.shape[1:] for array in arrays]
             if len({len(shape) for shape in shapes}) > 1:
-                raise DefinitionError(f"fn.{_KIND}: the rank of output {number} depends on the extents of the inputs")
+                raise DefinitionError(f"the rank of output {number} depends on the extents of the inputs")
             shape = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
             specs.append(Spec(np.dtype(arrays[0].dtype), shape, self._layout(number, inputs, len(shape))))
         return tuple(specs)
 
     def _layout(self, number: int, inputs: Sequence[Spec], ndim: int) -> str:
         like = inputs[number] if number < len(inputs) else Spec(np.dtype(np.uint8), ())
-        return check_layout(self.layouts[number], like, ndim, f"fn.{_KIND}, output {number}")
+        return check_layout(self.layouts[number], like, ndim)
 
     def _evaluate(self, inputs: Sequence[Spec], filler: int) -> Sequence[jax.ShapeDtypeStruct]:
         """Return shapes and dtypes of the outputs, without data and without compilation."""
@@ -119,7 +119,7 @@ class JaxProgram(Operator, DeviceKernel):
             seen = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             ragged = [spec for spec in inputs if not spec.dense]
             raise DefinitionError(
-                f"fn.{_KIND}: JAX cannot trace {self.code}: {type(error).__name__}: {error}",
+                f"JAX cannot trace {self.code}: {type(error).__name__}: {error}",
                 given=f"arrays {seen or 'none'}" + (f", where {filler} stands for an unknown extent" if ragged else ""),
                 fix="compute with jax.numpy; code that needs NumPy arrays or other libraries can run on the host, "
                 "sample by sample, in fn.python_function",
@@ -133,9 +133,7 @@ class JaxProgram(Operator, DeviceKernel):
             return (), self._outputs(self.code(*arrays))
         result = self.code(jax.tree.unflatten(self.structure, state), *arrays)
         if not isinstance(result, tuple) or len(cast(tuple[Any, ...], result)) != 2:
-            raise DefinitionError(
-                f"fn.{_KIND}: with state=, {self.code} must return (new state, outputs)", given=result
-            )
+            raise DefinitionError(f"with state=, {self.code} must return (new state, outputs)", given=result)
         new_state, outputs = cast(tuple[Any, Any], result)
         return self._state_leaves(new_state), self._outputs(outputs)
 
@@ -144,7 +142,7 @@ class JaxProgram(Operator, DeviceKernel):
         kinds = [(np.shape(leaf), jax.dtypes.result_type(leaf)) for leaf in leaves]
         if structure != self.structure or kinds != [(leaf.shape, leaf.dtype) for leaf in self.initial_state]:
             raise DefinitionError(
-                f"fn.{_KIND}: {self.code} returns a state of another structure, shape or dtype than it received",
+                f"{self.code} returns a state of another structure, shape or dtype than it received",
                 given=jax.tree.unflatten(structure, [f"{dtype}{list(shape)}" for shape, dtype in kinds]),
                 expected=jax.tree.unflatten(self.structure, [f"{i.dtype}{list(i.shape)}" for i in self.initial_state]),
             )
@@ -160,7 +158,7 @@ class JaxProgram(Operator, DeviceKernel):
         if len(outputs) != self.num_outputs or any(output is None for output in outputs):
             count = 0 if result is None else len(outputs)
             raise DefinitionError(
-                f"fn.{_KIND}: {self.code} must return as many outputs as num_outputs says",
+                f"{self.code} must return as many outputs as num_outputs says",
                 given=f"{count} outputs",
                 expected=f"{self.num_outputs}",
             )
@@ -169,12 +167,10 @@ class JaxProgram(Operator, DeviceKernel):
     def _check_rows(self, outputs: Sequence[Any]) -> None:
         for number, output in enumerate(outputs):
             if jax.numpy.issubdtype(output.dtype, jax.dtypes.extended):
-                raise DefinitionError(
-                    f"fn.{_KIND}: output {number} of {self.code} is not an array of numbers", given=output.dtype
-                )
+                raise DefinitionError(f"output {number} of {self.code} is not an array of numbers", given=output.dtype)
             if output.shape[:1] != (self.rows,):
                 raise DefinitionError(
-                    f"fn.{_KIND}: output {number} of {self.code} needs a leading axis of rows, like its inputs",
+                    f"output {number} of {self.code} needs a leading axis of rows, like its inputs",
                     given=f"shape {list(output.shape)}",
                     expected=f"[{self.rows}, ...]",
                 )
@@ -220,7 +216,7 @@ class JaxProgram(Operator, DeviceKernel):
         mine = () if self.sharding is None else tuple(self.sharding.mesh.devices.flat)
         if mine not in ((), tuple(devices)):
             raise UsageError(
-                f"fn.{_KIND}: its sharding must have the devices of the batches, in the same order",
+                "its sharding must have the devices of the batches, in the same order",
                 given=", ".join(map(str, mine)),
                 expected=", ".join(map(str, devices)),
                 fix="give data_iterator and jax_function the same sharding",

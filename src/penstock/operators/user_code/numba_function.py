@@ -54,7 +54,7 @@ class _NumbaFunction(Operator):
         kinds = tuple((spec.dtype, len(spec.shape)) for spec in inputs)
         if kinds != self.inputs:
             raise DefinitionError(
-                f"fn.{_KIND}: the inputs must have the dtypes and ranks of in_types and ins_ndim",
+                "the inputs must have the dtypes and ranks of in_types and ins_ndim",
                 given=", ".join(map(str, inputs)),
                 expected=", ".join(f"{dtype} with {ndim} axes" for dtype, ndim in self.inputs),
             )
@@ -68,7 +68,7 @@ class _NumbaFunction(Operator):
         for number, (_, ndim) in enumerate(self.outputs):
             if number >= len(inputs) or len(inputs[number].shape) != ndim:
                 raise DefinitionError(
-                    f"fn.{_KIND}: without setup_fn an output has the shape of the input of the same number",
+                    "without setup_fn an output has the shape of the input of the same number",
                     given=f"output {number} with {ndim} axes",
                     fix="setup_fn=..., a function that writes the shapes of the outputs",
                 )
@@ -88,7 +88,7 @@ class _NumbaFunction(Operator):
             return make(FunctionSnapshot(code.function), *kinds, by_batch=isinstance(self, WholeBatchKernel))
         except Exception as error:
             raise DefinitionError(
-                f"fn.{_KIND}: numba cannot compile {code}: {type(error).__name__}: {error}",
+                f"numba cannot compile {code}: {type(error).__name__}: {error}",
                 fix="use the Python and NumPy that numba supports in nopython mode; other functions can run in "
                 "fn.python_function",
             ) from error
@@ -226,7 +226,5 @@ def _kinds(types: str, dtypes: Any, ndim: str, ranks: int | Sequence[int]) -> Ki
     dtypes = list(cast(Sequence[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
     ranks = [ranks] if isinstance(ranks, int) else list(ranks)
     if len(dtypes) != len(ranks):
-        raise DefinitionError(
-            f"fn.{_KIND}: {types} and {ndim} must have as many entries", given=f"{len(dtypes)} and {len(ranks)}"
-        )
+        raise DefinitionError(f"{types} and {ndim} must have as many entries", given=f"{len(dtypes)} and {len(ranks)}")
     return tuple(zip(map(as_dtype, dtypes), ranks, strict=True))

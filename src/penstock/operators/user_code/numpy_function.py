@@ -90,7 +90,7 @@ class NumpyFunction(Operator):
 
     def _spec(self, number: int, dtype: np.dtype[Any], shape: tuple[int | None, ...]) -> Spec:
         bare = Spec(dtype, shape)
-        layout = check_layout(self.layouts[number], bare, len(shape), f"fn.{self.kind}, output {number}")
+        layout = check_layout(self.layouts[number], bare, len(shape))
         return replace(bare, layout=layout)
 
     def _infer_by_trial(self, inputs: Sequence[Spec]) -> list[tuple[np.dtype[Any], tuple[int | None, ...]]]:
@@ -115,7 +115,7 @@ class NumpyFunction(Operator):
 
     def _failure(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
         return DefinitionError(
-            f"fn.{self.kind}: {self.code} fails on {on}, so its outputs are not known: {type(error).__name__}: {error}",
+            f"{self.code} fails on {on}, so its outputs are not known: {type(error).__name__}: {error}",
             given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in samples),
             fix=_FIX,
         )
@@ -195,15 +195,13 @@ def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] 
         DefinitionError: One of the two is missing, or has another number of entries.
     """
     if (dtype is None) != (ndim is None):
-        raise DefinitionError(
-            f"fn.{kind}: give both dtype and ndim, or neither", given=f"dtype={short_repr(dtype)}, ndim={ndim}"
-        )
+        raise DefinitionError("give both dtype and ndim, or neither", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
     if dtype is None:
         return ()
     dtypes = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs
     ranks = list(cast(Sequence[int], ndim)) if isinstance(ndim, list | tuple) else [cast(int, ndim)] * num_outputs
     if len(dtypes) != num_outputs or len(ranks) != num_outputs:
-        raise DefinitionError(f"fn.{kind}: dtype and ndim must have one entry, or one per output")
+        raise DefinitionError("dtype and ndim must have one entry, or one per output")
     return tuple(zip(map(as_dtype, dtypes), ranks, strict=True))
 
 
@@ -216,7 +214,7 @@ def layouts_of(kind: str, num_outputs: int, layouts: str | Sequence[str] | None)
     first = [layouts] * num_outputs if isinstance(layouts, str) else list(layouts or ())
     if len(first) > num_outputs:
         raise DefinitionError(
-            f"fn.{kind}: output_layouts must have one layout, or at most one per output",
+            "output_layouts must have one layout, or at most one per output",
             given=f"{len(first)} layouts",
             expected=f"up to {num_outputs}",
         )

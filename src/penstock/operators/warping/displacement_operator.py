@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Doc, apply, plane_layout
+from penstock.graph import Argument, DataNode, Doc, apply, assumed_layout
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
@@ -68,7 +68,7 @@ def apply_displacement(
     Raises:
         DefinitionError: The input is a volume, or the interpolation is neither linear nor nearest.
     """
-    layout, own, fill = plane_layout(data, kind), data.spec.dtype, arguments.get("fill_value", 0.0)
+    layout, own, fill = assumed_layout(data.spec), data.spec.dtype, arguments.get("fill_value", 0.0)
     # DALI truncates the fill values of displacements and rounds those of warps.
     fill = fill_color(data, layout, kind, np.trunc(fill) if own.kind in "iu" else fill)
     options = WarpOptions(

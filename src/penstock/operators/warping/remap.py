@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator, plane_layout
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, Planes, apply, assumed_layout, operator
 from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages
@@ -41,13 +41,13 @@ class Remap(Operator, BatchKernel):
         """Return the spec of images of the size of the maps."""
         if any(spec.dtype != np.float32 for spec in maps):
             raise DefinitionError(
-                "fn.remap: maps must be float32",
+                "maps must be float32",
                 given=" and ".join(map(str, maps)),
                 fix="fn.cast(map, dtype=types.FLOAT)",
             )
         sizes = [self._size(spec) for spec in maps]
         if any(None not in (a, b) and a != b for a, b in zip(*sizes, strict=True)):
-            raise DefinitionError("fn.remap: maps differ in size", given=" and ".join(map(str, maps)))
+            raise DefinitionError("maps differ in size", given=" and ".join(map(str, maps)))
         size = [a if b is None else b for a, b in zip(*sizes, strict=True)]
         return Spec(images.dtype, (*images.shape[:-3], *size, images.shape[-1]), self.layout)
 
@@ -56,7 +56,7 @@ class Remap(Operator, BatchKernel):
         shape = spec.shape
         frames, channel = self._form(len(shape), shape[-1] if shape else None, spec.layout)
         if len(shape) - frames - channel != 2 or (frames and self.layout[0] != "F"):
-            raise DefinitionError("fn.remap: a map needs one number per pixel", given=spec, expected="float32[h, w]")
+            raise DefinitionError("a map needs one number per pixel", given=spec, expected="float32[h, w]")
         return shape[frames : frames + 2]
 
     def _form(self, ndim: int, last: int | None, layout: str) -> tuple[bool, bool]:
@@ -104,7 +104,7 @@ class Remap(Operator, BatchKernel):
 
 @operator("remap")
 def remap(
-    data: DataNode,
+    data: Planes,
     mapx: DataNode,
     mapy: DataNode,
     *,
@@ -141,12 +141,12 @@ def remap(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [30, 15]
     """
-    layout = plane_layout(data, "remap")
+    layout = assumed_layout(data.spec)
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError("fn.remap needs channels last", given=layout, expected="HWC or FHWC")
     if pixel_origin not in _ORIGINS:
         raise DefinitionError(
-            "fn.remap: no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
+            "no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
         )
     kernel = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
     return apply(kernel, data, mapx, mapy)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, DataNode, apply, image_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
@@ -31,10 +31,7 @@ class Rotate(ImageOperator):
     warping: WarpOptions
     canvas: str
     frames: int = 1
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32, example=30.0),
-        "size": Argument(np.float32, (2,), low=1),
-    }
+    schema: ClassVar[Mapping[str, Argument]] = {"size": Argument(np.float32, (2,), low=1)}
 
     def of_sequences(self, frames: int) -> Rotate:
         """Return the operator with one canvas for all frames of a sequence."""
@@ -129,11 +126,7 @@ class RotateVolume(ImageOperator):
     warping: WarpOptions
     canvas: str
     frames: int = 1
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32, example=30.0),
-        "axis": Argument(np.float32, (3,)),
-        "size": Argument(np.float32, (3,), low=1),
-    }
+    schema: ClassVar[Mapping[str, Argument]] = {"size": Argument(np.float32, (3,), low=1)}
 
     def of_sequences(self, frames: int) -> RotateVolume:
         """Return the operator with one canvas for all frames of a sequence."""
@@ -147,7 +140,7 @@ class RotateVolume(ImageOperator):
     def infer(self, images: Spec, *, angle: Any, axis: Any, size: Any) -> Spec:
         """Return the spec of the input on the new canvas."""
         if not isinstance(axis, Spec) and not np.any(axis):
-            raise DefinitionError("fn.rotate: axis must not have length 0", given=axis)
+            raise DefinitionError("axis must not have length 0", given=axis)
         if self.canvas == "kept":
             return self.warping.spec(images, None)
         if self.canvas == "given":
@@ -223,10 +216,10 @@ def _grown_volume(
 
 @operator("rotate")
 def rotate(
-    data: DataNode,
+    data: Images,
     *,
-    angle: float | DataNode,
-    axis: Sequence[float] | DataNode | None = None,
+    angle: Annotated[float | DataNode, Argument(np.float32, example=30.0)],
+    axis: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (3,))] = None,
     size: Sequence[float] | DataNode | None = None,
     keep_size: bool = False,
     **arguments: Unpack[WarpArguments],
@@ -264,15 +257,13 @@ def rotate(
         [[2, 5], [1, 4], [0, 3]]
     """
     kind = "rotate"
-    layout = image_layout(data, kind)
+    layout = assumed_layout(data.spec)
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
-        raise DefinitionError(
-            f"fn.{kind}: the size is given twice", given="size= and keep_size=True", fix="leave out one"
-        )
+        raise DefinitionError("the size is given twice", given="size= and keep_size=True", fix="leave out one")
     if ("D" in layout) != (axis is not None):
         raise DefinitionError(
-            f"fn.{kind}: volumes need an axis, and images do not take one",
+            "volumes need an axis, and images do not take one",
             given=f"layout {layout!r} and axis={short_repr(axis)}",
             fix="axis=[0, 0, 1] rotates x towards y" if axis is None else "leave out axis",
         )

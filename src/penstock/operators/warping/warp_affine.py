@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, apply, image_layout, operator, select_arguments
+from penstock.graph import DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.graph.ir.argument_schema import Argument, as_numbers
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -84,7 +84,7 @@ def _inverse(xp: Any, matrix: Any) -> Any:
 
 @operator("warp_affine")
 def warp_affine(
-    data: DataNode,
+    data: Images,
     mtx: DataNode | None = None,
     *,
     matrix: Sequence[float] | Sequence[Sequence[float]] | DataNode | None = None,
@@ -127,16 +127,16 @@ def warp_affine(
         [[1, 9], [3, 9]]
     """
     kind = "warp_affine"
-    layout = image_layout(data, kind)
+    layout = assumed_layout(data.spec)
     if mtx is not None and matrix is not None:
-        raise DefinitionError(f"fn.{kind}: the matrix is given twice", given="mtx and matrix=", fix="leave out one")
+        raise DefinitionError("the matrix is given twice", given="mtx and matrix=", fix="leave out one")
     options = warp_options(data, layout, kind, select_arguments(WarpArguments, arguments))
     ndim = len(options.axes)
     count = ndim * (ndim + 1)
     numbers: Any = mtx if mtx is not None else matrix
     if isinstance(numbers, DataNode):
         numbers = flatten_matrices(numbers, count)
-    elif numbers is None or as_numbers(f"fn.{kind}: matrix", numbers).size == 0:
+    elif numbers is None or as_numbers("matrix", numbers).size == 0:
         # An empty matrix counts as none.
         numbers = np.eye(ndim, ndim + 1).ravel()
     elif np.shape(numbers) == (ndim, ndim + 1):

@@ -190,7 +190,7 @@ def fill_color(data: DataNode, layout: str, kind: str, value: float | Sequence[f
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
     if values.ndim != 1 or len(values) not in (1, channels or len(values)):
         raise DefinitionError(
-            f"fn.{kind}: fill_value needs one number, or one per channel", given=value, expected=f"1 or {channels}"
+            "fill_value needs one number, or one per channel", given=value, expected=f"1 or {channels}"
         )
     # DALI converts the fill value to the dtype of the input, even if the result is float.
     return tuple(map(float, cast_saturating(np, values, data.spec.dtype)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph import DataNode, apply, operator, plane_layout
+from penstock.graph import DataNode, Planes, apply, assumed_layout, operator
 from penstock.graph.ir.argument_schema import Argument, as_numbers
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -73,7 +73,7 @@ class WarpPerspective(ImageOperator):
 
 @operator("warp_perspective")
 def warp_perspective(
-    data: DataNode,
+    data: Planes,
     matrix_input: DataNode | None = None,
     *,
     matrix: Sequence[float] | Sequence[Sequence[float]] | DataNode | None = None,
@@ -123,13 +123,13 @@ def warp_perspective(
         [[1, 0], [3, 2]]
     """
     kind = "warp_perspective"
-    layout = plane_layout(data, kind)
+    layout = assumed_layout(data.spec)
     for name, value, known in (
         ("border_mode", border_mode, BORDERS),
         ("pixel_origin", pixel_origin, ("corner", "center")),
     ):
         if value not in known:
-            raise DefinitionError(f"fn.{kind}: no such {name}", given=short_repr(value), fix=did_you_mean(value, known))
+            raise DefinitionError(f"no such {name}", given=short_repr(value), fix=did_you_mean(value, known))
     if (matrix_input is None) == (matrix is None):
         fix = "leave out one" if matrix is not None else "matrix=[...], nine numbers"
         raise DefinitionError(
@@ -140,7 +140,7 @@ def warp_perspective(
     numbers: Any = matrix if matrix_input is None else matrix_input
     if isinstance(numbers, DataNode):
         numbers = flatten_matrices(numbers, 9)
-    elif as_numbers(f"fn.{kind}: matrix", numbers).shape == (3, 3):
+    elif as_numbers("matrix", numbers).shape == (3, 3):
         numbers = np.reshape(numbers, 9)
     border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     fill = fill_color(data, layout, kind, fill_value if np.size(fill_value) else 0.0)

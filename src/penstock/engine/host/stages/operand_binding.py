@@ -36,7 +36,7 @@ class OperandBinding:
         self._inputs = [registers[value] for value in node.inputs if value in registers]
         self._constants = node.constants
         self.varying = {name: registers[value] for name, value in node.node_arguments.items()}
-        self._node, self._schema = node, node.operator.schema
+        self._node, self._schema = node, node.schema
         self.by_row = frozenset(name for name in node.arguments if name in self.varying or name in self._schema)
         computed = [name for name, value in node.node_arguments.items() if value.node in beside]
         self.deferred = {name: self._schema[name] for name in computed if name in self._schema}

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph.tracing.trace import DataNode, as_value
+from penstock.graph.ir.node import NodeHandle
 
 # The spatial axes of images and volumes, outermost first.
 SPATIAL = "DHW"
@@ -19,47 +19,9 @@ def assumed_layout(spec: Spec, rank_4: str = "FHWC") -> str:
     return spec.layout or {2: "HW", 3: "HWC", 4: rank_4, 5: "FDHWC"}.get(len(spec.shape), "")
 
 
-def image_layout(images: object, kind: str, rank_4: str = "FHWC") -> str:
-    """Return the layout of an input that must be an image, a volume or a sequence of these.
-
-    Raises:
-        DefinitionError: the input has no height and width.
-    """
-    spec = as_value(images).spec
-    layout = assumed_layout(spec, rank_4)
-    if "H" not in layout or "W" not in layout:
-        raise DefinitionError(
-            f"fn.{kind} works on images",
-            given=f"a value of {len(spec.shape)} axes"
-            + (f", layout {spec.layout!r}" if spec.layout else ", no layout"),
-            expected="a layout with H and W, such as HWC",
-            fix="decode first (fn.decoders.image), or name the axes with fn.reshape(x, layout='HWC')",
-        )
-    return layout
-
-
-def plane_layout(images: object, kind: str) -> str:
-    """Return the layout of an input that must be an image or a sequence of images.
-
-    Raises:
-        DefinitionError: the input has no height and width, or has a depth.
-    """
-    layout = image_layout(images, kind)
-    if "D" in layout:
-        raise DefinitionError(
-            f"fn.{kind} takes images, not volumes", given=f"layout {layout!r}", expected="HWC, CHW, FHWC or the like"
-        )
-    return layout
-
-
-def spatial_layout(images: object, kind: str) -> str:
-    """Return the layout like `image_layout`, except that DALI's filters take three axes without a layout as a volume.
-
-    Raises:
-        DefinitionError: the input has no height and width.
-    """
-    spec = as_value(images).spec
-    return "DHW" if not spec.layout and len(spec.shape) == 3 else image_layout(images, kind)
+def spatial_layout(spec: Spec) -> str:
+    """Return the layout like `assumed_layout`, but three unnamed axes are a volume, as for filters of DALI."""
+    return "DHW" if not spec.layout and len(spec.shape) == 3 else assumed_layout(spec)
 
 
 def by_axis(numbers: Any, layout: str) -> Any:
@@ -73,7 +35,7 @@ def by_axis(numbers: Any, layout: str) -> Any:
     return numbers[:, np.array([own.index(axis) for axis in SPATIAL if axis in own])]
 
 
-def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[int, ...]:
+def axis_numbers(axes: Any, names: str | None, spec: Spec) -> tuple[int, ...]:
     """Return the axes that the user named by number or by letter; all axes by default.
 
     Raises:
@@ -81,16 +43,16 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
     """
     ndim = len(spec.shape)
     if axes is not None and names is not None:
-        raise DefinitionError(f"fn.{kind}: either axes or axis_names", given=f"axes={axes}, axis_names={names!r}")
-    if isinstance(axes, DataNode):
-        raise DefinitionError(f"fn.{kind}: axes are the same for all samples", given="a node", expected="numbers")
+        raise DefinitionError("axes and axis_names cannot be combined", given=f"axes={axes}, axis_names={names!r}")
+    if isinstance(axes, NodeHandle):
+        raise DefinitionError("axes must be the same for all samples", given="a node", expected="numbers")
     if names is not None:
         # DALI takes three axes without a layout as an image.
         layout = spec.layout or ("HWC" if ndim == 3 else "")
         missing = [name for name in names if name not in layout]
         if missing:
             raise DefinitionError(
-                f"fn.{kind}: the layout has no axis {', '.join(missing)}",
+                f"the layout has no axis {', '.join(missing)}",
                 given=f"axis_names={short_repr(names)}, layout {spec.layout!r}",
                 fix="axes=[...], by number",
             )
@@ -98,12 +60,12 @@ def axis_numbers(axes: Any, names: str | None, spec: Spec, kind: str) -> tuple[i
     numbers = [axes] if isinstance(axes, int) else list(axes or range(ndim))
     if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
         raise DefinitionError(
-            f"fn.{kind}: axes names each axis once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
+            "axes must name each axis once", given=axes, expected=f"numbers from {-ndim} to {ndim - 1}"
         )
     return tuple(axis % ndim for axis in numbers)
 
 
-def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
+def check_layout(layout: str | None, spec: Spec, ndim: int) -> str:
     """Check a layout that the user set for a value of `ndim` axes.
 
     Raises:
@@ -112,10 +74,10 @@ def check_layout(layout: str | None, spec: Spec, ndim: int, what: str) -> str:
     if layout is None:
         return spec.layout if len(spec.shape) == ndim else ""
     if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
-        raise ArgumentTypeError(f"{what}: a layout is a string", given=short_repr(layout), expected='such as "HWC"')
+        raise ArgumentTypeError("layout must be a string", given=short_repr(layout), expected='such as "HWC"')
     if layout and (len(layout) != ndim or len(set(layout)) != ndim):
         raise DefinitionError(
-            f"{what}: a layout names each axis once",
+            "layout must name each axis once",
             given=short_repr(layout),
             expected=f"{ndim} different letters, or ''",
         )
