@@ -33,8 +33,8 @@ def tree(tmp_path):
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
     ahead = tree / "src/penstock/native/precompile_modules.py"
-    few = '\nMODULES = ("numerics.casting",)'
-    text, count = re.subn(r"\nMODULES = \(.*?\n\)", few, ahead.read_text(), flags=re.DOTALL)
+    few = '\nMODULES = [_PACKAGE / "numerics/casting.py"]'
+    text, count = re.subn(r"\nMODULES = .*", few, ahead.read_text())
     assert count == 1
     ahead.write_text(text)
     return tree

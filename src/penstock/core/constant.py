@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import partialmethod
 from typing import Any, cast
 
 import numpy as np
@@ -97,53 +98,19 @@ class Constant:
             return Constant(self.value, dtype)
         return Constant(self.value, dtype, self._extents, self.layout, self.device, **self._hints)
 
-    def bool(self) -> Constant:
-        """Return the constant as bool."""
-        return self._as(DALIDataType.BOOL)
-
-    def int8(self) -> Constant:
-        """Return the constant as int8."""
-        return self._as(DALIDataType.INT8)
-
-    def int16(self) -> Constant:
-        """Return the constant as int16."""
-        return self._as(DALIDataType.INT16)
-
-    def int32(self) -> Constant:
-        """Return the constant as int32."""
-        return self._as(DALIDataType.INT32)
-
-    def int64(self) -> Constant:
-        """Return the constant as int64."""
-        return self._as(DALIDataType.INT64)
-
-    def uint8(self) -> Constant:
-        """Return the constant as uint8."""
-        return self._as(DALIDataType.UINT8)
-
-    def uint16(self) -> Constant:
-        """Return the constant as uint16."""
-        return self._as(DALIDataType.UINT16)
-
-    def uint32(self) -> Constant:
-        """Return the constant as uint32."""
-        return self._as(DALIDataType.UINT32)
-
-    def uint64(self) -> Constant:
-        """Return the constant as uint64."""
-        return self._as(DALIDataType.UINT64)
-
-    def float16(self) -> Constant:
-        """Return the constant as float16."""
-        return self._as(DALIDataType.FLOAT16)
-
-    def float32(self) -> Constant:
-        """Return the constant as float32."""
-        return self._as(DALIDataType.FLOAT)
-
-    def float64(self) -> Constant:
-        """Return the constant as float64."""
-        return self._as(DALIDataType.FLOAT64)
+    # Methods without arguments that return the constant with another dtype, as in DALI.
+    bool = partialmethod(_as, DALIDataType.BOOL)
+    int8 = partialmethod(_as, DALIDataType.INT8)
+    int16 = partialmethod(_as, DALIDataType.INT16)
+    int32 = partialmethod(_as, DALIDataType.INT32)
+    int64 = partialmethod(_as, DALIDataType.INT64)
+    uint8 = partialmethod(_as, DALIDataType.UINT8)
+    uint16 = partialmethod(_as, DALIDataType.UINT16)
+    uint32 = partialmethod(_as, DALIDataType.UINT32)
+    uint64 = partialmethod(_as, DALIDataType.UINT64)
+    float16 = partialmethod(_as, DALIDataType.FLOAT16)
+    float32 = partialmethod(_as, DALIDataType.FLOAT)
+    float64 = partialmethod(_as, DALIDataType.FLOAT64)
 
     def __bool__(self) -> bool:
         return bool(self._only("biu"))

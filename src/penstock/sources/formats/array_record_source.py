@@ -116,12 +116,12 @@ class ArrayRecordSource(Source):
         Raises:
             SampleError: A file has been modified, or a record is damaged.
         """
-        rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
+        rows: list[Array] = [np.empty(0)] * len(indices)
         owners = np.searchsorted(self._starts, indices, side="right") - 1
         for file in np.unique(owners).tolist():
             places: list[int] = np.flatnonzero(owners == file).tolist()
             for place, record in zip(places, self._records(file, indices[places]), strict=True):
-                rows[place] = np.frombuffer(record, np.uint8) if record else rows[place]
+                rows[place] = np.frombuffer(record, np.uint8)
         return rows
 
     def _records(self, file: int, indices: Indices) -> list[bytes]:

@@ -281,7 +281,7 @@ def _column_values(values: Any, rows: Indices, name: str) -> Iterator[Array]:
     # than one PyArrow scalar per row.
     _, offsets, data = chunk.buffers()
     stops = np.frombuffer(offsets, np.int64 if is_large else np.int32)[chunk.offset :]
-    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    content = np.frombuffer(data or b"", np.uint8)
     for row in rows.tolist():
         if chunk.null_count and not chunk[row].is_valid:
             raise ValueError(f"the column {name!r} is null")
@@ -338,7 +338,7 @@ def _array(value: Any, name: str) -> Array:
     if hasattr(value, "index") and hasattr(value, "dictionary"):
         value = value.value
     if hasattr(value, "as_buffer"):
-        return np.frombuffer(value.as_buffer(), np.uint8) if len(value.as_buffer()) else np.empty(0, np.uint8)
+        return np.frombuffer(value.as_buffer(), np.uint8)
     if hasattr(value, "values"):
         if value.values.null_count:
             raise ValueError(f"the list in the column {name!r} contains nulls")

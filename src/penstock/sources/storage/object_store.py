@@ -192,7 +192,7 @@ def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
-    return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
+    return np.frombuffer(data, np.uint8), tag
 
 
 def map_concurrently(function: Any, items: Any) -> list[Any]:

@@ -53,7 +53,7 @@ class Tensor:
         """Return encoded bytes as 1-D uint8, or raw pixels as HWC."""
         if len(self.values) != 1 or self.data_type not in (STRING, _BYTE):
             raise ValueError("the first tensor is not an image (STRING or BYTE data)")
-        data = np.frombuffer(self.values[0], np.uint8) if len(self.values[0]) else np.empty(0, np.uint8)
+        data = np.frombuffer(self.values[0], np.uint8)
         if self.encoded():
             return data
         # Grayscale pixels may omit the channel.

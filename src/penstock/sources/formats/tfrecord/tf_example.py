@@ -120,7 +120,7 @@ def default_value(feature: Feature) -> Array:
     try:
         if feature.dtype == string:
             text = value.encode() if isinstance(value, str) else bytes(memoryview(value))
-            return np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
+            return np.frombuffer(text, np.uint8)
         return np.broadcast_to(np.asarray(value, dtype), feature.shape).copy()
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
@@ -137,7 +137,7 @@ def _floats(values: list[tuple[int, int, int]], data: memoryview) -> NDArray[np.
             raise ValueError("its floats are damaged")
         parts.append(data[start:stop])
     joined = parts[0] if len(parts) == 1 else b"".join(parts)
-    return np.frombuffer(joined, "<f4").astype(np.float32) if len(joined) else np.empty(0, np.float32)
+    return np.frombuffer(joined, "<f4").astype(np.float32)
 
 
 def _integers(values: list[tuple[int, int, int]], data: memoryview, pixels: Array) -> NDArray[np.int64]:
