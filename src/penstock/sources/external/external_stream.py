@@ -330,7 +330,6 @@ class IterableStream(InProcessStream):
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next item."""
-        del request, row
         if self._iterator is None:
             self._iterator = self._new_iterator()
         try:

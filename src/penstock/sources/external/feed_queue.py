@@ -129,7 +129,6 @@ class FeedQueue(InProcessStream):
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next batch of the queue."""
-        del request, row
         if not self._queue and (refill := self.refill()) is not None:
             refill()
         if not self._queue and self._repeat_last and self._last is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
 from penstock.core import Array, Indices, RowSelection, Spec
+from penstock.core.digests import short_digest
 from penstock.errors import DefinitionError
 from penstock.sources.source import Source
 from penstock.sources.storage.memory_map import as_memory_mapped
@@ -95,10 +96,7 @@ class ArraySource(Source):
 
     def fingerprint(self) -> str:
         """Hash shapes, dtypes and up to 64 rows."""
-        digest = hashlib.sha256()
         # Hashing all of a large data set would delay each start.
         rows = np.linspace(0, len(self) - 1, num=min(64, len(self)), dtype=np.int64)
-        for value, array in enumerate(self.arrays):
-            digest.update(f"{array.shape}{array.dtype}".encode())
-            digest.update(self._rows(value, rows).tobytes())
-        return f"arrays:{len(self)}:{digest.hexdigest()[:16]}"
+        parts = [(f"{array.shape}{array.dtype}", self._rows(value, rows)) for value, array in enumerate(self.arrays)]
+        return f"arrays:{len(self)}:{short_digest(*chain(*parts))}"

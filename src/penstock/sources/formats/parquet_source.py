@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections import OrderedDict
@@ -15,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
+from penstock.core.digests import short_digest
+from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
+from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.file_stamps import file_stamps
@@ -49,6 +50,7 @@ class ParquetSource(Source):
     def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
         self._parquet = _pyarrow("parquet")
         self._paths = paths
+        self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
         self._metadata: list[Any] = []
         self._stamps: list[Hashable] = []
         self._objects: list[ObjectInfo] = []
@@ -73,7 +75,7 @@ class ParquetSource(Source):
             (n, g) for n, metadata_of_file in enumerate(self._metadata) for g in range(metadata_of_file.num_row_groups)
         ]
         self._groups = groups
-        self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
+        self._offsets = PartOffsets(self._metadata[n].row_group(g).num_rows for n, g in groups)
         if not len(self):
             raise SourceError("the Parquet files are empty", given=", ".join(paths[:4]))
         self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
@@ -99,26 +101,23 @@ class ParquetSource(Source):
             raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._offsets)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the columns of the rows."""
         rows: list[list[Array]] = [[np.empty(0)] * len(indices) for _ in self.specs]
         # Rows are grouped by row group, so that each group is decoded once per batch.
-        owners = np.searchsorted(self._starts, indices, side="right") - 1
-        for group in np.unique(owners).tolist():
-            places = np.flatnonzero(owners == group)
+        for group, places, inner in self._offsets.split(indices):
             first = int(indices[places[0]])
             try:
                 table = self._table(group)
                 for column, name in zip(rows, self.names, strict=True):
-                    values = _column_values(_field(table, name), indices[places] - self._starts[group], name)
+                    values = _column_values(_field(table, name), inner, name)
                     for place in places.tolist():
                         first = int(indices[place])
                         column[place] = next(values)
             except Exception as error:
-                what = f"cannot be read: {error}"
-                raise SampleError.of(first, self.describe(first), what, self.path(first)) from error
+                raise self.sample_error(first, f"cannot be read: {error}") from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else [np.asarray(value, spec.dtype) for value in column]
             for column, spec, slot in zip(rows, self.specs, out, strict=True)
@@ -171,19 +170,13 @@ class ParquetSource(Source):
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
             return file.read_row_group(place, columns=columns, use_threads=False)
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading: an object store if any file is remote."""
-        return ReadCost.STORE if any(map(is_remote, self._paths)) else ReadCost.FILE
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges to fetch from object stores: the columns of the rows' groups."""
-        groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
-        remote_groups = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
+        groups: list[int] = np.unique(self._offsets.owners(indices)).tolist()
         return [
             byte_range
-            for group in remote_groups
-            if group not in self._tables
+            for group in groups
+            if is_remote(self._paths[self._groups[group][0]]) and group not in self._tables
             for byte_range in self._range_reader.coalesced_ranges(*self._chunks(group))
         ]
 
@@ -216,29 +209,22 @@ class ParquetSource(Source):
 
     def describe(self, index: int) -> str:
         """Return the file and the row in it."""
-        group = int(np.searchsorted(self._starts, index, side="right")) - 1
-        first = next(
-            group_number for group_number, (number, _) in enumerate(self._groups) if number == self._groups[group][0]
-        )
-        return f"{self.path(index)} at row {index - int(self._starts[first])}"
+        number, _ = self._groups[self._offsets.locate(index)[0]]
+        first = int(self._offsets.starts[self._groups.index((number, 0))])
+        return f"{self._paths[number]} at row {index - first}"
 
     def path(self, index: int) -> str:
         """Return the file."""
-        return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
+        return self._paths[self._groups[self._offsets.locate(index)[0]][0]]
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same columns of the same files are read."""
-        return (
-            isinstance(other, ParquetSource)
-            and (self._paths, self.names) == (other._paths, other.names)  # noqa: SLF001  # one class
-            and self._stamps == other._stamps  # noqa: SLF001  # likewise
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files in their state, and the columns."""
+        return self._paths, self._stamps, self.names
 
     def fingerprint(self) -> str:
         """Hash the names of the files and columns, and the sizes of the row groups."""
         names = "\0".join((*map(os.path.basename, self._paths), *self.names))
-        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
-        return f"parquet:{len(self)}:{digest.hexdigest()[:16]}"
+        return f"parquet:{len(self)}:{short_digest(names, self._offsets.starts)}"
 
 
 def _pyarrow(module: str) -> Any:

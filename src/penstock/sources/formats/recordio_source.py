@@ -12,6 +12,7 @@ import struct
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,9 @@ from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.object_store import map_concurrently
 from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
 _MAGIC = 0xCED7230A
@@ -64,27 +65,22 @@ class RecordIOSource(RecordSource[RecordRanges]):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the encoded images and their labels."""
-        block = self.records.read(indices)
         images: list[Array] = []
         labels: list[Array] = []
-        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
+        for index, record in zip(indices.tolist(), self.records.read(indices), strict=True):
             try:
-                image, label = parse_record(block.data[start:stop])
+                image, label = parse_record(record)
                 if not self.specs[1].accepts(label):
                     raise ValueError(f"it has {len(label)} labels, but the first record has one")
             except ValueError as error:
-                raise self.records.error(index, index, f"cannot be read: {error}") from error
+                raise self.sample_error(index, f"cannot be read: {error}") from error
             images.append(image)
             labels.append(label)
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
 
-    def path(self, index: int) -> str:
-        """Return the file."""
-        return self.records.path(index)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same records are read."""
-        return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records."""
+        return self.records.identity()
 
     def fingerprint(self) -> str:
         """Combine the names of the files and the sizes of the records."""
@@ -158,9 +154,6 @@ def _padded(length: int) -> int:
     return -(-length // 4) * 4
 
 
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
 class _Index:
     """Offsets of records from the index files.
 
@@ -184,7 +177,6 @@ class _Index:
 
     def find(self, number: int, file: Opened, size: int) -> Places:
         """Return the offsets and sizes of a file's records."""
-        del file
         if len(self._names) == 1:
             name, starts = self._names[0], self._starts[0] - self._before[number]
             first, last = number == 0, number == self._last
@@ -209,13 +201,12 @@ def _read_index(name: str) -> NDArray[np.int64]:
     return np.sort(read_pairs(name, "RecordIO", "its key and its offset in bytes", fix)[:, 1])
 
 
-def _walk(number: int, file: Opened, size: int) -> Places:
+def _walk(_number: int, file: Opened, size: int) -> Places:
     """Find the records of a file by reading the headers of its parts.
 
     Raises:
         ValueError: The file is cut short, or is not a RecordIO file.
     """
-    del number
     starts = array("q")
     heads, at, whole = HeaderReader(file), 0, True
     while at < size:

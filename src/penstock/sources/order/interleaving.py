@@ -13,7 +13,6 @@ bounds the error of the first P samples, and a stretch is off by at most twice a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.sources.order.part_offsets import PartOffsets, grouped
 from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 
@@ -155,31 +155,24 @@ class InterleavedSelection(SampleSelection):
         """Return the sample at each position of the endless order."""
         owners, ranks = self.interleaving.member_at(positions)
         result = np.empty_like(positions)
-        for owner, here in _grouped(owners):
+        for owner, here in grouped(owners):
             own = self._order(owner, shuffle=shuffle, seed=seed).indices_over_epochs(ranks[here])
-            result[here] = own + self._starts[owner]
+            result[here] = own + self._offsets.starts[owner]
         return result
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Return replacements from the same data sets."""
         result = np.empty_like(indices)
-        for owner, here in _grouped(np.searchsorted(self._starts, indices, side="right") - 1):
-            start = self._starts[owner]
-            result[here] = self._order(owner).replacement_indices(indices[here] - start, shifts[here]) + start
+        for owner, here, inner in self._offsets.split(indices):
+            own = self._order(owner).replacement_indices(inner, shifts[here])
+            result[here] = own + self._offsets.starts[owner]
         return result
 
     @cached_property
-    def _starts(self) -> Indices:
-        return np.cumsum((0, *self.sizes[:-1]))
+    def _offsets(self) -> PartOffsets:
+        return PartOffsets(self.sizes)
 
     def _order(self, owner: int, *, shuffle: bool = False, seed: int = 0) -> SampleOrder:
         choice = self.selections[owner]
         length = self.sizes[owner] if choice is None else choice.length
         return SampleOrder(length, shuffle, hash_words(seed, owner), choice=choice)
-
-
-def _grouped(owners: Indices) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each number that occurs, with its places."""
-    places = np.argsort(owners, kind="stable")
-    present, firsts = np.unique(owners[places], return_index=True)
-    yield from zip(present.tolist(), np.split(places, firsts[1:]), strict=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.core.digests import short_digest
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 
@@ -42,7 +42,7 @@ class WeightedSampling(SampleSelection):
         scaled = np.rint(weights / weights.max() * largest).astype(np.int64)
         # A positive weight that rounds to 0 counts as 1, so that its sample can still be drawn.
         sums = np.cumsum(np.maximum(scaled, weights > 0))
-        return WeightedSampling(sums, hashlib.sha256(sums.astype("<i8").tobytes()).hexdigest()[:16])
+        return WeightedSampling(sums, short_digest(sums))
 
     @property
     def length(self) -> int:
@@ -51,7 +51,6 @@ class WeightedSampling(SampleSelection):
 
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
         """Return the draws, which depend only on seed and position."""
-        del shuffle
         words = random_bits(np, seed, 0, row_counters(0, positions), 2).astype(np.uint64)
         return self._found(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
 

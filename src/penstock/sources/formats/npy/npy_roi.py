@@ -11,7 +11,6 @@ import numpy as np
 from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.formats.npy.npy_source import Header, NpySource, read_npy_header
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange
 
 Windows = Sequence[tuple[int, int]]
@@ -107,7 +106,7 @@ class NpyRoiSource(RecordSource[NpySource]):
         try:
             return self._part.windows(shape)
         except ValueError as error:
-            raise self.records.unreadable(index, f"has no such part: {error}") from error
+            raise self.sample_error(index, f"has no such part: {error}") from error
 
     def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
         if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
@@ -132,11 +131,9 @@ class NpyRoiSource(RecordSource[NpySource]):
         start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
         return [*ranges, *self.records.records.range_needs(indices, begin + start, begin + stop)]
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same parts of the same files."""
-        if not isinstance(other, NpyRoiSource) or self._part != other._part:  # noqa: SLF001  # one class
-            return False
-        return self.records.reads_same_samples(other.records)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files and the part."""
+        return self.records, self._part
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the files."""

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import PenstockError, SourceError, short_repr
 from penstock.sources.formats.tar.tar_index import Members, read_tar_index
-from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.source import Source, stack_dense
+from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import RecordRanges
 
 _BLOCK = 512
@@ -93,6 +93,7 @@ class WebdatasetSource(Source):
         self._parts = RecordRanges(
             paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
         )
+        self.cost = self._parts.cost
         if not len(self):
             wanted = ", ".join(";".join(sorted(item)) for item in components.wanted)
             raise SourceError(
@@ -111,18 +112,15 @@ class WebdatasetSource(Source):
         """Read the component of each output. A missing one gives an empty array."""
         numbers = self._numbers_of(indices)
         samples = np.repeat(indices, self._count)
-        block = self._parts.read(numbers, samples)
+        records = self._parts.read(numbers, samples)
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for place, (start, stop) in enumerate(zip(block.starts.tolist(), block.stops.tolist(), strict=True)):
+        for place, record in enumerate(records):
             output = place % self._count
             try:
-                columns[output].append(self._value(output, block.data[start:stop]))
+                columns[output].append(self._value(output, record))
             except ValueError as error:
                 raise self._parts.error(int(samples[place]), int(numbers[place]), str(error)) from None
-        return tuple(
-            np.array(column, spec.dtype) if spec.dense else column
-            for column, spec in zip(columns, self.specs, strict=True)
-        )
+        return stack_dense(columns, self.specs, out)
 
     def _value(self, output: int, data: Array) -> Array:
         """Return the value of an output from the bytes of its file.
@@ -146,11 +144,6 @@ class WebdatasetSource(Source):
     def _numbers_of(self, indices: Indices) -> Indices:
         return (indices[:, None] * self._count + np.arange(self._count)).ravel()
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading."""
-        return self._parts.cost
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of samples in object stores."""
         return self._parts.byte_ranges(self._numbers_of(indices))
@@ -171,13 +164,9 @@ class WebdatasetSource(Source):
                 return ""
         return f"{path}:{start}:{name}"
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same components of the same samples."""
-        return (
-            isinstance(other, WebdatasetSource)
-            and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self._parts.same_records(other._parts)  # noqa: SLF001  # one class
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records and the components."""
+        return self._parts.identity(), self._read_as
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and the positions of their components."""
@@ -213,9 +202,6 @@ def _number(number: int, spec: Spec, output: int) -> Array:
     if spec.dtype.kind in "iu" and not np.iinfo(spec.dtype).min <= number <= np.iinfo(spec.dtype).max:
         raise ValueError(f"has {number} for output {output}, which is beyond {spec.dtype}")
     return np.array(number if spec.dense else [number], spec.dtype)
-
-
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:

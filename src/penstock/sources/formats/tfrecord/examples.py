@@ -12,6 +12,7 @@ from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
 from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
+from penstock.sources.source import stack_dense
 
 Features = tuple[tuple[str, Feature], ...]
 
@@ -31,7 +32,7 @@ class Messages(Protocol):
         """
         ...
 
-    def error(self, index: int, reason: str, /) -> SampleError:
+    def sample_error(self, index: int, problem: str, /) -> SampleError:
         """Return the error of a message."""
         ...
 
@@ -92,7 +93,7 @@ class Examples:
             try:
                 located = locate_features(message.data, self._wanted)
             except ValueError as error:
-                raise messages.error(index, f"{_NOT_READ}: {error}") from error
+                raise messages.sample_error(index, f"{_NOT_READ}: {error}") from error
             yield index, located, message
 
     def read(self, messages: Messages, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
@@ -108,11 +109,8 @@ class Examples:
                 try:
                     column.append(decode_feature(feature, located.get(key), view, message))
                 except ValueError as error:
-                    raise messages.error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+                    raise messages.sample_error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
+        return stack_dense(columns, self.specs, out)
 
 
 def _scalar(feature: Feature) -> Feature:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.core.digests import short_digest
+from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.video.video_decoder import (
     VideoDecoder,
     VideoIndex,
@@ -68,6 +68,7 @@ class VideoSource(Source):
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
         paths = [entry.path for entry in entries]
+        self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
         indexes = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
         for result in indexes:
             if isinstance(result, Exception):
@@ -170,9 +171,7 @@ class VideoSource(Source):
                 done += 1
         except (OSError, ValueError) as error:
             row = int(rows[owners[bounds[done]] // numbers.shape[1]])
-            index = int(indices[row])
-            what = f"cannot be read: {error}"
-            raise SampleError.of(index, self.describe(index), what, self._entries[file].path) from error
+            raise self.sample_error(int(indices[row]), f"cannot be read: {error}") from error
         with self._lock:
             self._idle_decoders = [(file, decoder), *self._idle_decoders][:_MAX_IDLE]
 
@@ -197,39 +196,27 @@ class VideoSource(Source):
             raise ValueError(_CHANGED)
         return VideoDecoder(opened, self._videos[file])
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading: an object store if any video is remote."""
-        return ReadCost.STORE if any(is_remote(entry.path) for entry in self._entries) else ReadCost.FILE
-
     def describe(self, index: int) -> str:
         """Return the file and the first frame."""
         return f"{self.path(index)} from frame {self._starts[index]}"
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the file."""
-        del value
         return self.path(index)
 
     def path(self, index: int) -> str:
         """Return the file."""
         return self._entries[int(self._files[index])].path
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same clips of the same files are read."""
-        return (
-            isinstance(other, VideoSource)
-            and (self._entries, self._options) == (other._entries, other._options)  # noqa: SLF001  # one class
-            and self._stamps == other._stamps  # noqa: SLF001  # likewise
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files in their state, and the clips."""
+        return self._entries, self._stamps, self._options
 
     def fingerprint(self) -> str:
         """Hash the file names, labels and clips."""
         names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.label}" for entry in self._entries)  # noqa: PTH119  # text
-        digest = hashlib.sha256(f"{names}{self._options}".encode())
-        for part in (self._files, self._starts, np.array(self._stops)):
-            digest.update(np.ascontiguousarray(part, "<i8").tobytes())
-        return f"video:{len(self)}:{digest.hexdigest()[:16]}"
+        digest = short_digest(f"{names}{self._options}", self._files, self._starts, np.array(self._stops, np.int64))
+        return f"video:{len(self)}:{digest}"
 
 
 def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
