@@ -16,7 +16,7 @@ from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.local_bytes import read_file
-from penstock.sources.storage.object_store import head, is_remote, open_error
+from penstock.sources.storage.object_store import head, is_remote, opening
 from penstock.sources.storage.prefetch import ahead
 
 
@@ -157,10 +157,8 @@ class FileSource(Source):
         """
         first = self.describe(0)
         if is_remote(first):
-            try:
+            with opening(first):
                 head(first)
-            except OSError as error:
-                raise open_error(first, error) from error
         # A broken link counts as present: it is reported as a bad sample when it is read.
         elif not os.path.lexists(first):
             raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)

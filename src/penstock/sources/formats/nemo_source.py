@@ -21,11 +21,11 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec, optional_import
 from penstock.core.digests import short_digest
-from penstock.errors import SourceError, SourceNotFoundError, error_text
+from penstock.errors import SourceError, error_text
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
 
@@ -187,14 +187,8 @@ def _entries(manifest: str) -> Iterator[_Entry]:
         SourceNotFoundError: The manifest does not exist.
         SourceError: A line is not a valid entry.
     """
-    try:
-        lines = read_bytes(manifest).splitlines()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"manifest {manifest!r} does not exist") from None
-    except OSError as error:
-        raise SourceError(f"the manifest {manifest!r} cannot be read: {error.strerror}") from error
     folder: Path | None = None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_input(manifest, "manifest").splitlines(), start=1):
         if not line.strip():
             continue
         try:

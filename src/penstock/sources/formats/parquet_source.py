@@ -20,7 +20,7 @@ from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
 from penstock.sources.storage.range_coalescing import RangeReader
 
@@ -51,16 +51,10 @@ class ParquetSource(Source):
         self._parquet = _pyarrow("parquet")
         self._paths = paths
         self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
-        self._metadata: list[Any] = []
-        self._stamps: list[Hashable] = []
-        self._objects: list[ObjectInfo] = []
-        for opened in map_concurrently(self._open, paths) if self.cost is ReadCost.STORE else map(self._open, paths):
-            if isinstance(opened, Exception):
-                raise opened
-            metadata, stamp, info = opened
-            self._metadata.append(metadata)
-            self._stamps.append(stamp)
-            self._objects.append(info)
+        opened = map_or_raise(self._open, paths, concurrent=self.cost is ReadCost.STORE)
+        self._metadata: list[Any] = [metadata for metadata, _, _ in opened]
+        self._stamps: list[Hashable] = [stamp for _, stamp, _ in opened]
+        self._objects: list[ObjectInfo] = [info for _, _, info in opened]
         self._range_reader = RangeReader(self._objects)
         schemas = [metadata_of_file.schema.to_arrow_schema() for metadata_of_file in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
@@ -85,10 +79,8 @@ class ParquetSource(Source):
     def _open(self, path: str) -> tuple[Any, Hashable, ObjectInfo]:
         """Return a file's metadata, a stamp that changes when it is modified, and its size and tag in a store."""
         if is_remote(path):
-            try:
+            with opening(path):
                 file = RemoteFile(path)
-            except OSError as error:
-                raise open_error(path, error) from error
             return self._metadata_of(path, file.raw()), file.state, ObjectInfo(path, file.size, file.tag)
         if not Path(path).is_file():
             raise SourceNotFoundError(f"file {path!r} does not exist")

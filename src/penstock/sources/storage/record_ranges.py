@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
 from penstock.core.digests import short_digest
-from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.errors import PenstockError, SampleError, SourceError, error_text
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
 from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.record_index_cache import Places, cached_record_index
@@ -58,10 +58,7 @@ class RecordRanges:
         self._find, self._what = find, what
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
-        files = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
-        for result in files:
-            if isinstance(result, Exception):
-                raise result
+        files = map_or_raise(self._records_of, numbers, concurrent=bool(self._far.any()))
         self._stamps = [state for state, *_ in files]
         self._offsets = PartOffsets(len(starts) for _, starts, *_ in files)
         self.starts = np.concatenate([starts for _, starts, *_ in files])
@@ -72,14 +69,8 @@ class RecordRanges:
     def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
         """Return the state of a file, the offsets and sizes of its records, and its object info."""
         path = self.paths[number]
-        try:
+        with opening(path):
             file = open_file(path)
-        except FileNotFoundError as error:
-            if is_remote(path):
-                raise open_error(path, error) from error
-            raise SourceNotFoundError(f"there is no file {path!r}") from None
-        except OSError as error:
-            raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
         try:
             find = partial(self._find, number, file, file.size)
             starts, sizes = cached_record_index(path, file, self._what, find) if self._what else find()

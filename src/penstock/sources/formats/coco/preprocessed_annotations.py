@@ -20,7 +20,7 @@ from penstock.core.atomic_files import write_atomically
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation, run_lengths
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 
 NAMES = "filenames.dat"
 _RUNS = "masks_rles.dat"
@@ -228,14 +228,12 @@ def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
 
 def _content(folder: str, name: str) -> bytes:
     try:
-        return read_bytes(_path(folder, name))
-    except FileNotFoundError:
+        return read_input(_path(folder, name), "annotations file")
+    except SourceNotFoundError as error:
         raise SourceNotFoundError(
             f"preprocessed_annotations does not contain {name}: {folder!r}",
             fix="write the folder again with the same masks and ids, or pass annotations_file",
-        ) from None
-    except OSError as error:
-        raise SourceError(f"{_path(folder, name)!r} cannot be read: {error.strerror}") from error
+        ) from error
 
 
 def _path(folder: str, name: str) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from penstock.core import Array
 from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.formats.decimal_index import read_index
+from penstock.sources.storage.disk_cache import read_input
 
 # Maximum number of distinct extensions in an index.
 _KINDS = 256
@@ -42,7 +42,7 @@ def read_tar_index(index: str, size: int) -> Members:
         SourceNotFoundError: The index does not exist.
         SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
     """
-    head, _, lines = read_index(index, "omit index_paths to scan the files").rstrip().partition(b"\n")
+    head, _, lines = read_input(index, "index", "omit index_paths to scan the files").rstrip().partition(b"\n")
     version, said = (*head.split(), b"", b"")[:2]
     table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)

@@ -26,7 +26,7 @@ from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ReadCost
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import RemoteFile
 
 _CHANGED = "the file has been written to since the data set was opened"
@@ -69,10 +69,7 @@ class VideoSource(Source):
         self._options, self._entries = options, entries
         paths = [entry.path for entry in entries]
         self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
-        indexes = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
-        for result in indexes:
-            if isinstance(result, Exception):
-                raise result
+        indexes = map_or_raise(_index, paths, concurrent=self.cost is ReadCost.STORE)
         self._videos: list[VideoIndex] = [video for video, _ in indexes]
         self._stamps: list[Hashable] = [stamp for _, stamp in indexes]
         ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
@@ -239,10 +236,8 @@ def _open_file(path: str) -> tuple[str | IO[bytes], Hashable]:
 def _index(path: str) -> tuple[VideoIndex, Hashable]:
     if not is_remote(path) and not Path(path).is_file():
         raise SourceNotFoundError(f"file {path!r} does not exist")
-    try:
+    with opening(path):
         file, stamp = _open_file(path)
-    except OSError as error:
-        raise open_error(path, error) from error
     try:
         return index_video(file), stamp
     except (OSError, ValueError) as error:
