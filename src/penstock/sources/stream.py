@@ -54,15 +54,12 @@ class Stream(ABC):
     specs: tuple[Spec, ...]
     prefetch_depth: int = 0
     """Number of batches to announce through `prefetch` before they are requested."""
+    seek_obstacle: str | None = None
+    """Reason for which only the next batch can be requested; None if any batch can."""
 
     def __init__(self) -> None:
         self._made: dict[BatchRequest, Columns | Exception] = {}
         self._waiting: deque[Columns | Exception] = deque()
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason for which only the next batch can be requested; None if any batch can."""
-        return None
 
     @abstractmethod
     def produce(self, request: BatchRequest) -> Columns:

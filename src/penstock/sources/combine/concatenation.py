@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,15 +69,13 @@ class ConcatSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Read samples, with one call per data set so that it can batch its I/O."""
-        return self._gathered(indices, lambda part, inner: (part.source.read(inner, [None] * _count(part)), {}), out)[0]
+        return self._gathered(indices, out, tolerant=False)[0]
 
     def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them."""
-        return self._gathered(indices, lambda part, inner: part.source.read_tolerant(inner, [None] * _count(part)), out)
+        return self._gathered(indices, out, tolerant=True)
 
-    def _gathered(
-        self, indices: Indices, read: Callable[[ConcatMember, Indices], Outcomes], out: Sequence[Array | None]
-    ) -> Outcomes:
+    def _gathered(self, indices: Indices, out: Sequence[Array | None], *, tolerant: bool) -> Outcomes:
         rows = len(indices)
         # Members are read into separate arrays and copied, because their rows are scattered over the batch.
         columns: list[Column] = [
@@ -89,8 +87,12 @@ class ConcatSource(Source):
         errors: dict[int, SampleError] = {}
         for owner, places, inner in self._offsets.split(indices):
             part, start = self._parts[owner], int(self._offsets.starts[owner])
+            none: list[Array | None] = [None] * len(part.source.specs)
             try:
-                values, failed = read(part, inner)
+                if tolerant:
+                    values, failed = part.source.read_tolerant(inner, none)
+                else:
+                    values, failed = part.source.read(inner, none), {}
             except SampleError as error:
                 raise with_index(error, None if error.index is None else error.index + start) from error
             # Members number rows and samples from 0; errors must name those of the concatenation.
@@ -151,10 +153,6 @@ def _place(column: Column, places: list[int], samples: Column) -> None:
         return
     for place, sample in zip(places, samples, strict=True):
         column[place] = sample
-
-
-def _count(part: ConcatMember) -> int:
-    return len(part.source.specs)
 
 
 def _values(parts: Sequence[ConcatMember]) -> int:

@@ -284,11 +284,8 @@ class FunctionStream(InProcessStream):
     ) -> None:
         super().__init__(kinds, **how)
         self._source, self._informed, self._batch_info = function, informed, batch_info
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why the function cannot seek: it takes no argument. Otherwise None."""
-        return None if self._informed else "it is called without an argument, so it can only return its next batch"
+        if not informed:
+            self.seek_obstacle = "it is called without an argument, so it can only return its next batch"
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Call the function."""
@@ -310,15 +307,12 @@ class IterableStream(InProcessStream):
         **how: As for `InProcessStream`.
     """
 
+    seek_obstacle = "it is an iterator, which can only continue"
+
     def __init__(self, source: Any, cycle: Cycle, *, generates: bool, kinds: Sequence[SampleKind], **how: Any) -> None:
         super().__init__(kinds, **how)
         self._source, self._cycle, self._generates = source, cycle, generates
         self._iterator: Iterator[Any] | None = None
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why an iterator cannot seek."""
-        return "it is an iterator, which can only continue"
 
     def probe(self) -> Columns:
         """Return the first sample. If there is none, the next attempt starts a new iterator."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import SourceError
@@ -40,9 +41,7 @@ def files_from_name_list(list_path: str, root: str | None) -> FileSource:
         SourceError: The list is empty.
     """
     names = [name for line in read_input(list_path, "file_list").splitlines() if (name := line.strip())]
-    if not names:
-        raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, [0] * len(names)))
+    return _listed(list_path, root, names, [0] * len(names))
 
 
 def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
@@ -69,13 +68,15 @@ def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
             )
         names.append(name.strip())
         labels.append(int(label))
+    return _listed(list_path, root, names, labels)
+
+
+def _listed(list_path: str, root: str | None, names: Sequence[bytes], labels: Sequence[int]) -> FileSource:
     if not names:
         raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, labels))
-
-
-def _folder_of(list_path: str) -> str:
-    return list_path.rpartition("/")[0] if is_remote(list_path) else str(Path(list_path).parent)
+    if root is None:
+        root = list_path.rpartition("/")[0] if is_remote(list_path) else str(Path(list_path).parent)
+    return _checked(FileSource(root, names, labels))
 
 
 def _checked(source: FileSource) -> FileSource:

@@ -78,8 +78,7 @@ class FileSource(Source):
 
         A range beyond the end of its file gives fewer bytes, or an error.
         """
-        files = zip(self._tagged(indices), starts, stops, strict=True)
-        return list(ahead.read([ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]))
+        return ahead.read(self.range_needs(indices, starts, stops))
 
     def is_shorter(self, index: int, size: int) -> bool:
         """Return True if a local file has fewer bytes than `size`. Remote files always give False."""
@@ -89,9 +88,10 @@ class FileSource(Source):
         except (OSError, ValueError):
             return True
 
-    def range_needs(self, indices: Indices, start: int, stop: int) -> list[ByteRange]:
-        """Return the byte ranges that `ranges` reads, with one range for all files."""
-        return [ByteRange(path, start, stop, tag) for path, tag in self._tagged(indices)]
+    def range_needs(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[ByteRange]:
+        """Return the byte ranges that `ranges` reads."""
+        files = zip(self._tagged(indices), starts, stops, strict=True)
+        return [ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]
 
     def _tagged(self, indices: Indices) -> Iterable[tuple[str, str]]:
         """Return paths and tags of files."""

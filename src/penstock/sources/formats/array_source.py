@@ -56,9 +56,7 @@ class ArraySource(Source):
         Raises:
             SourceError: A mapped file has become shorter, or cannot be read.
         """
-        return tuple(
-            [self._rows(value, indices, slot) for value, slot in zip(range(len(self.arrays)), out, strict=True)]
-        )
+        return tuple([self._rows(value, indices, slot) for value, slot in enumerate(out)])
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
         mapped = self._mapped[value]

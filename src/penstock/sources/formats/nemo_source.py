@@ -134,7 +134,7 @@ class NemoSource(Source):
                 # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
                 file.seek(start)
-                values: Array = file.read(count, dtype=self._read_as, always_2d=True)
+                values: Array = file.read(count, dtype="float32" if self._downmix else self._dtype.name, always_2d=True)
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: it has {len(values)} of {count} frames")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
@@ -143,10 +143,6 @@ class NemoSource(Source):
             # Averaged as floats even for integer dtypes, which are rounded once at the end.
             values = values.mean(axis=1, dtype=np.float32)
         return _as_type(values, self._dtype), float(rate)
-
-    @property
-    def _read_as(self) -> str:
-        return "float32" if self._downmix else self._dtype.name
 
     def describe(self, index: int) -> str:
         """Return the sound file, and the offset of the segment."""

@@ -56,7 +56,7 @@ class ParquetSource(Source):
         self._stamps: list[Hashable] = [stamp for _, stamp, _ in opened]
         self._objects: list[ObjectInfo] = [info for _, _, info in opened]
         self._range_reader = RangeReader(self._objects)
-        schemas = [metadata_of_file.schema.to_arrow_schema() for metadata_of_file in self._metadata]
+        schemas = [metadata.schema.to_arrow_schema() for metadata in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
         for path, schema in zip(paths, schemas, strict=True):
@@ -65,11 +65,8 @@ class ParquetSource(Source):
                     raise SourceError(
                         f"the column {name!r} of {path!r} has a different type", given=other, expected=spec
                     )
-        groups = [
-            (n, g) for n, metadata_of_file in enumerate(self._metadata) for g in range(metadata_of_file.num_row_groups)
-        ]
-        self._groups = groups
-        self._offsets = PartOffsets(self._metadata[n].row_group(g).num_rows for n, g in groups)
+        self._groups = [(n, g) for n, metadata in enumerate(self._metadata) for g in range(metadata.num_row_groups)]
+        self._offsets = PartOffsets(self._metadata[n].row_group(g).num_rows for n, g in self._groups)
         if not len(self):
             raise SourceError("the Parquet files are empty", given=", ".join(paths[:4]))
         self._tables: OrderedDict[int, Future[Any]] = OrderedDict()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def _payload(data: Array) -> Array:
         parts += [part] if kind == _FIRST else [_MAGIC_BYTES, part]
         if kind == _LAST:
             return np.concatenate(parts)
-        at += _padded(length)
+        at += length + -length % 4
 
 
 def _head(head: bytes, *, first: bool) -> tuple[int, int]:
@@ -148,10 +149,6 @@ def _head(head: bytes, *, first: bool) -> tuple[int, int]:
     if kind not in ((_WHOLE, _FIRST) if first else (_MIDDLE, _LAST)):
         raise ValueError(f"a part has kind {kind} where a record {'begins' if first else 'continues'}")
     return kind, length
-
-
-def _padded(length: int) -> int:
-    return -(-length // 4) * 4
 
 
 class _Index:
@@ -191,9 +188,8 @@ class _Index:
 
 
 def _size(path: str) -> int:
-    file = open_file(path)
-    file.close()
-    return file.size
+    with closing(open_file(path)) as file:
+        return file.size
 
 
 def _read_index(name: str) -> NDArray[np.int64]:

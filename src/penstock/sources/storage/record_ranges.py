@@ -109,7 +109,10 @@ class RecordRanges:
             ResourceError: A record is larger than a sample may be.
         """
         sizes = self.sizes[numbers]
-        self._check_sizes(numbers, sizes)
+        # Checked before memory is allocated for the sizes, which come from files or indexes.
+        if len(sizes):
+            largest = int(sizes.argmax())
+            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
@@ -123,12 +126,6 @@ class RecordRanges:
         for file in np.unique(files[places]).tolist():
             self._read_file(file, numbers, samples, places[files[places] == file], block)
         return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-
-    def _check_sizes(self, numbers: Indices, sizes: Indices) -> None:
-        """Check the sizes from files or indexes before memory is allocated for them."""
-        if len(sizes):
-            largest = int(sizes.argmax())
-            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
 
     def _read_file(
         self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: _RecordBlock

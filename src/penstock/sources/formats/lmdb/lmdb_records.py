@@ -32,15 +32,6 @@ from penstock.sources.storage.sample_limit import check_sample_size, max_sample_
 _COPY = "copy it again, from where it is whole"
 
 
-def open_lmdb(path: str) -> LmdbRecords:
-    """Return the records of the LMDB in a folder. Sources share them until the file is written to.
-
-    Raises:
-        PenstockError: As `LmdbRecords`.
-    """
-    return open_shared(LmdbRecords, path, stamp=file_stamps(_file_in(path)))
-
-
 def _file_in(folder: str) -> str:
     return f"{folder.rstrip('/')}/data.mdb"
 
@@ -210,9 +201,9 @@ class LmdbRecordStore:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._parts: list[LmdbRecords] = [
-            open_lmdb(path if is_remote(path) else str(Path(path).resolve())) for path in paths
-        ]
+        folders = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
+        # Sources share a database until its file is written to.
+        self._parts = [open_shared(LmdbRecords, folder, stamp=file_stamps(_file_in(folder))) for folder in folders]
         self._given = tuple(paths)
         self._offsets = PartOffsets(map(len, self._parts))
         self.cost = ReadCost.STORE if any(part.cost is ReadCost.STORE for part in self._parts) else ReadCost.FILE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import re
 import tarfile
 from array import array
@@ -175,21 +176,15 @@ class WebdatasetSource(Source):
 
 def _name(path: str, start: int) -> str:
     """Return the name in the tar header before `start`, or "" if it cannot be read."""
-    try:
-        file = open_file(path)
-        try:
-            for blocks in (3, 1):  # a long name is a file of its own before the header
-                head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
-                with (
-                    contextlib.suppress(tarfile.TarError),
-                    tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
-                ):
-                    if (member := header_tar.next()) is not None and member.offset_data == len(head):
-                        return member.name
-        finally:
-            file.close()
-    except (OSError, PenstockError):
-        pass
+    with contextlib.suppress(OSError, PenstockError), contextlib.closing(open_file(path)) as file:
+        for blocks in (3, 1):  # a long name is a file of its own before the header
+            head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
+            with (
+                contextlib.suppress(tarfile.TarError),
+                tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
+            ):
+                if (member := header_tar.next()) is not None and member.offset_data == len(head):
+                    return member.name
     return ""
 
 
@@ -250,21 +245,21 @@ def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component
     Raises:
         ValueError: A sample has two files of one name.
     """
-    current, sample = None, list[Component]()
-    for name, start, size in members:
-        folder, _, file = name.rpartition("/")
-        base, _, extension = file.partition(".")
-        if not base:
-            continue
-        if (folder, base) != current and sample:
-            yield sample
-            sample = []
-        current = folder, base
-        if any(extension == other for other, _, _ in sample):
-            raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
-        sample.append((extension, start, size))
-    if sample:
-        yield sample
+    visible = (member for member in members if _sample_name(member[0])[1])
+    for _, files in itertools.groupby(visible, lambda member: _sample_name(member[0])):
+        sample: dict[str, Component] = {}
+        for name, start, size in files:
+            extension = name.rpartition("/")[2].partition(".")[2]
+            if extension in sample:
+                raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
+            sample[extension] = extension, start, size
+        yield list(sample.values())
+
+
+def _sample_name(name: str) -> tuple[str, str]:
+    """Return the folder of a file, and its name up to the first dot: empty for a hidden file."""
+    folder, _, file = name.rpartition("/")
+    return folder, file.partition(".")[0]
 
 
 def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
