@@ -18,7 +18,11 @@ _PACKAGE = Path(__file__).parents[1]
 
 # Modules with loops that release builds compile. The build environment has only NumPy and numba, so these modules must
 # not import anything else.
-MODULES = sorted(path for path in _PACKAGE.rglob("*.py") if "\n@precompile(" in path.read_text("utf-8"))
+MODULES = [
+    ".".join(path.relative_to(_PACKAGE).with_suffix("").parts)
+    for path in sorted(_PACKAGE.rglob("*.py"))
+    if "\n@precompile(" in path.read_text("utf-8")
+]
 
 
 def main(folder: Path) -> None:
@@ -32,9 +36,8 @@ def main(folder: Path) -> None:
         names = ", ".join(machine_code.SETTINGS)
         raise SystemExit(f"release wheels are built on a processor with {machine_code.BASELINE[1]}, without {names}")
     os.environ["NUMBA_CPU_NAME"], os.environ["NUMBA_CPU_FEATURES"] = machine_code.BASELINE
-    for path in MODULES:
-        name = ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts)
-        for value in vars(import_module(name)).values():
+    for name in MODULES:
+        for value in vars(import_module(f"penstock.{name}")).values():
             for form in cast(Compiled[..., Any], value).forms if isinstance(value, Compiled) else ():
                 for key, data in form.precompiled(environment).items():
                     code_cache.write_code_to(folder, key, data).chmod(0o644)

@@ -13,11 +13,11 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec, optional_import
 from penstock.core.digests import short_digest
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
-from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.local_copies import LocalCopies
 
 # Number of files that stay open between batches: the index of each open file is in memory.
@@ -56,10 +56,7 @@ class ArrayRecordSource(Source):
             raise SourceError("the ArrayRecord files are empty", given=", ".join(paths[:4]))
         self._examples = Examples(features) if features else None
         if self._examples is not None:
-            try:
-                self._examples.open(self, len(self))
-            except SampleError as error:
-                raise SourceError(f"the first record cannot be read: {error.args[0]}") from error
+            self._examples.open(self, len(self))
             self.specs = self._examples.specs
             self.named_values = len(self.specs)
 
@@ -78,8 +75,7 @@ class ArrayRecordSource(Source):
         Raises:
             ValueError: The file is damaged, or has been modified.
         """
-        if file_stamps(self._files[file]) != self._stamps[file]:
-            raise ValueError("the file has been written to since the data set was opened")
+        check_unchanged(self._files[file], self._stamps[file])
         with self._lock:
             if file in self._readers:
                 self._readers.move_to_end(file)

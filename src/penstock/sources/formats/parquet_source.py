@@ -19,7 +19,7 @@ from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
-from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
 from penstock.sources.storage.range_coalescing import RangeReader
@@ -150,10 +150,9 @@ class ParquetSource(Source):
         path = self._paths[number]
         if is_remote(path):
             opened = self._fetched(group).raw()
-        elif file_stamps(path) == self._stamps[number]:
-            opened = path
         else:
-            raise ValueError("the file has been written to since the data set was opened")
+            check_unchanged(path, self._stamps[number])
+            opened = path
         # Penstock's own threads decode groups in parallel and fetch remote ranges, so pyarrow's are off.
         with self._parquet.ParquetFile(opened, metadata=self._metadata[number], pre_buffer=False) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})

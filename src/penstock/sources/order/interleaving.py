@@ -6,8 +6,9 @@ and each node splits its positions in this way. The result at any position takes
 drift.
 
 With two data sets, a stretch of L samples is off from ``share * L`` by less than one. With three or more no rule can
-promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000); `max_deviation`
-bounds the error of the first P samples, and a stretch is off by at most twice as much.
+promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000). There the error of the first
+P samples is bounded by the rounding in each node on the way to the data set: 1/2, plus the node's share of the error of
+the node above. A stretch is off by at most twice as much.
 """
 
 from __future__ import annotations
@@ -87,11 +88,6 @@ class Interleaving:
             heapq.heappush(heap, (light + heavy, max(last, first), (left, right, share)))
         return heap[0][2]
 
-    @cached_property
-    def max_deviation(self) -> float:
-        """Upper bound, over all P, of a data set's deviation from its share of the first P samples, in samples."""
-        return float(_deviation(self._tree, Fraction(0)))
-
 
 def _fill(tree: Tree, places: NDArray[np.intp], positions: Indices, owners: Indices, ranks: Indices) -> None:
     """Compute the owners and ranks of a tree's positions, and write them to these places of the result."""
@@ -112,15 +108,6 @@ def _rounded(share: Fraction, positions: Indices) -> Indices:
     numerator, denominator = share.numerator, share.denominator
     whole, rest = np.divmod(positions, denominator)
     return whole * numerator + (2 * numerator * rest + denominator) // (2 * denominator)
-
-
-def _deviation(tree: Tree, above: Fraction) -> Fraction:
-    """Return the largest deviation in a tree that inherits `above`: each rounding adds 1/2 to its share of that."""
-    if isinstance(tree, int):
-        return above
-    left, right, share = tree
-    half = Fraction(1, 2)
-    return max(_deviation(left, half + share * above), _deviation(right, half + (1 - share) * above))
 
 
 @dataclass(frozen=True)

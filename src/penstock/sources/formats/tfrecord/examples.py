@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import SampleError
+from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
 from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
 from penstock.sources.source import stack_dense
@@ -54,15 +54,23 @@ class Examples:
             if feature.default_value is not None:
                 default_value(feature)
 
-    def open(self, messages: Messages, count: int) -> None:
+    def open(self, messages: Messages, count: int, fix: str | None = None) -> None:
         """Find the features of varying length that none of `count` messages has, and check the first message.
 
+        Args:
+            messages: The messages.
+            count: Number of messages.
+            fix: Fix to suggest if the first message cannot be read.
+
         Raises:
-            SampleError: The first message cannot be read.
+            SourceError: The first message cannot be read.
         """
         absent = self._absent(messages, count)
         self.features = [(name, key, _scalar(f) if key in absent else f) for name, key, f in self.features]
-        self.read(messages, np.zeros(1, np.int64), [None] * len(self.features))
+        try:
+            self.read(messages, np.zeros(1, np.int64), [None] * len(self.features))
+        except SampleError as error:
+            raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
 
     @property
     def specs(self) -> tuple[Spec, ...]:

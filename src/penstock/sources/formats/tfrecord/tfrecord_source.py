@@ -17,7 +17,7 @@ import google_crc32c
 import numpy as np
 
 from penstock.core import Array, Column, Indices
-from penstock.errors import SampleError, SourceError
+from penstock.errors import SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.record_source import RecordSource
@@ -50,11 +50,8 @@ class TFRecordSource(RecordSource[RecordRanges]):
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
         self.named_values = len(features)
-        try:
-            self._examples.open(self, len(self))
-        except SampleError as error:
-            fix = "an index of these files; without index_path it is made" if indexes else None
-            raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
+        fix = "an index of these files; without index_path it is made" if indexes else None
+        self._examples.open(self, len(self), fix)
         self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:

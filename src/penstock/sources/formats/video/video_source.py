@@ -25,11 +25,10 @@ from penstock.sources.formats.video.video_decoder import (
 from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ReadCost
-from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import RemoteFile
 
-_CHANGED = "the file has been written to since the data set was opened"
 # Decoders that stay open between batches, so that the next clip of a video can continue without seeking.
 _MAX_IDLE = 8
 
@@ -180,8 +179,8 @@ class VideoSource(Source):
         """
         path = self._entries[file].path
         remote = is_remote(path)
-        if not remote and file_stamps(path) != self._stamps[file]:
-            raise ValueError(_CHANGED)
+        if not remote:
+            check_unchanged(path, self._stamps[file])
         with self._lock:
             for place, (other, decoder) in enumerate(self._idle_decoders):
                 if other == file and decoder.near(number):
@@ -190,7 +189,7 @@ class VideoSource(Source):
         # Remote files are compared when they are opened, which requests their state anyway.
         opened, stamp = _open_file(path)
         if remote and stamp != self._stamps[file]:
-            raise ValueError(_CHANGED)
+            raise ValueError("the video has been written to since the data set was opened")
         return VideoDecoder(opened, self._videos[file])
 
     def describe(self, index: int) -> str:
