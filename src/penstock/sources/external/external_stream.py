@@ -216,9 +216,9 @@ class InProcessStream(ExternalStream):
     def _copy_lent_batch(self) -> None:
         """Copy a batch that is still in the source's memory and in use, before the source is called again."""
         request, self._lent_request = self._lent_request, None
-        columns = None if request is None else self._made.get(request)
+        columns = None if request is None else self._produced.get(request)
         if request is not None and columns is not None and not isinstance(columns, Exception):
-            self._made[request] = tuple(map(copy_column, columns))
+            self._produced[request] = tuple(map(copy_column, columns))
 
     def fetch_rows(self, request: BatchRequest, rows: range | None) -> Columns:
         """Return some rows of a batch of samples, or a whole batch, unchecked and without a copy."""

@@ -75,11 +75,12 @@ class ArraySource(Source):
     def _same(self, other: ArraySource, value: int) -> bool:
         """Return True if two arrays of the same shape and dtype have the same content."""
         mine, theirs = self.arrays[value], other.arrays[value]
-        here, there = ((mapped and mapped.place) for mapped in (self._mapped[value], other._mapped[value]))
-        if mine.strides == theirs.strides and (mine.ctypes.data == theirs.ctypes.data or (here and here == there)):
+        place, other_place = ((mapped and mapped.place) for mapped in (self._mapped[value], other._mapped[value]))
+        same_memory = mine.ctypes.data == theirs.ctypes.data or (place is not None and place == other_place)
+        if same_memory and mine.strides == theirs.strides:
             return True
         # Different files: their names decide, without reading them.
-        if here and there:
+        if place and other_place:
             return False
         step = max(1, _BLOCK * len(mine) // max(mine.nbytes, 1))
         return all(

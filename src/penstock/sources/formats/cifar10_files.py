@@ -36,10 +36,10 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         raise SourceNotFoundError(f"file_root is not a folder: {folder!r}", fix="pass the folder of data_batch_1.bin")
     files = _files(folder, prefix)
     if not files:
-        there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
+        names = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
         raise SourceNotFoundError(
             f"no file in {folder!r} has {prefix!r} in its name",
-            given=", ".join(there) or "an empty folder",
+            given=", ".join(names) or "an empty folder",
             fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
         )
     # All sizes are checked before memory is allocated.

@@ -52,7 +52,7 @@ class WeightedSampling(SampleSelection):
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
         """Return the draws, which depend only on seed and position."""
         words = random_bits(np, seed, 0, row_counters(0, positions), 2).astype(np.uint64)
-        return self._found(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
+        return self._samples_at(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Draw from the other samples."""
@@ -62,9 +62,9 @@ class WeightedSampling(SampleSelection):
         draws = _share(shifts, self.cumulative_weights[-1] - own)
         draws += np.where(draws >= before, own, 0)
         only = own == self.cumulative_weights[-1]
-        return np.where((shifts == 0) | only, indices, self._found(np.where(only, 0, draws)))
+        return np.where((shifts == 0) | only, indices, self._samples_at(np.where(only, 0, draws)))
 
-    def _found(self, draws: Indices) -> Indices:
+    def _samples_at(self, draws: Indices) -> Indices:
         return np.searchsorted(self.cumulative_weights, draws, side="right")
 
 

@@ -79,8 +79,8 @@ class DiskCache:
 
     def find_exact(self, extent: ByteRange) -> Array | None:
         """Return the bytes of a range with a known ETag; None if the entry is missing or has another ETag."""
-        kept = self.find(extent) if extent.etag else None
-        return kept[0] if kept is not None and kept[1] == extent.etag else None
+        entry = self.find(extent) if extent.etag else None
+        return entry[0] if entry is not None and entry[1] == extent.etag else None
 
     def store(self, extent: ByteRange, data: Array, tag: str) -> None:
         """Write an entry. After a failure, log a warning and stop writing."""
@@ -151,9 +151,9 @@ def fetch_cached(extent: ByteRange) -> Array:
     cache = configured_cache()
     if cache is None:
         return _fetched(extent)[0]
-    kept = cache.find(extent)
-    if kept is not None and kept[1]:
-        data, tag = kept
+    entry = cache.find(extent)
+    if entry is not None and entry[1]:
+        data, tag = entry
         if extent.etag == tag or (not extent.etag and fetch(extent, unless=tag) is None):
             return data
     data, tag = _fetched(extent)

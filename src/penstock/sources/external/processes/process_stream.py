@@ -42,7 +42,7 @@ class ParallelStream(ExternalStream):
 
     def prefetch(self, request: BatchRequest) -> None:
         """Request a batch unless that was already done. If the source can only continue, request a few more."""
-        if request in self._pending or request in self._made:
+        if request in self._pending or request in self._produced:
             return
         if self.seek_obstacle is None or len(self._pending) <= self.prefetch_depth:
             self._pending[request] = self._ask(request)

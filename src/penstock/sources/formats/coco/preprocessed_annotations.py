@@ -114,12 +114,12 @@ def write_preprocessed(
     contents |= _run_lengths(outlined)
     contents[NAMES] = b"".join(name + b"\n" for name in names)
     try:
-        known = [*contents, *(f"{name}.dat" for name in _MORE)]
-        there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        names_of_files = [*contents, *(f"{name}.dat" for name in _MORE)]
+        existing = {name: (place / name).read_bytes() for name in names_of_files if (place / name).is_file()}
         # An identical folder is not rewritten: that could disturb a process that reads it.
-        if there == contents:
+        if existing == contents:
             return
-        for name in (NAMES, *(there.keys() - contents.keys())):
+        for name in (NAMES, *(existing.keys() - contents.keys())):
             # The file of names is removed first and written last, so that a partial folder is not readable.
             (place / name).unlink(missing_ok=True)
         for name, content in contents.items():

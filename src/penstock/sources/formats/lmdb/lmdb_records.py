@@ -204,7 +204,7 @@ class LmdbRecordStore:
         folders = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
         # Sources share a database until its file is written to.
         self._parts = [open_shared(LmdbRecords, folder, stamp=file_stamps(_file_in(folder))) for folder in folders]
-        self._given = tuple(paths)
+        self._paths = tuple(paths)
         self._offsets = PartOffsets(map(len, self._parts))
         self.cost = ReadCost.STORE if any(part.cost is ReadCost.STORE for part in self._parts) else ReadCost.FILE
 
@@ -247,7 +247,7 @@ class LmdbRecordStore:
     def source_info(self, index: int) -> str:
         """Return the path of the database as passed by the user, and the key."""
         part, inner = self._offsets.locate(index)
-        return self._parts[part].describe(inner, self._given[part])
+        return self._parts[part].describe(inner, self._paths[part])
 
     def path(self, index: int) -> str:
         """Return the file that contains record `index`."""

@@ -43,12 +43,12 @@ def read_tar_index(index: str, size: int) -> Members:
         SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
     """
     head, _, lines = read_input(index, "index", "omit index_paths to scan the files").rstrip().partition(b"\n")
-    version, said = (*head.split(), b"", b"")[:2]
+    version, announced = (*head.split(), b"", b"")[:2]
     table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
     if version in (b"v1.1", b"v1.2"):
         _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
-    if not count[1] or said != b"%d" % count[1]:
+    if not count[1] or announced != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is not an index of a tar file",
             expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",

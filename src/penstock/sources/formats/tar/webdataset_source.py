@@ -208,20 +208,20 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
     members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
     firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
     starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
-    sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
+    sizes, present = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
     names = [item if components.case_sensitive else item.lower() for item in members.extensions]
     for output, wanted in enumerate(components.wanted):
         counts = np.array([name in wanted for name in names], np.bool_)
         at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
         owners = members.owners[at]
         starts[owners, output], sizes[owners, output] = members.starts[at], members.sizes[at]
-        there[owners, output] = True
-    if components.missing == "error" and not there.all():
-        sample, output = np.argwhere(~there)[0]
+        present[owners, output] = True
+    if components.missing == "error" and not present.all():
+        sample, output = np.argwhere(~present)[0]
         ends = ";".join(sorted(components.wanted[int(output)]))
         raise ValueError(f"the sample at byte {members.starts[firsts[int(sample)]]} has no file that ends in {ends}")
     if components.missing == "skip":
-        starts, sizes = starts[there.all(axis=1)], sizes[there.all(axis=1)]
+        starts, sizes = starts[present.all(axis=1)], sizes[present.all(axis=1)]
     return starts.ravel(), sizes.ravel()
 
 

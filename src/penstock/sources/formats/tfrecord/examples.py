@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
-from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
+from penstock.sources.formats.tfrecord.tf_example import DTYPES, Located, decode_feature, default_value, locate_features
 from penstock.sources.source import stack_dense
 
 Features = tuple[tuple[str, Feature], ...]
@@ -94,9 +94,9 @@ class Examples:
 
     def _named(self, messages: Messages, indices: Indices) -> set[bytes]:
         """Return the wanted features that occur in any of these messages."""
-        return {key for _, located, _ in self._found(messages, indices) for key in located}
+        return {key for _, located, _ in self._located(messages, indices) for key in located}
 
-    def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
+    def _located(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Located], Array]]:
         for index, message in messages.messages(indices):
             try:
                 located = locate_features(message.data, self._wanted)
@@ -111,7 +111,7 @@ class Examples:
             SampleError: A message cannot be read, or a feature is missing or has another type or shape.
         """
         columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
-        for index, located, message in self._found(messages, indices):
+        for index, located, message in self._located(messages, indices):
             view: memoryview = message.data
             for column, (name, key, feature) in zip(columns, self.features, strict=True):
                 try:
