@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, bounds_or_none
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, bounds_or_none, short_digest
 from penstock.errors import DefinitionError, SampleError
 from penstock.sources.combine.subset import with_index
 from penstock.sources.order.interleaving import InterleavedSelection

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, short_repr
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.order.weighted_sampling import WeightedSampling

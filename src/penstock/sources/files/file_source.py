@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, short_digest
 from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost

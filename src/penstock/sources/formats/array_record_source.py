@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.order.part_offsets import PartOffsets

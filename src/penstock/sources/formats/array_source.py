@@ -7,8 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from penstock.core import Array, Indices, RowSelection, Spec
-from penstock.core.digests import short_digest
+from penstock.core import Array, Indices, RowSelection, Spec, short_digest
 from penstock.errors import DefinitionError
 from penstock.sources.source import Source
 from penstock.sources.storage.memory_map import as_memory_mapped

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from penstock.core import Array, Column, Indices
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import DefinitionError, PenstockError, SampleError
 from penstock.sources.external.array_conversion import SampleKind, to_sample
 from penstock.sources.source import Source, stack_dense

@@ -19,8 +19,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, error_text
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source

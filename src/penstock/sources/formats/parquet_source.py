@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Indices
-from penstock.core.digests import short_digest
+from penstock.core import Indices, short_digest
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Indices
-from penstock.core.digests import short_digest
+from penstock.core import Array, Indices, short_digest
 from penstock.errors import PenstockError, SampleError, SourceError, error_text
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost

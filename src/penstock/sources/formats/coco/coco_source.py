@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage, CocoOptions, load_annotations

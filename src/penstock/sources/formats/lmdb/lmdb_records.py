@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Indices, optional_import
-from penstock.core.digests import short_digest
+from penstock.core import Indices, optional_import, short_digest
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.formats.lmdb.btree import (
     HEAD,

@@ -12,8 +12,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec
-from penstock.core.digests import short_digest
+from penstock.core import Array, Column, Indices, Spec, short_digest
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.video.video_decoder import (
     VideoDecoder,
