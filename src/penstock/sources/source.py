@@ -13,6 +13,9 @@ from penstock.errors import SampleError
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 
+# Columns, and the error of each row that cannot be read.
+Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
+
 
 class Source(ABC):
     """An indexed data set with a length. Immutable once open; any thread may read it.
@@ -63,9 +66,7 @@ class Source(ABC):
         """
         return ()
 
-    def read_tolerant(
-        self, indices: Indices, out: Sequence[Array | None]
-    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them.
 
         Override it if reading twice is expensive: after an error, this one reads all samples again, one by one.
@@ -82,7 +83,7 @@ class Source(ABC):
         except SampleError:
             return self._one_by_one(indices)
 
-    def _one_by_one(self, indices: Indices) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def _one_by_one(self, indices: Indices) -> Outcomes:
         rows = len(indices)
         columns: list[Column] = [
             np.zeros((rows, *spec.fixed_shape), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows

@@ -13,10 +13,8 @@ from penstock.errors import DefinitionError, SampleError
 from penstock.sources.combine.subset import with_index
 from penstock.sources.order.interleaving import InterleavedSelection
 from penstock.sources.order.part_offsets import PartOffsets
-from penstock.sources.source import Source
+from penstock.sources.source import Outcomes, Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
-
-Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
 
 # The summary in plans names only the first data sets of a mix.
 _MAX_NAMED_PARTS = 4

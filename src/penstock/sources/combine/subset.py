@@ -12,7 +12,7 @@ from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, short_repr
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.order.weighted_sampling import WeightedSampling
-from penstock.sources.source import Source
+from penstock.sources.source import Outcomes, Source
 from penstock.sources.storage.byte_range import ByteRange
 
 
@@ -43,9 +43,7 @@ class SubsetSource(Source):
             places: list[int] = np.flatnonzero(inner == error.index).tolist()
             raise with_index(error, int(indices[places[0]]) if places else None) from error
 
-    def read_tolerant(
-        self, indices: Indices, out: Sequence[Array | None]
-    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them."""
         columns, errors = self._source.read_tolerant(self._inner(indices), out)
         return columns, {row: with_index(error, int(indices[row])) for row, error in errors.items()}

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
@@ -38,7 +37,7 @@ class SequenceSource(Source):
         self.cost = self._files.cost
         counts: list[int] = np.bincount(self._files.labels).tolist()
         whole = (length - 1) * stride
-        starts: list[NDArray[np.int64]] = []
+        starts: list[Indices] = []
         # A sequence never crosses folders, so each folder is cut separately.
         first = 0
         for count in counts:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
@@ -167,7 +166,7 @@ class ParquetSource(Source):
             for byte_range in self._range_reader.coalesced_ranges(*self._chunks(group))
         ]
 
-    def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _chunks(self, group: int) -> tuple[Indices, Indices, Indices]:
         """Return the location of a row group's columns: file number, first byte and end."""
         number, place = self._groups[group]
         row_group = self._metadata[number].row_group(place)

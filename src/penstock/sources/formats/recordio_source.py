@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
@@ -165,7 +164,8 @@ class _Index:
 
     def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
         self._names, self._last = names, len(paths) - 1
-        self._starts = [_read_index(name) for name in names]
+        line, fix = "its key and its offset in bytes", "omit index_path to scan the files"
+        self._starts = [np.sort(read_pairs(name, "RecordIO", line, fix)[:, 1]) for name in names]
         sizes = map_concurrently(_size, paths) if len(names) == 1 < len(paths) else []
         # A file that cannot be opened is reported when its records are read.
         known = [0 if isinstance(size, OSError) else size for size in sizes]
@@ -190,11 +190,6 @@ class _Index:
 def _size(path: str) -> int:
     with closing(open_file(path)) as file:
         return file.size
-
-
-def _read_index(name: str) -> NDArray[np.int64]:
-    fix = "omit index_path to scan the files"
-    return np.sort(read_pairs(name, "RecordIO", "its key and its offset in bytes", fix)[:, 1])
 
 
 def _walk(_number: int, file: Opened, size: int) -> Places:

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.core import optional_import
+from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
-from penstock.sources.storage.byte_range import Answer, ByteRange, ObjectInfo
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.sample_limit import check_sample_size
 
 
@@ -153,7 +153,7 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
 
 
-def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
+def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     """Fetch a byte range.
 
     Args:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Indices, short_digest
 from penstock.errors import PenstockError, SampleError, SourceError, error_text
@@ -31,8 +30,8 @@ class _RecordBlock:
     """Records of one read, ``data[start:stop]`` each, in the order of the request."""
 
     data: Array
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    starts: Indices
+    stops: Indices
 
 
 class RecordRanges:
@@ -65,7 +64,7 @@ class RecordRanges:
         self.cost = ReadCost.STORE if self._far.any() else ReadCost.FILE
         self._objects = RangeReader([opened for *_, opened in files])
 
-    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
+    def _records_of(self, number: int) -> tuple[Hashable, Indices, Indices, ObjectInfo]:
         """Return the state of a file, the offsets and sizes of its records, and its object info."""
         path = self.paths[number]
         with opening(path):

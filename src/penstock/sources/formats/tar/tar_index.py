@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array
+from penstock.core import Array, Indices
 from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.storage.disk_cache import read_input
@@ -29,10 +28,10 @@ class Members:
     """
 
     extensions: list[str]
-    kinds: NDArray[np.int64]
-    owners: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    kinds: Indices
+    owners: Indices
+    starts: Indices
+    sizes: Indices
 
 
 def read_tar_index(index: str, size: int) -> Members:

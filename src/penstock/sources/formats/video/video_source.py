@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec, short_digest
 from penstock.errors import SourceError, SourceNotFoundError
@@ -73,8 +72,8 @@ class VideoSource(Source):
         ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
         starts = [_starts(*result, options) for result in ranges]
         self._stops = [stop for _, stop in ranges]
-        self._files: NDArray[np.int64] = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
-        self._starts: NDArray[np.int64] = np.concatenate(starts) if starts else np.empty(0, np.int64)
+        self._files: Indices = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
+        self._starts: Indices = np.concatenate(starts) if starts else np.empty(0, np.int64)
         if not len(self):
             frames = f"{(options.length - 1) * options.stride + 1} frames"
             fix = 'a shorter sequence_length or stride, or another pad_mode than "none"'
@@ -126,7 +125,7 @@ class VideoSource(Source):
         videos = [self._videos[file] for file in files]
         return [np.empty((self._options.length, video.height, video.width, 3), np.uint8) for video in videos]
 
-    def _numbers(self, index: int) -> NDArray[np.int64]:
+    def _numbers(self, index: int) -> Indices:
         """Return the frame numbers of a clip; -1 is a frame with a constant value."""
         start, stop = int(self._starts[index]), self._stops[int(self._files[index])]
         count = self._options.length
@@ -134,13 +133,11 @@ class VideoSource(Source):
             return np.floor(np.linspace(start, stop - 1, count) + 0.5).astype(np.int64)
         return padded_frame_indices(start + self._options.stride * np.arange(count), stop, self._options.pad_mode)
 
-    def _times(self, file: int, numbers: NDArray[np.int64]) -> Array:
+    def _times(self, file: int, numbers: Indices) -> Array:
         video = self._videos[file]
         return np.where(numbers < 0, -1.0, video.times[numbers] * video.tick)
 
-    def _decode(
-        self, file: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], indices: Indices, clips: Column
-    ) -> None:
+    def _decode(self, file: int, rows: Indices, numbers: Indices, indices: Indices, clips: Column) -> None:
         """Decode the frames of one file into the clips.
 
         Raises:
@@ -242,7 +239,7 @@ def _index(path: str) -> tuple[VideoIndex, Hashable]:
         raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="remove it from the data set") from error
 
 
-def _starts(start: int, stop: int, options: ClipOptions) -> NDArray[np.int64]:
+def _starts(start: int, stop: int, options: ClipOptions) -> Indices:
     """Return the first frames of the clips in a range of frames."""
     if options.uniform:
         return np.array([start][: stop - start], np.int64)
