@@ -30,16 +30,24 @@ class StageTimers:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._stages: dict[str, StageTiming] = {}
+        self._stages: dict[str, list[float]] = {}
 
     def add(self, stage: str, *, seconds: float, samples: int = 0) -> None:
         """Record a call of `stage`."""
-        # A total that another thread adds between the look-up and the assignment would be lost.
+        # Three updates of a list are not atomic under the GIL.
         with self._lock:
-            total = self._stages.get(stage, StageTiming())
-            self._stages[stage] = StageTiming(total.calls + 1, total.samples + samples, total.seconds + seconds)
+            totals = self._stages.get(stage)
+            if totals is None:
+                totals = self._stages[stage] = [0, 0, 0.0]
+            totals[0] += 1
+            totals[1] += samples
+            totals[2] += seconds
 
     def snapshot(self) -> dict[str, StageTiming]:
         """Return the totals by stage."""
+        # A copy: the totals of a running stage would change under the caller.
         with self._lock:
-            return dict(self._stages)
+            return {
+                stage: StageTiming(int(calls), int(samples), seconds)
+                for stage, (calls, samples, seconds) in self._stages.items()
+            }
