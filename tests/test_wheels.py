@@ -17,10 +17,8 @@ ROOT = Path(__file__).parents[1]
 FILES = ("hatch_build.py", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
 CALL = """
 import sys, numpy as np
-from penstock.numerics.casting import scale_and_shift
-out = np.empty(3, np.float32)
-scale_and_shift(np.arange(3, dtype=np.uint8), np.float32(1), np.float32(2), np.float32(0), out)
-assert out.tolist() == [-2, 0, 2]
+from penstock.numerics.random_bits import random_bits, row_counters
+assert random_bits(np, 1, 0, row_counters(0, np.arange(2)), 3).shape == (2, 3)
 print("numba" in sys.modules, sys.modules["penstock"].__file__)
 """
 
@@ -33,8 +31,8 @@ def tree(tmp_path):
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
     ahead = tree / "src/penstock/native/precompile_modules.py"
-    few = '\nMODULES = ("numerics.casting",)'
-    text, count = re.subn(r"\nMODULES = \(.*?\n\)", few, ahead.read_text(), flags=re.DOTALL)
+    few = '\nMODULES = ("numerics.random_bits",)'
+    text, count = re.subn(r"\nMODULES = \[.*?\n\]", few, ahead.read_text(), flags=re.DOTALL)
     assert count == 1
     ahead.write_text(text)
     return tree

@@ -77,7 +77,7 @@ def test_what_is_marked_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(precompile_modules.os, "environ", {})
     precompile_modules.main(tmp_path)
     written = {path.stem for path in tmp_path.iterdir()}
-    assert {"blend-here", "copy_windows-here", "draw_windows-here", "_draw-here", "scale_and_shift-here"} <= written
+    assert {"blend-here", "copy_windows-here", "draw_windows-here", "_draw-here", "_draw_more-here"} <= written
 
 
 def test_a_release_is_not_built_for_a_processor_that_is_not_known(tmp_path, monkeypatch):

@@ -335,7 +335,9 @@ def test_what_is_no_folder_of_files(tmp_path):
     assert "no files found" in refused(lambda: list_class_folders(str(tmp_path), JPG, (), False), SourceError)
     assert "no file" in refused(lambda: files_from_paths("", ("/none.jpg",), None), SourceNotFoundError)
     assert "2 labels for 1 files" in refused(lambda: files_from_paths("", ("a",), (1, 2)), SourceError)
-    assert "no file" in refused(lambda: files_from_labeled_list(str(tmp_path / "none"), None), SourceNotFoundError)
+    assert "does not exist" in refused(
+        lambda: files_from_labeled_list(str(tmp_path / "none"), None), SourceNotFoundError
+    )
     (tmp_path / "list").write_text("a.jpg x\n")
     assert "list:1" in refused(lambda: files_from_labeled_list(str(tmp_path / "list"), None), SourceError)
 

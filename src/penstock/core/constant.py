@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import partialmethod
 from typing import Any, cast
 
 import numpy as np
 
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core.call_site import with_call_site
 from penstock.core.dtypes import DALIDataType, as_dtype, to_dali_type
 from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, short_repr
 
@@ -34,6 +35,7 @@ class Constant:
         ArgumentTypeError: `value` is not a number, list or array, or an argument is unknown or of a wrong type.
     """
 
+    @with_call_site
     def __init__(
         self,
         value: Any,
@@ -45,14 +47,10 @@ class Constant:
     ) -> None:
         for name, argument in (("layout", layout), ("device", device)):
             if not isinstance(cast(Any, argument), str | None):
-                raise ArgumentTypeError(
-                    f"a constant's {name} is a string", given=short_repr(argument), where=user_call_site()
-                )
+                raise ArgumentTypeError(f"a constant's {name} is a string", given=short_repr(argument))
         for name in hints:
             if name not in _HINTS:
-                raise ArgumentTypeError(
-                    f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS), where=user_call_site()
-                )
+                raise ArgumentTypeError(f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS))
         self.value, self.dtype, self.layout, self.device = value, dtype, layout or "", device
         self._extents, self._hints = shape, hints
         bare = (layout, device) == (None, None) and not hints and _shape(shape) in ((), (1,))
@@ -97,53 +95,19 @@ class Constant:
             return Constant(self.value, dtype)
         return Constant(self.value, dtype, self._extents, self.layout, self.device, **self._hints)
 
-    def bool(self) -> Constant:
-        """Return the constant as bool."""
-        return self._as(DALIDataType.BOOL)
-
-    def int8(self) -> Constant:
-        """Return the constant as int8."""
-        return self._as(DALIDataType.INT8)
-
-    def int16(self) -> Constant:
-        """Return the constant as int16."""
-        return self._as(DALIDataType.INT16)
-
-    def int32(self) -> Constant:
-        """Return the constant as int32."""
-        return self._as(DALIDataType.INT32)
-
-    def int64(self) -> Constant:
-        """Return the constant as int64."""
-        return self._as(DALIDataType.INT64)
-
-    def uint8(self) -> Constant:
-        """Return the constant as uint8."""
-        return self._as(DALIDataType.UINT8)
-
-    def uint16(self) -> Constant:
-        """Return the constant as uint16."""
-        return self._as(DALIDataType.UINT16)
-
-    def uint32(self) -> Constant:
-        """Return the constant as uint32."""
-        return self._as(DALIDataType.UINT32)
-
-    def uint64(self) -> Constant:
-        """Return the constant as uint64."""
-        return self._as(DALIDataType.UINT64)
-
-    def float16(self) -> Constant:
-        """Return the constant as float16."""
-        return self._as(DALIDataType.FLOAT16)
-
-    def float32(self) -> Constant:
-        """Return the constant as float32."""
-        return self._as(DALIDataType.FLOAT)
-
-    def float64(self) -> Constant:
-        """Return the constant as float64."""
-        return self._as(DALIDataType.FLOAT64)
+    # Methods without arguments that return the constant with another dtype, as in DALI.
+    bool = partialmethod(_as, DALIDataType.BOOL)
+    int8 = partialmethod(_as, DALIDataType.INT8)
+    int16 = partialmethod(_as, DALIDataType.INT16)
+    int32 = partialmethod(_as, DALIDataType.INT32)
+    int64 = partialmethod(_as, DALIDataType.INT64)
+    uint8 = partialmethod(_as, DALIDataType.UINT8)
+    uint16 = partialmethod(_as, DALIDataType.UINT16)
+    uint32 = partialmethod(_as, DALIDataType.UINT32)
+    uint64 = partialmethod(_as, DALIDataType.UINT64)
+    float16 = partialmethod(_as, DALIDataType.FLOAT16)
+    float32 = partialmethod(_as, DALIDataType.FLOAT)
+    float64 = partialmethod(_as, DALIDataType.FLOAT64)
 
     def __bool__(self) -> bool:
         return bool(self._only("biu"))
@@ -154,13 +118,12 @@ class Constant:
     def __float__(self) -> float:
         return float(self._only("f"))
 
+    @with_call_site
     def _only(self, kinds: str) -> Any:
         array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
         if array.dtype.kind not in kinds or array.size != 1:
             fix = "call float32() first" if kinds == "f" else "call bool() or int32() first"
-            raise ArgumentTypeError(
-                "the constant cannot be converted", given=repr(self), fix=fix, where=user_call_site()
-            )
+            raise ArgumentTypeError("the constant cannot be converted", given=repr(self), fix=fix)
         return self.value if self.is_number else array.item()
 
     __hash__ = object.__hash__
@@ -189,7 +152,7 @@ def _axes(value: Any) -> int:
     try:
         return np.ndim(value)
     except Exception as error:  # any error of a user's object
-        raise ArgumentTypeError("a constant holds numbers", given=short_repr(value), where=user_call_site()) from error
+        raise ArgumentTypeError("a constant holds numbers", given=short_repr(value)) from error
 
 
 def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
@@ -197,9 +160,7 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
     own = np.asarray(value)
     number = cast(Any, own).item()
     if type(number) not in _PLAIN:
-        raise ArgumentTypeError(
-            "a constant holds numbers", given=short_repr(value), fix=dali_object_hint(value), where=user_call_site()
-        )
+        raise ArgumentTypeError("a constant holds numbers", given=short_repr(value), fix=dali_object_hint(value))
     if dtype is None and not hasattr(value, "dtype"):
         return number, _PLAIN[type(number)]
     result = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
@@ -208,10 +169,7 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
         return kind(number), result
     except (ValueError, OverflowError) as error:
         raise ArgumentTypeError(
-            "the constant's dtype cannot hold its value",
-            given=short_repr(value),
-            expected=result.name,
-            where=user_call_site(),
+            "the constant's dtype cannot hold its value", given=short_repr(value), expected=result.name
         ) from error
 
 

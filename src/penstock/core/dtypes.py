@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core.call_site import user_call_site, with_call_site
+from penstock.core.call_site import with_call_site
 from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, short_repr
 
 
@@ -123,6 +123,7 @@ def to_numpy_type(dali_type: Any) -> Any:
     return as_dtype(dali_type).type
 
 
+@with_call_site
 def to_dali_type(framework_type: Any) -> DALIDataType:
     """Return the `DALIDataType` with the name of another library's type; "float" is float32, as in DALI.
 
@@ -140,5 +141,5 @@ def to_dali_type(framework_type: Any) -> DALIDataType:
         return next(kind for kind in _NUMERIC if kind.numpy == dtype)
     except Exception:  # noqa: BLE001  # a user's object may raise anything
         raise ArgumentTypeError(
-            "no such data type", given=short_repr(framework_type), expected="a numeric type", where=user_call_site()
+            "no such data type", given=short_repr(framework_type), expected="a numeric type"
         ) from None

@@ -14,41 +14,15 @@ from typing import Any, cast
 from penstock.native import code_cache, machine_code
 from penstock.native.compiled import Compiled
 
+_PACKAGE = Path(__file__).parents[1]
+
 # Modules with loops that release builds compile. The build environment has only NumPy and numba, so these modules must
 # not import anything else.
-MODULES = (
-    "image.describe.random_window",
-    "image.kernels.clahe_tiles",
-    "image.kernels.copy_windows",
-    "image.kernels.debayer_bilinear",
-    "image.kernels.fill_boxes",
-    "image.kernels.filter_taps",
-    "image.kernels.jpeg_round_trip",
-    "image.kernels.lab_color",
-    "image.kernels.resample_rows",
-    "image.kernels.salt_pepper",
-    "image.kernels.sample_statistics",
-    "image.kernels.table_rows",
-    "image.passes.channel_mix_pass",
-    "image.passes.correlation_pass",
-    "image.passes.equalize_pass",
-    "image.passes.gaussian_blur_pass",
-    "image.passes.grid_mask_pass",
-    "image.passes.median_pass",
-    "image.passes.morphology_pass",
-    "image.passes.separable_pass",
-    "image.passes.warp_pass",
-    "image.passes.warp_volume_pass",
-    "numerics.casting",
-    "numerics.random_bits",
-    "operators.boxes.anchor_matching",
-    "operators.boxes.crop_search",
-    "operators.segmentation.connected_components",
-    "operators.segmentation.mask_pixel_draw",
-    "sources.formats.caffe.fast_tensor_protos",
-    "sources.formats.decimal_index",
-    "sources.formats.tar.tar_index",
-)
+MODULES = [
+    ".".join(path.relative_to(_PACKAGE).with_suffix("").parts)
+    for path in sorted(_PACKAGE.rglob("*.py"))
+    if "\n@precompile(" in path.read_text("utf-8")
+]
 
 
 def main(folder: Path) -> None:

@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.native.compiled import Compiled, precompile
 from penstock.types import NO_TYPE, as_dtype
 
 
@@ -86,14 +84,6 @@ def _saturate(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     result = xp.where(inside, values, xp.zeros((), values.dtype)).astype(dtype)
     result = xp.where(values >= high, xp.asarray(limits.max, dtype), result)
     return xp.where(values <= low, xp.asarray(limits.min, dtype), result)
-
-
-@precompile("u1[1] f4 f4 f4 f4[1]", "f4[1] f4 f4 f4 f4[1]")
-@Compiled
-def scale_and_shift(values: Array, mean: np.float32, factor: np.float32, shift: np.float32, out: Array) -> None:
-    """Compute ``out[i] = (values[i] - mean) * factor + shift`` in float32."""
-    for i in range(values.shape[0]):
-        out[i] = (np.float32(values[i]) - mean) * factor + shift
 
 
 def broadcast_rows(xp: Any, argument: Any, ndim: int) -> Any:

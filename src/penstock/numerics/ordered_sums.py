@@ -20,10 +20,10 @@ def axes_last(xp: Any, values: Any, axes: Sequence[int]) -> Any:
     Returns:
         The remaining axes, followed by the merged one.
     """
-    kept = [axis for axis in range(values.ndim) if axis not in axes]
-    moved = xp.transpose(values, (*kept, *sorted(axes)))
+    remaining = [axis for axis in range(values.ndim) if axis not in axes]
+    moved = xp.transpose(values, (*remaining, *sorted(axes)))
     count = math.prod(values.shape[axis] for axis in axes)
-    return moved.reshape(*(values.shape[axis] for axis in kept), count)
+    return moved.reshape(*(values.shape[axis] for axis in remaining), count)
 
 
 def ordered_sum(xp: Any, values: Any, axes: Sequence[int]) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from penstock.sources.source import T
+T = TypeVar("T")
 
 # Weak values: a source closes with the last graph that reads it.
 _open: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()

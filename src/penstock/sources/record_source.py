@@ -13,10 +13,8 @@ from penstock.sources.storage.byte_range import ByteRange, ReadCost
 class RecordStore(Protocol):
     """Numbered records and their locations."""
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading a record."""
-        ...
+    cost: ReadCost
+    """Cost of reading a record."""
 
     def __len__(self) -> int: ...
 
@@ -32,6 +30,10 @@ class RecordStore(Protocol):
         """Return the location of a record in DALI's wording."""
         ...
 
+    def path(self, number: int, /) -> str | None:
+        """Return the path of the file that holds a record."""
+        ...
+
 
 R = TypeVar("R", bound=RecordStore)
 
@@ -45,14 +47,10 @@ class RecordSource(Source, Generic[R]):
 
     def __init__(self, records: R) -> None:
         self.records = records
+        self.cost = records.cost
 
     def __len__(self) -> int:
         return len(self.records)
-
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading a sample."""
-        return self.records.cost
 
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """Return the byte ranges to prefetch from object stores for some samples."""
@@ -64,5 +62,8 @@ class RecordSource(Source, Generic[R]):
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the location of the record in DALI's wording."""
-        del value
         return self.records.source_info(index)
+
+    def path(self, index: int) -> str | None:
+        """Return the path of the file that holds the record."""
+        return self.records.path(index)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
+
+# Columns, and the error of each row that cannot be read.
+Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
 
 
 class Source(ABC):
@@ -21,6 +24,9 @@ class Source(ABC):
     """
 
     specs: tuple[Spec, ...]
+
+    cost: ReadCost = ReadCost.FILE
+    """Cost of reading a sample, beyond its bytes."""
 
     selection: SampleSelection | None = None
     """The samples that an epoch visits; None for each of them once. Part of the fingerprint."""
@@ -53,22 +59,14 @@ class Source(ABC):
             SampleError: A sample cannot be read. Names the index and the path.
         """
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading a sample, beyond its bytes."""
-        return ReadCost.FILE
-
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """Return the byte ranges that `read` requests for these samples, so that they can be prefetched.
 
         Must not block.
         """
-        del indices
         return ()
 
-    def read_tolerant(
-        self, indices: Indices, out: Sequence[Array | None]
-    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them.
 
         Override it if reading twice is expensive: after an error, this one reads all samples again, one by one.
@@ -85,7 +83,7 @@ class Source(ABC):
         except SampleError:
             return self._one_by_one(indices)
 
-    def _one_by_one(self, indices: Indices) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def _one_by_one(self, indices: Indices) -> Outcomes:
         rows = len(indices)
         columns: list[Column] = [
             np.zeros((rows, *spec.fixed_shape), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows
@@ -108,13 +106,15 @@ class Source(ABC):
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the source info of a value, for `fn.get_property`: its name in the data set."""
-        del value
         return self.describe(index)
 
     def path(self, index: int) -> str | None:
         """Return the path of the file or database that holds a sample, if there is one."""
-        del index
         return None
+
+    def sample_error(self, index: int, problem: str) -> SampleError:
+        """Return the error for a sample that cannot be read."""
+        return SampleError.of(index, self.describe(index), problem, self.path(index))
 
     @property
     def epoch_length(self) -> int:
@@ -125,13 +125,41 @@ class Source(ABC):
         """Describe the data set in a few words, for `explain()`."""
         return f"{len(self)} samples{' of an object store' if self.cost is ReadCost.STORE else ''}"
 
+    def identity(self) -> tuple[Any, ...]:
+        """Return the values that determine the samples: sources, arrays, tuples, and values that `==` compares.
+
+        By default, a source only reads the same samples as itself.
+        """
+        return (id(self),)
+
     def reads_same_samples(self, other: Source) -> bool:
         """Return True if another source, opened for another shard, reads the same samples in the same order."""
-        return self is other
+        return self is other or (type(self) is type(other) and _equal(self.identity(), other.identity()))
 
     @abstractmethod
     def fingerprint(self) -> str:
         """Return a short text that identifies the data set, independent of where it is mounted."""
 
 
-T = TypeVar("T")
+def _equal(mine: Any, theirs: Any) -> bool:
+    """Compare parts of the identities of two sources."""
+    if mine is theirs:
+        return True
+    if isinstance(mine, Source):
+        return mine.reads_same_samples(theirs)
+    if any(isinstance(values, np.ndarray) for values in (mine, theirs)):
+        return np.array_equal(mine, theirs)
+    if isinstance(mine, tuple):
+        parts = cast(tuple[Any, ...], mine)
+        return len(parts) == len(theirs) and all(map(_equal, parts, theirs))
+    return mine == theirs
+
+
+def stack_dense(
+    columns: Sequence[list[Array]], specs: Sequence[Spec], out: Sequence[Array | None]
+) -> tuple[Column, ...]:
+    """Stack the samples of each dense column to an array, that of `out` if there is one. Other columns stay lists."""
+    return tuple(
+        np.stack(column, out=slot) if spec.dense else column
+        for column, spec, slot in zip(columns, specs, out, strict=True)
+    )

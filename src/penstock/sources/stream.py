@@ -54,15 +54,12 @@ class Stream(ABC):
     specs: tuple[Spec, ...]
     prefetch_depth: int = 0
     """Number of batches to announce through `prefetch` before they are requested."""
+    seek_obstacle: str | None = None
+    """Reason for which only the next batch can be requested; None if any batch can."""
 
     def __init__(self) -> None:
-        self._made: dict[BatchRequest, Columns | Exception] = {}
+        self._produced: dict[BatchRequest, Columns | Exception] = {}
         self._waiting: deque[Columns | Exception] = deque()
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason for which only the next batch can be requested; None if any batch can."""
-        return None
 
     @abstractmethod
     def produce(self, request: BatchRequest) -> Columns:
@@ -94,12 +91,12 @@ class Stream(ABC):
         Raises:
             EndOfStreamError: The epoch has ended.
         """
-        batch = self._made.get(request)
+        batch = self._produced.get(request)
         if batch is None:
-            batch = self._made[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
+            batch = self._produced[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
         # The user may feed the batch after this error, so the request must be able to succeed later.
         if isinstance(batch, NothingFedError):
-            del self._made[request]
+            del self._produced[request]
         if isinstance(batch, Exception):
             raise batch
         return batch
@@ -113,18 +110,18 @@ class Stream(ABC):
 
     def unread(self, request: BatchRequest) -> None:
         """Put a batch back since another stream has ended the epoch. If it cannot be produced again, it comes next."""
-        batch = self._made.get(request)
+        batch = self._produced.get(request)
         if self.seek_obstacle is not None and batch is not None and not isinstance(batch, Exception):
-            self._waiting.appendleft(self._made.pop(request))
+            self._waiting.appendleft(self._produced.pop(request))
 
     def release(self, request: BatchRequest) -> None:
         """Drop a batch or its error."""
-        self._made.pop(request, None)
+        self._produced.pop(request, None)
 
     def clear_failure(self, request: BatchRequest) -> None:
         """Drop an error that was raised, so that a repeated request calls the source again."""
-        if isinstance(self._made.get(request), Exception):
-            del self._made[request]
+        if isinstance(self._produced.get(request), Exception):
+            del self._produced[request]
 
     def close(self) -> None:
         """Cancel work on other threads or processes. The stream may be used again."""
@@ -139,6 +136,6 @@ class Stream(ABC):
     def rewind(self) -> None:
         """Return to the state after the last delivered batch. Batches that cannot be produced again come next."""
         if self.seek_obstacle is not None:
-            kept = [batch for batch in self._made.values() if not isinstance(batch, EndOfStreamError)]
+            kept = [batch for batch in self._produced.values() if not isinstance(batch, EndOfStreamError)]
             self._waiting.extendleft(reversed(kept))
-        self._made.clear()
+        self._produced.clear()

@@ -158,7 +158,7 @@ def test_lists(tmp_path):
     (tmp_path / "list").write_text("\n")
     with pytest.raises(SourceError, match="does not list any videos"):
         videos_of(str(tmp_path / "list"))
-    with pytest.raises(SourceNotFoundError, match="is not a file"):
+    with pytest.raises(SourceNotFoundError, match="does not exist"):
         videos_of(str(tmp_path / "none"))
 
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, bounds_or_none
+from penstock.core import Array, Column, Indices, Spec, bounds_or_none, short_digest
 from penstock.errors import DefinitionError, SampleError
 from penstock.sources.combine.subset import with_index
 from penstock.sources.order.interleaving import InterleavedSelection
-from penstock.sources.source import Source
+from penstock.sources.order.part_offsets import PartOffsets
+from penstock.sources.source import Outcomes, Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
-
-Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
 
 # The summary in plans names only the first data sets of a mix.
 _MAX_NAMED_PARTS = 4
@@ -55,28 +53,26 @@ class ConcatSource(Source):
 
     def __init__(self, parts: Sequence[ConcatMember], choice: InterleavedSelection | None = None) -> None:
         self._parts, self.selection = tuple(parts), choice
-        self._starts: Indices = np.cumsum([0, *(len(part.source) for part in parts)])
+        self._offsets = PartOffsets(len(part.source) for part in parts)
         self.specs = tuple(_common(parts, value) for value in range(_values(parts)))
         named = [place for part in parts for place, value in enumerate(part.values) if value < part.source.named_values]
-        self.named_values, self.separate_names = (
-            1 + max(named, default=0),
-            any(part.source.separate_names for part in parts),
-        )
+        self.named_values = 1 + max(named, default=0)
+        self.separate_names = any(part.source.separate_names for part in parts)
+        costs = {part.source.cost for part in parts}
+        self.cost = next(cost for cost in (ReadCost.STORE, ReadCost.FILE, ReadCost.MEMORY) if cost in costs)
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._offsets)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Read samples, with one call per data set so that it can batch its I/O."""
-        return self._gathered(indices, lambda part, inner: (part.source.read(inner, [None] * _count(part)), {}), out)[0]
+        return self._gathered(indices, out, tolerant=False)[0]
 
     def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them."""
-        return self._gathered(indices, lambda part, inner: part.source.read_tolerant(inner, [None] * _count(part)), out)
+        return self._gathered(indices, out, tolerant=True)
 
-    def _gathered(
-        self, indices: Indices, read: Callable[[ConcatMember, Indices], Outcomes], out: Sequence[Array | None]
-    ) -> Outcomes:
+    def _gathered(self, indices: Indices, out: Sequence[Array | None], *, tolerant: bool) -> Outcomes:
         rows = len(indices)
         # Members are read into separate arrays and copied, because their rows are scattered over the batch.
         columns: list[Column] = [
@@ -86,13 +82,14 @@ class ConcatSource(Source):
             for spec, slot in zip(self.specs, out, strict=True)
         ]
         errors: dict[int, SampleError] = {}
-        owners = self._owners(indices)
-        present: list[int] = np.unique(owners).tolist()
-        for owner in present:
-            part, places = self._parts[owner], np.flatnonzero(owners == owner)
-            start = int(self._starts[owner])
+        for owner, places, inner in self._offsets.split(indices):
+            part, start = self._parts[owner], int(self._offsets.starts[owner])
+            none: list[Array | None] = [None] * len(part.source.specs)
             try:
-                values, failed = read(part, indices[places] - start)
+                if tolerant:
+                    values, failed = part.source.read_tolerant(inner, none)
+                else:
+                    values, failed = part.source.read(inner, none), {}
             except SampleError as error:
                 raise with_index(error, None if error.index is None else error.index + start) from error
             # Members number rows and samples from 0; errors must name those of the concatenation.
@@ -102,18 +99,10 @@ class ConcatSource(Source):
                 _place(column, places.tolist(), values[value])
         return tuple(columns), errors
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading from the most expensive data set."""
-        costs = {part.source.cost for part in self._parts}
-        return next(cost for cost in (ReadCost.STORE, ReadCost.FILE, ReadCost.MEMORY) if cost in costs)
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges that the data sets request for these samples."""
-        owners = self._owners(indices)
-        present: list[int] = np.unique(owners).tolist()
-        inner = {owner: indices[owners == owner] - int(self._starts[owner]) for owner in present}
-        return [extent for owner in present for extent in self._parts[owner].source.byte_ranges(inner[owner])]
+        parts = self._offsets.split(indices)
+        return [extent for owner, _, inner in parts for extent in self._parts[owner].source.byte_ranges(inner)]
 
     def describe(self, index: int) -> str:
         """Return the location of the sample in its data set."""
@@ -133,41 +122,25 @@ class ConcatSource(Source):
     def summary(self) -> str:
         """Describe the length of an epoch, and the data sets with their shares."""
         texts = [f"{part.name} ({part.source.summary()})" for part in self._parts]
-        if self.selection is not None:
-            texts = [f"{float(share):.4g} of {text}" for share, text in zip(self._shares, texts, strict=True)]
+        if isinstance(self.selection, InterleavedSelection):
+            shares = self.selection.interleaving.shares
+            texts = [f"{float(share):.4g} of {text}" for share, text in zip(shares, texts, strict=True)]
         more = f" and {len(texts) - _MAX_NAMED_PARTS} more" if len(texts) > _MAX_NAMED_PARTS else ""
         return f"{self.epoch_length} samples: {' + '.join(texts[:_MAX_NAMED_PARTS])}{more}"
 
-    @property
-    def _shares(self) -> Sequence[Any]:
-        assert isinstance(self.selection, InterleavedSelection)
-        return self.selection.interleaving.shares
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same data sets are combined in the same way."""
-        if (
-            not isinstance(other, ConcatSource)
-            or len(self._parts) != len(other._parts)  # noqa: SLF001  # the same class
-            or self.selection != other.selection
-        ):
-            return False
-        pairs = zip(self._parts, other._parts, strict=True)  # noqa: SLF001  # the same class
-        return all(
-            m.values == t.values and (m.source is t.source or m.source.reads_same_samples(t.source)) for m, t in pairs
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the data sets, the values that are used, and the interleaving."""
+        return self.selection, *((part.source, part.values) for part in self._parts)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the data sets and how they are combined."""
         texts = [f"{part.source.fingerprint()}{part.values}" for part in self._parts]
-        digest = hashlib.sha256("\0".join([*texts, str(self.selection)]).encode())
-        return f"mix:{len(self)}:{digest.hexdigest()[:16]}"
-
-    def _owners(self, indices: Indices) -> Indices:
-        return np.searchsorted(self._starts, indices, side="right") - 1
+        digest = short_digest("\0".join([*texts, str(self.selection)]))
+        return f"mix:{len(self)}:{digest}"
 
     def _find(self, index: int) -> tuple[ConcatMember, int]:
-        owner = int(np.searchsorted(self._starts, index, side="right")) - 1
-        return self._parts[owner], index - int(self._starts[owner])
+        owner, inner = self._offsets.locate(index)
+        return self._parts[owner], inner
 
 
 def _place(column: Column, places: list[int], samples: Column) -> None:
@@ -177,10 +150,6 @@ def _place(column: Column, places: list[int], samples: Column) -> None:
         return
     for place, sample in zip(places, samples, strict=True):
         column[place] = sample
-
-
-def _count(part: ConcatMember) -> int:
-    return len(part.source.specs)
 
 
 def _values(parts: Sequence[ConcatMember]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,15 +40,11 @@ class SampleNames(Source):
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the name of the sample."""
-        del value
         return self._source.source_info(index, self._value)
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both name the same samples."""
-        if not isinstance(other, SampleNames) or self._value != other._value:  # noqa: SLF001  # one class
-            return False
-        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
-        return mine is theirs or mine.reads_same_samples(theirs)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the named source and the position of the value."""
+        return self._source, self._value
 
     def fingerprint(self) -> str:
         """Return a text that identifies the named samples."""

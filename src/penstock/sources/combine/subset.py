@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices
+from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, short_repr
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.order.weighted_sampling import WeightedSampling
-from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.source import Outcomes, Source
+from penstock.sources.storage.byte_range import ByteRange
 
 
 class SubsetSource(Source):
@@ -30,6 +29,7 @@ class SubsetSource(Source):
         self.specs, self.selection = source.specs, choice
         self._source, self._chosen = source, chosen
         self.named_values, self.separate_names = source.named_values, source.separate_names
+        self.cost = source.cost
 
     def __len__(self) -> int:
         return len(self._chosen)
@@ -43,17 +43,10 @@ class SubsetSource(Source):
             places: list[int] = np.flatnonzero(inner == error.index).tolist()
             raise with_index(error, int(indices[places[0]]) if places else None) from error
 
-    def read_tolerant(
-        self, indices: Indices, out: Sequence[Array | None]
-    ) -> tuple[tuple[Column, ...], dict[int, SampleError]]:
+    def read_tolerant(self, indices: Indices, out: Sequence[Array | None]) -> Outcomes:
         """Read samples, and return errors instead of raising them."""
         columns, errors = self._source.read_tolerant(self._inner(indices), out)
         return columns, {row: with_index(error, int(indices[row])) for row, error in errors.items()}
-
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading from the underlying source."""
-        return self._source.cost
 
     def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """Return the byte ranges that the underlying source requests for these samples."""
@@ -61,15 +54,15 @@ class SubsetSource(Source):
 
     def describe(self, index: int) -> str:
         """Return the location of the sample in the underlying source."""
-        return self._source.describe(self._number(index))
+        return self._source.describe(int(self._chosen[index]))
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the source info of the underlying sample."""
-        return self._source.source_info(self._number(index), value)
+        return self._source.source_info(int(self._chosen[index]), value)
 
     def path(self, index: int) -> str | None:
         """Return the path of the file that holds the sample."""
-        return self._source.path(self._number(index))
+        return self._source.path(int(self._chosen[index]))
 
     def summary(self) -> str:
         """Describe the size of the subset and of the underlying source, and whether samples are drawn."""
@@ -78,30 +71,19 @@ class SubsetSource(Source):
             part = f"{len(self)} of {part}"
         return part if self.selection is None else f"{part}, drawn by weights"
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same samples of the same data set are read."""
-        if not isinstance(other, SubsetSource):
-            return False
-        mine, theirs = self._source, other._source  # noqa: SLF001  # one class
-        same = len(self) == len(other) and np.array_equal(self._chosen, other._chosen)  # noqa: SLF001  # one class
-        return same and self.selection == other.selection and (mine is theirs or mine.reads_same_samples(theirs))
+    def identity(self) -> tuple[Any, ...]:
+        """Return the underlying source, the indices and the draws."""
+        return self._source, self._chosen, self.selection
 
     def fingerprint(self) -> str:
         """Return a text that identifies the underlying source, the indices and the draws."""
-        digest = hashlib.sha256(f"{self._source.fingerprint()}{self.selection}".encode())
-        if isinstance(self._chosen, range):
-            digest.update(f"{self._chosen}".encode())
-        else:
-            digest.update(self._chosen.astype("<i8").tobytes())
-        return f"subset:{len(self)}:{digest.hexdigest()[:16]}"
+        chosen = str(self._chosen) if isinstance(self._chosen, range) else self._chosen
+        return f"subset:{len(self)}:{short_digest(f'{self._source.fingerprint()}{self.selection}', chosen)}"
 
     def _inner(self, indices: Indices) -> Indices:
         if isinstance(self._chosen, range):
             return indices * self._chosen.step + self._chosen.start
         return self._chosen[indices]
-
-    def _number(self, index: int) -> int:
-        return int(self._chosen[index])
 
 
 def with_index(error: SampleError, index: int | None) -> SampleError:

@@ -216,9 +216,9 @@ class InProcessStream(ExternalStream):
     def _copy_lent_batch(self) -> None:
         """Copy a batch that is still in the source's memory and in use, before the source is called again."""
         request, self._lent_request = self._lent_request, None
-        columns = None if request is None else self._made.get(request)
+        columns = None if request is None else self._produced.get(request)
         if request is not None and columns is not None and not isinstance(columns, Exception):
-            self._made[request] = tuple(map(copy_column, columns))
+            self._produced[request] = tuple(map(copy_column, columns))
 
     def fetch_rows(self, request: BatchRequest, rows: range | None) -> Columns:
         """Return some rows of a batch of samples, or a whole batch, unchecked and without a copy."""
@@ -284,11 +284,8 @@ class FunctionStream(InProcessStream):
     ) -> None:
         super().__init__(kinds, **how)
         self._source, self._informed, self._batch_info = function, informed, batch_info
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why the function cannot seek: it takes no argument. Otherwise None."""
-        return None if self._informed else "it is called without an argument, so it can only return its next batch"
+        if not informed:
+            self.seek_obstacle = "it is called without an argument, so it can only return its next batch"
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Call the function."""
@@ -310,15 +307,12 @@ class IterableStream(InProcessStream):
         **how: As for `InProcessStream`.
     """
 
+    seek_obstacle = "it is an iterator, which can only continue"
+
     def __init__(self, source: Any, cycle: Cycle, *, generates: bool, kinds: Sequence[SampleKind], **how: Any) -> None:
         super().__init__(kinds, **how)
         self._source, self._cycle, self._generates = source, cycle, generates
         self._iterator: Iterator[Any] | None = None
-
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why an iterator cannot seek."""
-        return "it is an iterator, which can only continue"
 
     def probe(self) -> Columns:
         """Return the first sample. If there is none, the next attempt starts a new iterator."""
@@ -330,7 +324,6 @@ class IterableStream(InProcessStream):
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next item."""
-        del request, row
         if self._iterator is None:
             self._iterator = self._new_iterator()
         try:

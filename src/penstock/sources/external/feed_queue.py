@@ -38,6 +38,8 @@ class FeedQueue(InProcessStream):
         repeat_last: True to return the last batch again if the queue is empty.
     """
 
+    seek_obstacle = "it is fed by hand"
+
     def __init__(self, kinds: Sequence[SampleKind], *, name: str, repeat_last: bool) -> None:
         super().__init__(kinds, name=name, lends=False)
         self._repeat_last = repeat_last
@@ -102,11 +104,6 @@ class FeedQueue(InProcessStream):
             f"nothing was fed to {self.name}", fix=f"call pipeline.feed_input({self.name!r}, ...) before each run"
         )
 
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why the input cannot seek."""
-        return "it is fed by hand"
-
     def feed(self, data: Any, layout: str | None) -> None:
         """Append a batch to the queue."""
         column = to_column(data)
@@ -129,7 +126,6 @@ class FeedQueue(InProcessStream):
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next batch of the queue."""
-        del request, row
         if not self._queue and (refill := self.refill()) is not None:
             refill()
         if not self._queue and self._repeat_last and self._last is not None:

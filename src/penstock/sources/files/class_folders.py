@@ -6,17 +6,23 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from fnmatch import translate
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
-from penstock.sources.storage.remote_folders import subfolders
+from penstock.sources.storage.object_store import is_remote, list_prefix, map_or_raise, opening
 
 _log = logging.getLogger("penstock")
+
+_Matcher = Callable[[bytes], bool]
+# Name of a folder, and names and ETags of the files in it. Names are bytes, because they need not be valid UTF-8.
+_Folder = tuple[bytes, list[tuple[bytes, str]]]
 
 
 def list_class_folders(
@@ -31,67 +37,22 @@ def list_class_folders(
         SourceNotFoundError: `root` is not a folder.
         SourceError: No file matches, or a folder cannot be read.
     """
-    if is_remote(root):
-        return _from_remote_root(root, file_filters, dir_filters, case_sensitive)
-    if not Path(root).is_dir():
-        raise SourceNotFoundError(f"file_root is no folder: {root!r}")
-    top = os.fsencode(root)
-    wanted = _matcher(dir_filters, case_sensitive=True)
-    # The file system lists names in any order; sorted ones give the same labels on every machine. Names are bytes,
-    # because they need not be valid UTF-8.
-    folders = sorted(entry.name for entry in _entries(top) if wanted(entry.name) and _kind(entry) == stat.S_IFDIR)
     wanted = _matcher(file_filters, case_sensitive=case_sensitive)
-    names: list[bytes] = []
-    labels: list[int] = []
-    others: list[bytes] = []
-    for label, folder in enumerate(folders):
-        files: list[bytes] = []
-        for entry in _entries(os.path.join(top, folder)):  # noqa: PTH118  # bytes
-            if wanted(entry.name):
-                kind = _kind(entry)
-                if kind in (stat.S_IFREG, None):
-                    files.append(folder + b"/" + entry.name)
-                elif kind != stat.S_IFDIR:
-                    # Opening a pipe would block the reader until another process writes to it.
-                    others.append(entry.path)
-        names += sorted(files)
-        labels += [label] * len(files)
+    (_, *folders), others = _tree(root, _matcher(dir_filters, case_sensitive=True), wanted)
     if others:
         _log.warning(
             "%d entries below %s are no files (pipes, sockets, devices) and are left out, such as %s",
             len(others), root, os.fsdecode(min(others)),
         )  # fmt: skip
-    if not names:
-        raise _none_found(root, len(folders), file_filters)
-    return FileSource(root, names, labels)
-
-
-def _none_found(root: str, folders: int, file_filters: tuple[str, ...]) -> SourceError:
-    return SourceError(
-        f"no files found in {root!r}",
-        given=f"{folders} sub-folders, filters {', '.join(file_filters)}",
-        expected="one sub-folder per class, with files that match",
-        fix="give the folder above the class folders, or file_filters that match",
-    )
-
-
-def _from_remote_root(
-    root: str, file_filters: tuple[str, ...], dir_filters: tuple[str, ...], case_sensitive: bool
-) -> FileSource:
-    """List class folders below a prefix of an object store."""
-    try:
-        folders = subfolders(root, _matcher(dir_filters, case_sensitive=True))
-    except OSError as error:
-        raise open_error(root, error) from error
-    wanted = _matcher(file_filters, case_sensitive=case_sensitive)
-    files: list[tuple[bytes, int, str]] = []
-    for label, (folder, objects) in enumerate(folders):
-        named = sorted((os.fsencode(item.path.rpartition("/")[2]), item.etag) for item in objects)
-        files += [(folder + b"/" + name, label, tag) for name, tag in named if wanted(name)]
-    if not files:
-        raise _none_found(root, len(folders), file_filters)
-    names, labels, tags = zip(*files, strict=True)
-    return FileSource(root, names, labels, tags)
+    counts = [len(files) for _, files in folders]
+    if not any(counts):
+        raise SourceError(
+            f"no files found in {root!r}",
+            given=f"{len(folders)} sub-folders, filters {', '.join(file_filters)}",
+            expected="one sub-folder per class, with files that match",
+            fix="give the folder above the class folders, or file_filters that match",
+        )
+    return _source(root, folders, np.repeat(np.arange(len(folders), dtype=np.int32), counts))
 
 
 def list_files(root: str, file_filter: str) -> FileSource:
@@ -103,58 +64,75 @@ def list_files(root: str, file_filter: str) -> FileSource:
         SourceNotFoundError: `root` is not a folder.
         SourceError: No file matches, or a folder cannot be read.
     """
-    wanted = _matcher((file_filter,), case_sensitive=True)
+    (own, *folders), _ = _tree(root, lambda _: True, _matcher((file_filter,), case_sensitive=True))
+    # The slash counts: the files of "a-b" come before those of "a".
+    tree = [own, *sorted(folders, key=lambda folder: folder[0] + b"/")]
+    count = sum(len(files) for _, files in tree)
+    if not count:
+        raise SourceError(
+            f"no files found in {root!r}",
+            given=f"{len(folders)} sub-folders, the filter {file_filter!r}",
+            fix="give the folder with the files, or one above it, and a file_filter that matches",
+        )
+    return _source(root, tree, np.zeros(count, np.int32))
+
+
+def _source(root: str, folders: Sequence[_Folder], labels: NDArray[np.int32]) -> FileSource:
+    prefixed = [(folder + b"/" if folder else b"", files) for folder, files in folders]
+    names = [prefix + name for prefix, files in prefixed for name, _ in files]
+    tags = [tag for _, files in folders for _, tag in files] if is_remote(root) else None
+    return FileSource(root, names, labels, tags)
+
+
+def _tree(root: str, wanted_folder: _Matcher, wanted: _Matcher) -> tuple[list[_Folder], list[bytes]]:
+    """List the matching files in a folder and in the folders directly below it, sorted by the bytes of their names.
+
+    The file system lists names in any order; sorted ones give the same labels on every machine.
+
+    Returns:
+        The folder itself, named "", and its folders; and the paths of pipes, sockets and devices in the latter.
+    """
     if is_remote(root):
-        return _from_remote_tree(root, file_filter, wanted)
+        return _remote_tree(root.rstrip("/"), wanted_folder, wanted), []
     if not Path(root).is_dir():
         raise SourceNotFoundError(f"file_root is no folder: {root!r}")
     top = os.fsencode(root)
-    folders = sorted(entry.name + b"/" for entry in _entries(top) if _kind(entry) == stat.S_IFDIR)
-    names = [
-        folder + name
-        for folder in (b"", *folders)
-        for name in sorted(
-            entry.name
-            for entry in _entries(top + b"/" + folder)
-            if wanted(entry.name) and _kind(entry) in (stat.S_IFREG, None)
-        )
-    ]
-    if not names:
-        raise _none_in_tree(root, len(folders), file_filter)
-    return FileSource(root, names, [0] * len(names))
+    names = sorted(item.name for item in _entries(top) if wanted_folder(item.name) and _kind(item) == stat.S_IFDIR)
+    tree: list[_Folder] = []
+    others: list[bytes] = []
+    for folder in (b"", *names):
+        files: list[tuple[bytes, str]] = []
+        for entry in _entries(os.path.join(top, folder)):  # noqa: PTH118  # bytes
+            if wanted(entry.name):
+                kind = _kind(entry)
+                if kind in (stat.S_IFREG, None):
+                    files.append((entry.name, ""))
+                elif kind != stat.S_IFDIR and folder:
+                    # Opening a pipe would block the reader until another process writes to it.
+                    others.append(entry.path)
+        tree.append((folder, sorted(files)))
+    return tree, others
 
 
-def _none_in_tree(root: str, folders: int, file_filter: str) -> SourceError:
-    return SourceError(
-        f"no files found in {root!r}",
-        given=f"{folders} sub-folders, the filter {file_filter!r}",
-        fix="give the folder with the files, or one above it, and a file_filter that matches",
-    )
-
-
-def _from_remote_tree(root: str, file_filter: str, wanted: Callable[[bytes], bool]) -> FileSource:
-    """List the files below a prefix of an object store."""
-    try:
-        own, folders = list_prefix(root)[1], subfolders(root, lambda _: True)
-    except OSError as error:
-        raise open_error(root, error) from error
-    files: list[tuple[bytes, str]] = []
-    for folder, objects in ((b"", own), *((name + b"/", objects) for name, objects in folders)):
+def _remote_tree(root: str, wanted_folder: _Matcher, wanted: _Matcher) -> list[_Folder]:
+    """List a prefix of an object store like a local folder."""
+    with opening(root):
+        prefixes, own = list_prefix(root)
+        names = sorted(filter(wanted_folder, map(os.fsencode, prefixes)))
+        listings = map_or_raise(list_prefix, [f"{root}/{os.fsdecode(name)}" for name in names])
+    tree: list[_Folder] = []
+    for folder, objects in zip((b"", *names), (own, *(objects for _, objects in listings)), strict=True):
         named = sorted((os.fsencode(item.path.rpartition("/")[2]), item.etag) for item in objects)
-        files += [(folder + name, tag) for name, tag in named if wanted(name)]
-    if not files:
-        raise _none_in_tree(root, len(folders), file_filter)
-    names, tags = zip(*files, strict=True)
-    return FileSource(root, names, [0] * len(names), tags)
+        tree.append((folder, [(name, tag) for name, tag in named if wanted(name)]))
+    return tree
 
 
 def class_folder_stamp(root: str) -> Hashable:
     """Return the stamps of the folder and of the folders in it, which change when files are added or removed."""
     if not Path(root).is_dir():
         return None
-    return file_stamps(
-        root, *sorted(entry.path for entry in _entries(os.fsencode(root)) if _kind(entry) == stat.S_IFDIR)
-    )
+    folders = (entry.path for entry in _entries(os.fsencode(root)) if _kind(entry) == stat.S_IFDIR)
+    return file_stamps(root, *sorted(folders))
 
 
 def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
@@ -168,7 +146,7 @@ def _entries(folder: bytes) -> Iterator[os.DirEntry[bytes]]:
         ) from error
 
 
-def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> Callable[[bytes], bool]:
+def _matcher(patterns: tuple[str, ...], *, case_sensitive: bool) -> _Matcher:
     """Return a function that tests names against patterns. Without patterns, every name matches."""
     if not patterns:
         return lambda _: True

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.errors import SourceError
 from penstock.sources.files.file_source import FileSource
-from penstock.sources.storage.disk_cache import read_bytes
-from penstock.sources.storage.object_store import is_remote, open_error
+from penstock.sources.storage.disk_cache import read_input
+from penstock.sources.storage.object_store import is_remote
 
 
 def files_from_paths(root: str, files: tuple[str, ...], labels: tuple[int, ...] | None) -> FileSource:
@@ -39,10 +40,8 @@ def files_from_name_list(list_path: str, root: str | None) -> FileSource:
         SourceNotFoundError: The list, or the first file in it, does not exist.
         SourceError: The list is empty.
     """
-    names = [name for line in _lines(list_path) if (name := line.strip())]
-    if not names:
-        raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, [0] * len(names)))
+    names = [name for line in read_input(list_path, "file_list").splitlines() if (name := line.strip())]
+    return _listed(list_path, root, names, [0] * len(names))
 
 
 def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
@@ -56,7 +55,7 @@ def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
     """
     names: list[bytes] = []
     labels: list[int] = []
-    for number, line in enumerate(_lines(list_path), start=1):
+    for number, line in enumerate(read_input(list_path, "file_list").splitlines(), start=1):
         if not line.strip():
             continue
         # The label follows the last space, because a path can contain spaces.
@@ -69,28 +68,15 @@ def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
             )
         names.append(name.strip())
         labels.append(int(label))
+    return _listed(list_path, root, names, labels)
+
+
+def _listed(list_path: str, root: str | None, names: Sequence[bytes], labels: Sequence[int]) -> FileSource:
     if not names:
         raise SourceError(f"{list_path} lists no files")
-    return _checked(FileSource(_folder_of(list_path) if root is None else root, names, labels))
-
-
-def _lines(list_path: str) -> list[bytes]:
-    if is_remote(list_path):
-        try:
-            return read_bytes(list_path).splitlines()
-        except OSError as error:
-            raise open_error(list_path, error) from error
-    path = Path(list_path)
-    if not path.is_file():
-        raise SourceNotFoundError(f"file_list is no file: {list_path!r}")
-    try:
-        return path.read_bytes().splitlines()
-    except OSError as error:
-        raise SourceError(f"file_list {list_path!r} cannot be read: {error.strerror}") from error
-
-
-def _folder_of(list_path: str) -> str:
-    return list_path.rpartition("/")[0] if is_remote(list_path) else str(Path(list_path).parent)
+    if root is None:
+        root = list_path.rpartition("/")[0] if is_remote(list_path) else str(Path(list_path).parent)
+    return _checked(FileSource(root, names, labels))
 
 
 def _checked(source: FileSource) -> FileSource:

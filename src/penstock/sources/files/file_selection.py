@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from os import fspath
+from typing import Any
 
 from penstock.errors import DefinitionError
 from penstock.sources.files.class_folders import class_folder_stamp, list_files
@@ -59,6 +60,10 @@ class SelectedFilesSource(RecordSource[FileSource]):
     def __init__(self, choice: FileSelection) -> None:
         super().__init__(choice.open())
         self._in_folder = choice.files is None and choice.file_list is None
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files."""
+        return (self.records,)
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the path of the file, relative to the root."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import ResourceError, SampleError, SourceNotFoundError, error_text
+from penstock.core import Array, Column, Indices, Spec, short_digest
+from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.local_bytes import read_file
-from penstock.sources.storage.object_store import head, is_remote, open_error
+from penstock.sources.storage.object_store import head, is_remote, opening
 from penstock.sources.storage.prefetch import ahead
 
 
@@ -43,6 +43,7 @@ class FileSource(Source):
         self._remote = is_remote(root) or any(map(is_remote, names))
         self._names = np.array(names, dtype=np.bytes_)  # 25 bytes a file, where a list of str needs 100
         self._labels = np.asarray(labels, np.int32).reshape(-1, 1)
+        self.cost = ReadCost.STORE if self._remote else ReadCost.FILE
 
     def __len__(self) -> int:
         return len(self._names)
@@ -67,11 +68,6 @@ class FileSource(Source):
             return map(self._local, indices.tolist())
         return ahead.read(self.byte_ranges(indices))
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading one file."""
-        return ReadCost.STORE if self._remote else ReadCost.FILE
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of whole files."""
         return [ByteRange(path, 0, None, tag, limited=True) for path, tag in self._tagged(indices)]
@@ -81,8 +77,7 @@ class FileSource(Source):
 
         A range beyond the end of its file gives fewer bytes, or an error.
         """
-        files = zip(self._tagged(indices), starts, stops, strict=True)
-        return list(ahead.read([ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]))
+        return ahead.read(self.range_needs(indices, starts, stops))
 
     def is_shorter(self, index: int, size: int) -> bool:
         """Return True if a local file has fewer bytes than `size`. Remote files always give False."""
@@ -92,9 +87,10 @@ class FileSource(Source):
         except (OSError, ValueError):
             return True
 
-    def range_needs(self, indices: Indices, start: int, stop: int) -> list[ByteRange]:
-        """Return the byte ranges that `ranges` reads, with one range for all files."""
-        return [ByteRange(path, start, stop, tag) for path, tag in self._tagged(indices)]
+    def range_needs(self, indices: Indices, starts: Sequence[int], stops: Sequence[int]) -> list[ByteRange]:
+        """Return the byte ranges that `ranges` reads."""
+        files = zip(self._tagged(indices), starts, stops, strict=True)
+        return [ByteRange(path, start, stop, tag) for (path, tag), start, stop in files]
 
     def _tagged(self, indices: Indices) -> Iterable[tuple[str, str]]:
         """Return paths and tags of files."""
@@ -132,8 +128,7 @@ class FileSource(Source):
             return data
         if isinstance(data, ResourceError):
             raise data
-        name = self.describe(index)
-        raise SampleError.of(index, name, f"cannot be read: {error_text(data)}", name) from data
+        raise self.sample_error(index, f"cannot be read: {error_text(data)}") from data
 
     def _path(self, index: int) -> bytes:
         return self._joined(bytes(self._names[index]))
@@ -161,25 +156,19 @@ class FileSource(Source):
         """
         first = self.describe(0)
         if is_remote(first):
-            try:
+            with opening(first):
                 head(first)
-            except OSError as error:
-                raise open_error(first, error) from error
         # A broken link counts as present: it is reported as a bad sample when it is read.
         elif not os.path.lexists(first):
             raise SourceNotFoundError(f"there is no file {first!r}", fix=fix)
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the name of the file, relative to the root."""
-        del value
         return os.fsdecode(self._names[index])
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both have the same files with the same labels."""
-        if not isinstance(other, FileSource) or self._root != other._root:  # noqa: SLF001  # one class
-            return False
-        pairs = ((self._names, other._names), (self._labels, other._labels))  # noqa: SLF001  # one class
-        return all(mine is theirs or np.array_equal(mine, theirs) for mine, theirs in pairs)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files and their labels."""
+        return self._root, self._names, self._labels
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and labels, wherever the data set is mounted."""
@@ -189,5 +178,5 @@ class FileSource(Source):
             names = [b"/" + name.partition(b"://")[2] if is_remote(name) else name for name in names]
         absolute = all(map(os.path.isabs, names))
         folder = os.path.commonpath([os.path.dirname(name) for name in names]) if absolute else b""  # noqa: PTH120  # bytes
-        digest = hashlib.sha256(b"\0".join(name[len(folder) :] for name in names) + self._labels.tobytes())
-        return f"files:{len(self)}:{digest.hexdigest()[:16]}"
+        digest = short_digest(b"\0".join(name[len(folder) :] for name in names), self._labels)
+        return f"files:{len(self)}:{digest}"

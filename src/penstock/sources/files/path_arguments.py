@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path as LocalPath
 
 from penstock.errors import SourceNotFoundError
-from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
+from penstock.sources.storage.object_store import is_remote, list_prefix, opening
 
 Path = str | PathLike[str]
 
@@ -71,10 +71,8 @@ def _objects(path: str, suffix: str) -> list[str]:
     # Web servers cannot list folders: the path must name a file.
     if path.startswith("http") or (name and not has_magic(name)):
         return [path]
-    try:
+    with opening(path):
         objects = [item.path for item in list_prefix(folder)[1]]
-    except OSError as error:
-        raise open_error(path, error) from error
     pattern = name or f"*{suffix}"
     files = sorted(name for name in objects if fnmatchcase(name.rpartition("/")[2], pattern))
     return _some(files, f"no object matches {folder}/{pattern}")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.storage.byte_range import ByteRange
 
 _VISIBLE = ("[!.]*",)
 
@@ -34,9 +34,10 @@ class SequenceSource(Source):
 
     def __init__(self, root: str, patterns: tuple[str, ...], length: int, step: int, stride: int) -> None:
         self._files: FileSource = list_class_folders(root, patterns, _VISIBLE, False)
+        self.cost = self._files.cost
         counts: list[int] = np.bincount(self._files.labels).tolist()
         whole = (length - 1) * stride
-        starts: list[NDArray[np.int64]] = []
+        starts: list[Indices] = []
         # A sequence never crosses folders, so each folder is cut separately.
         first = 0
         for count in counts:
@@ -71,11 +72,6 @@ class SequenceSource(Source):
         except SampleError as error:
             raise SampleError.of(index, self.describe(index), f"cannot be read: {error.args[0]}", error.path) from error
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading the files."""
-        return self._files.cost
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of the files of these samples."""
         return self._files.byte_ranges((self._starts[indices][:, None] + self._offsets).ravel())
@@ -85,14 +81,9 @@ class SequenceSource(Source):
         first, last = (self._files.describe(int(self._starts[index] + self._offsets[end])) for end in (0, -1))
         return first if first == last else f"{first} to {last}"
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same sequences of the same files."""
-        return (
-            isinstance(other, SequenceSource)
-            and np.array_equal(self._starts, other._starts)  # noqa: SLF001  # one class
-            and np.array_equal(self._offsets, other._offsets)  # noqa: SLF001  # one class
-            and self._files.reads_same_samples(other._files)  # noqa: SLF001  # one class
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files, and the files of each sequence."""
+        return self._starts, self._offsets, self._files
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and how they are cut into sequences."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections import OrderedDict
@@ -12,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
+from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.examples import Examples, Features
+from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
-from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.local_copies import LocalCopies
 
 # Number of files that stay open between batches: the index of each open file is in memory.
@@ -50,15 +50,12 @@ class ArrayRecordSource(Source):
         self._stamps = [file_stamps(file) for file in self._files]
         self._readers: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
-        self._starts = np.cumsum([0, *map(self._count, range(len(paths)))])
+        self._offsets = PartOffsets(map(self._count, range(len(paths))))
         if not len(self):
             raise SourceError("the ArrayRecord files are empty", given=", ".join(paths[:4]))
         self._examples = Examples(features) if features else None
         if self._examples is not None:
-            try:
-                self._examples.open(self, len(self))
-            except SampleError as error:
-                raise SourceError(f"the first record cannot be read: {error.args[0]}") from error
+            self._examples.open(self, len(self))
             self.specs = self._examples.specs
             self.named_values = len(self.specs)
 
@@ -77,8 +74,7 @@ class ArrayRecordSource(Source):
         Raises:
             ValueError: The file is damaged, or has been modified.
         """
-        if file_stamps(self._files[file]) != self._stamps[file]:
-            raise ValueError("the file has been written to since the data set was opened")
+        check_unchanged(self._files[file], self._stamps[file])
         with self._lock:
             if file in self._readers:
                 self._readers.move_to_end(file)
@@ -94,7 +90,7 @@ class ArrayRecordSource(Source):
         return reader
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._offsets)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the records, or their features sorted by name."""
@@ -106,31 +102,24 @@ class ArrayRecordSource(Source):
         """Iterate over the bytes of records, each with its index."""
         return zip(indices.tolist(), self._rows(indices), strict=True)
 
-    def error(self, index: int, reason: str) -> SampleError:
-        """Return the error for a record."""
-        return SampleError.of(index, self.describe(index), reason, self.path(index))
-
     def _rows(self, indices: Indices) -> list[Array]:
         """Return the bytes of records.
 
         Raises:
             SampleError: A file has been modified, or a record is damaged.
         """
-        rows: list[Array] = [np.empty(0, np.uint8)] * len(indices)
-        owners = np.searchsorted(self._starts, indices, side="right") - 1
-        for file in np.unique(owners).tolist():
-            places: list[int] = np.flatnonzero(owners == file).tolist()
-            for place, record in zip(places, self._records(file, indices[places]), strict=True):
-                rows[place] = np.frombuffer(record, np.uint8) if record else rows[place]
+        rows: list[Array] = [np.empty(0)] * len(indices)
+        for file, places, numbers in self._offsets.split(indices):
+            for place, record in zip(places.tolist(), self._records(file, numbers.tolist()), strict=True):
+                rows[place] = np.frombuffer(record, np.uint8)
         return rows
 
-    def _records(self, file: int, indices: Indices) -> list[bytes]:
+    def _records(self, file: int, numbers: list[int]) -> list[bytes]:
         """Return records of one file.
 
         Raises:
             SampleError: The file has been modified, or a record is damaged; refers to the first such record.
         """
-        numbers: list[int] = (indices - self._starts[file]).tolist()
         bad = 0
         try:
             reader = self._reader(file)
@@ -143,34 +132,26 @@ class ArrayRecordSource(Source):
                     records += reader.read([number])
                 return records
         except (OSError, RuntimeError, ValueError) as error:
-            raise self.error(int(indices[bad]), f"cannot be read: {error}") from error
+            index = int(self._offsets.starts[file]) + numbers[bad]
+            raise self.sample_error(index, f"cannot be read: {error}") from error
 
     def describe(self, index: int) -> str:
         """Return the file and the record's number in it."""
-        file = self._file(index)
-        return f"{self._paths[file]} at record {index - int(self._starts[file])}"
+        file, number = self._offsets.locate(index)
+        return f"{self._paths[file]} at record {number}"
 
     def path(self, index: int) -> str:
         """Return the file."""
-        return self._paths[self._file(index)]
+        return self._paths[self._offsets.locate(index)[0]]
 
-    def _file(self, index: int) -> int:
-        return int(np.searchsorted(self._starts, index, side="right")) - 1
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same features of the same files are read."""
-        return (
-            isinstance(other, ArrayRecordSource)
-            and self._paths == other._paths  # noqa: SLF001  # one class
-            and self._copies.states == other._copies.states  # noqa: SLF001  # likewise
-            and self._features == other._features  # noqa: SLF001  # likewise
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files in their state, and the features."""
+        return self._paths, self._copies.states, self._features
 
     def fingerprint(self) -> str:
         """Hash the names of the files and their numbers of records."""
         names = "\0".join(map(os.path.basename, self._paths))
-        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
-        return f"array_record:{len(self)}:{digest.hexdigest()[:16]}"
+        return f"array_record:{len(self)}:{short_digest(names, self._offsets.starts)}"
 
 
 def array_record_module(needed_for: str) -> Any:

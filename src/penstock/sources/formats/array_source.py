@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
-from penstock.core import Array, Indices, RowSelection, Spec
+from penstock.core import Array, Indices, RowSelection, Spec, short_digest
 from penstock.errors import DefinitionError
 from penstock.sources.source import Source
 from penstock.sources.storage.memory_map import as_memory_mapped
@@ -55,9 +55,7 @@ class ArraySource(Source):
         Raises:
             SourceError: A mapped file has become shorter, or cannot be read.
         """
-        return tuple(
-            [self._rows(value, indices, slot) for value, slot in zip(range(len(self.arrays)), out, strict=True)]
-        )
+        return tuple([self._rows(value, indices, slot) for value, slot in enumerate(out)])
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
         mapped = self._mapped[value]
@@ -76,11 +74,12 @@ class ArraySource(Source):
     def _same(self, other: ArraySource, value: int) -> bool:
         """Return True if two arrays of the same shape and dtype have the same content."""
         mine, theirs = self.arrays[value], other.arrays[value]
-        here, there = ((mapped and mapped.place) for mapped in (self._mapped[value], other._mapped[value]))
-        if mine.strides == theirs.strides and (mine.ctypes.data == theirs.ctypes.data or (here and here == there)):
+        place, other_place = ((mapped and mapped.place) for mapped in (self._mapped[value], other._mapped[value]))
+        same_memory = mine.ctypes.data == theirs.ctypes.data or (place is not None and place == other_place)
+        if same_memory and mine.strides == theirs.strides:
             return True
         # Different files: their names decide, without reading them.
-        if here and there:
+        if place and other_place:
             return False
         step = max(1, _BLOCK * len(mine) // max(mine.nbytes, 1))
         return all(
@@ -95,10 +94,7 @@ class ArraySource(Source):
 
     def fingerprint(self) -> str:
         """Hash shapes, dtypes and up to 64 rows."""
-        digest = hashlib.sha256()
         # Hashing all of a large data set would delay each start.
         rows = np.linspace(0, len(self) - 1, num=min(64, len(self)), dtype=np.int64)
-        for value, array in enumerate(self.arrays):
-            digest.update(f"{array.shape}{array.dtype}".encode())
-            digest.update(self._rows(value, rows).tobytes())
-        return f"arrays:{len(self)}:{digest.hexdigest()[:16]}"
+        parts = [(f"{array.shape}{array.dtype}", self._rows(value, rows)) for value, array in enumerate(self.arrays)]
+        return f"arrays:{len(self)}:{short_digest(*chain(*parts))}"

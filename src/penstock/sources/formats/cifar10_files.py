@@ -13,7 +13,7 @@ from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, list_prefix, open_error
+from penstock.sources.storage.object_store import is_remote, list_prefix, opening
 
 _PIXELS = (3, 32, 32)
 _RECORD = 1 + 3 * 32 * 32
@@ -36,10 +36,10 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         raise SourceNotFoundError(f"file_root is not a folder: {folder!r}", fix="pass the folder of data_batch_1.bin")
     files = _files(folder, prefix)
     if not files:
-        there = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
+        names = [] if is_remote(folder) else sorted(path.name for path in Path(folder).iterdir())[:8]
         raise SourceNotFoundError(
             f"no file in {folder!r} has {prefix!r} in its name",
-            given=", ".join(there) or "an empty folder",
+            given=", ".join(names) or "an empty folder",
             fix='filename_prefix="data_batch_" for training, "test_batch" for tests',
         )
     # All sizes are checked before memory is allocated.
@@ -81,17 +81,13 @@ def _files(folder: str, prefix: str) -> list[ObjectInfo]:
 
 def _listed(folder: str) -> tuple[list[str], list[ObjectInfo]]:
     """Return the names of the subfolders and the files of a folder, sorted."""
-    try:
+    with opening(folder):
         if is_remote(folder):
             folders, files = list_prefix(folder)
         else:
             entries = list(Path(folder).iterdir())
             folders = [entry.name for entry in entries if entry.is_dir()]
             files = [ObjectInfo(str(entry), entry.stat().st_size, "") for entry in entries if entry.is_file()]
-    except OSError as error:
-        if is_remote(folder):
-            raise open_error(folder, error) from error
-        raise SourceError(f"{folder} cannot be read: {error.strerror}") from error
     return sorted(folders), sorted(files, key=_name)
 
 

@@ -6,28 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.storage.disk_cache import read_bytes
-
-
-def read_index(path: str, fix: str) -> bytes:
-    """Return the content of an index file.
-
-    Args:
-        path: The file.
-        fix: Fix to suggest if the file does not exist.
-
-    Raises:
-        SourceNotFoundError: The file does not exist.
-        SourceError: The file cannot be read.
-    """
-    try:
-        return read_bytes(path)
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"index {path!r} does not exist", fix=fix) from None
-    except OSError as error:
-        raise SourceError(f"the index {path!r} cannot be read: {error.strerror}") from error
+from penstock.sources.storage.disk_cache import read_input
 
 
 def read_pairs(path: str, kind: str, line: str, fix: str) -> NDArray[np.int64]:
@@ -44,7 +25,7 @@ def read_pairs(path: str, kind: str, line: str, fix: str) -> NDArray[np.int64]:
         SourceError: The file is not such an index.
     """
     try:
-        return decimals(read_index(path, fix)).reshape(-1, 2)
+        return decimals(read_input(path, "index", fix)).reshape(-1, 2)
     except ValueError:
         expected = f"a line per record: {line}"
         raise SourceError(f"{path!r} is not an index of a {kind} file", expected=expected, fix=fix) from None

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.errors import SampleError, SourceError
+from penstock.errors import SourceError
 from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
-from penstock.sources.source import Source
 
 # Largest ratio of an image to its file. The header of a compressed image declares its size; without a limit, a damaged
 # header could request any amount of memory.
@@ -67,8 +66,7 @@ class FitsSource(SelectedFilesSource):
                 if not spec.accepts(image):
                     raise ValueError(f"image {place} is {image.dtype}{list(image.shape)}, where sample 0 has {spec}")
         except ValueError as error:
-            path = self.describe(index)
-            raise SampleError.of(index, path, f"cannot be read as a FITS file: {error}", path) from error
+            raise self.sample_error(index, f"cannot be read as a FITS file: {error}") from error
         return images
 
     def _images(self, data: Array) -> list[Array]:
@@ -89,15 +87,9 @@ class FitsSource(SelectedFilesSource):
                 f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else error
             ) from error
 
-    def path(self, index: int) -> str:
-        """Return the file's path."""
-        return self.describe(index)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same images of the same files are read."""
-        if not isinstance(other, FitsSource) or self._places != other._places:  # noqa: SLF001  # one class
-            return False
-        return self.records.reads_same_samples(other.records)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files and the numbers of the images."""
+        return self.records, self._places
 
     def fingerprint(self) -> str:
         """Combine the file names below their common folder and the image numbers."""

@@ -86,9 +86,9 @@ def find_idx(folder: str, name: str) -> str:
             path = f"{folder.rstrip('/')}/{stem}{suffix}"
             if is_object(path) if is_remote(path) else Path(path).is_file():
                 return path
-    there = sorted(entry.name for entry in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
+    names = sorted(entry.name for entry in Path(folder).iterdir())[:8] if Path(folder).is_dir() else []
     content = (
-        f"a folder with {', '.join(there)}" if there else "an empty folder" if Path(folder).is_dir() else "no folder"
+        f"a folder with {', '.join(names)}" if names else "an empty folder" if Path(folder).is_dir() else "no folder"
     )
     raise SourceNotFoundError(
         f"no file {name} or {name}.gz in {folder}",

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-import numpy as np
-
-from penstock.core import Array, Column, Indices
+from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import DefinitionError, PenstockError, SampleError
 from penstock.sources.external.array_conversion import SampleKind, to_sample
-from penstock.sources.source import Source
+from penstock.sources.source import Source, stack_dense
 
 
 class MapStyleSource(Source):
@@ -50,7 +47,6 @@ class MapStyleSource(Source):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the items, requested one by one."""
-        del out
         rows = [self._parts(self._item(index), index) for index in indices.tolist()]
         for index, row in zip(indices.tolist(), rows, strict=True):
             for kind, part in zip(self._kinds, row, strict=True):
@@ -62,24 +58,22 @@ class MapStyleSource(Source):
                         index=index,
                     )
         columns = [[row[number] for row in rows] for number in range(len(self.specs))]
-        return tuple([np.stack(c) if spec.dense else c for spec, c in zip(self.specs, columns, strict=True)])
+        return stack_dense(columns, self.specs, out)
 
     def describe(self, index: int) -> str:
         """Return the item's number."""
         return f"item {index} of a {type(self._items).__name__}"
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True for a source of the same content."""
-        return isinstance(other, MapStyleSource) and other.fingerprint() == self.fingerprint()
+    def identity(self) -> tuple[Any, ...]:
+        """Return the fingerprint, because a definition may create the items again for each shard."""
+        return (self.fingerprint(),)
 
     def fingerprint(self) -> str:
         """Hash the length, the kinds of the values, and the first and last item."""
-        digest = hashlib.sha256("".join(map(str, self.specs)).encode())
         # Items may be slow to produce, so only two are read.
-        for index in (0, self._length - 1):
-            for part in self._parts(self._item(index), index):
-                digest.update(f"{part.shape}".encode() + part.tobytes())
-        return f"items:{self._length}:{digest.hexdigest()[:16]}"
+        parts = [part for index in (0, self._length - 1) for part in self._parts(self._item(index), index)]
+        digest = short_digest("".join(map(str, self.specs)), *(entry for p in parts for entry in (str(p.shape), p)))
+        return f"items:{self._length}:{digest}"
 
     def _item(self, index: int) -> Any:
         try:

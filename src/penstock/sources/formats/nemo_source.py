@@ -6,7 +6,6 @@ object with `audio_filepath` and, optionally, `offset` and `duration` in seconds
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import math
@@ -20,12 +19,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
+from penstock.errors import SourceError, error_text
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import check_announced_size
 
@@ -76,6 +75,7 @@ class NemoSource(Source):
                 fix="change min_duration and max_duration; entries without a duration are below any min_duration",
             )  # fmt: skip
         self._files = FileSource("", [os.fsencode(entry.path) for entry in entries], np.zeros(len(entries), np.int32))
+        self.cost = self._files.cost
         self._numbers = np.array(numbers, np.int64)[:, None]
         self._offsets = np.array([entry.offset for entry in entries])
         self._durations = np.array([entry.duration for entry in entries])
@@ -101,11 +101,6 @@ class NemoSource(Source):
         texts = [self._texts[self._bounds[index] : self._bounds[index + 1]] for index in rows]
         numbers = np.take(self._numbers, indices, axis=0, out=out[3], mode="clip")
         return list(signals), np.array(rates, np.float32), texts, numbers
-
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading the sound files."""
-        return self._files.cost
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the sound files to fetch: whole files, because segments cannot be located without decoding."""
@@ -138,20 +133,15 @@ class NemoSource(Source):
                 # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
                 file.seek(start)
-                values: Array = file.read(count, dtype=self._read_as, always_2d=True)
+                values: Array = file.read(count, dtype="float32" if self._downmix else self._dtype.name, always_2d=True)
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: it has {len(values)} of {count} frames")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
-            what = f"cannot be read: {error_text(error)}"
-            raise SampleError.of(index, self.describe(index), what, path) from error
+            raise self.sample_error(index, f"cannot be read: {error_text(error)}") from error
         if self._downmix:
             # Averaged as floats even for integer dtypes, which are rounded once at the end.
             values = values.mean(axis=1, dtype=np.float32)
         return _as_type(values, self._dtype), float(rate)
-
-    @property
-    def _read_as(self) -> str:
-        return "float32" if self._downmix else self._dtype.name
 
     def describe(self, index: int) -> str:
         """Return the sound file, and the offset of the segment."""
@@ -162,19 +152,16 @@ class NemoSource(Source):
         """Return the sound file."""
         return self._files.describe(index)
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same segments of the same files are read in the same form."""
-        if not isinstance(other, NemoSource) or not self._files.reads_same_samples(other._files):  # noqa: SLF001  # one class
-            return False
-        return self.specs == other.specs and all(map(np.array_equal, self._parts(), other._parts()))  # noqa: SLF001  # one class
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files, the form of the samples, the segments and the transcripts."""
+        return self._files, self.specs, self._parts()
 
     def _parts(self) -> tuple[Array, ...]:
         return self._offsets, self._durations, self._numbers, self._bounds, self._texts
 
     def fingerprint(self) -> str:
         """Combine the file names below their common folder with a hash of segments, transcripts and numbers."""
-        digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in self._parts()))
-        return f"nemo:{self._files.fingerprint()}:{digest.hexdigest()[:16]}"
+        return f"nemo:{self._files.fingerprint()}:{short_digest(*self._parts())}"
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:
@@ -195,14 +182,8 @@ def _entries(manifest: str) -> Iterator[_Entry]:
         SourceNotFoundError: The manifest does not exist.
         SourceError: A line is not a valid entry.
     """
-    try:
-        lines = read_bytes(manifest).splitlines()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"manifest {manifest!r} does not exist") from None
-    except OSError as error:
-        raise SourceError(f"the manifest {manifest!r} cannot be read: {error.strerror}") from error
     folder: Path | None = None
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_input(manifest, "manifest").splitlines(), start=1):
         if not line.strip():
             continue
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections import OrderedDict
@@ -12,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
-from penstock.errors import SampleError, SourceError, SourceNotFoundError, did_you_mean
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
+from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
+from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
-from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
 from penstock.sources.storage.range_coalescing import RangeReader
 
@@ -49,18 +48,13 @@ class ParquetSource(Source):
     def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
         self._parquet = _pyarrow("parquet")
         self._paths = paths
-        self._metadata: list[Any] = []
-        self._stamps: list[Hashable] = []
-        self._objects: list[ObjectInfo] = []
-        for opened in map_concurrently(self._open, paths) if self.cost is ReadCost.STORE else map(self._open, paths):
-            if isinstance(opened, Exception):
-                raise opened
-            metadata, stamp, info = opened
-            self._metadata.append(metadata)
-            self._stamps.append(stamp)
-            self._objects.append(info)
+        self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
+        opened = map_or_raise(self._open, paths, concurrent=self.cost is ReadCost.STORE)
+        self._metadata: list[Any] = [metadata for metadata, _, _ in opened]
+        self._stamps: list[Hashable] = [stamp for _, stamp, _ in opened]
+        self._objects: list[ObjectInfo] = [info for _, _, info in opened]
         self._range_reader = RangeReader(self._objects)
-        schemas = [metadata_of_file.schema.to_arrow_schema() for metadata_of_file in self._metadata]
+        schemas = [metadata.schema.to_arrow_schema() for metadata in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns
         self.specs = tuple(_spec(paths[0], schemas[0], name) for name in self.names)
         for path, schema in zip(paths, schemas, strict=True):
@@ -69,11 +63,8 @@ class ParquetSource(Source):
                     raise SourceError(
                         f"the column {name!r} of {path!r} has a different type", given=other, expected=spec
                     )
-        groups = [
-            (n, g) for n, metadata_of_file in enumerate(self._metadata) for g in range(metadata_of_file.num_row_groups)
-        ]
-        self._groups = groups
-        self._starts = np.cumsum([0, *(self._metadata[n].row_group(g).num_rows for n, g in groups)])
+        self._groups = [(n, g) for n, metadata in enumerate(self._metadata) for g in range(metadata.num_row_groups)]
+        self._offsets = PartOffsets(self._metadata[n].row_group(g).num_rows for n, g in self._groups)
         if not len(self):
             raise SourceError("the Parquet files are empty", given=", ".join(paths[:4]))
         self._tables: OrderedDict[int, Future[Any]] = OrderedDict()
@@ -83,10 +74,8 @@ class ParquetSource(Source):
     def _open(self, path: str) -> tuple[Any, Hashable, ObjectInfo]:
         """Return a file's metadata, a stamp that changes when it is modified, and its size and tag in a store."""
         if is_remote(path):
-            try:
+            with opening(path):
                 file = RemoteFile(path)
-            except OSError as error:
-                raise open_error(path, error) from error
             return self._metadata_of(path, file.raw()), file.state, ObjectInfo(path, file.size, file.tag)
         if not Path(path).is_file():
             raise SourceNotFoundError(f"file {path!r} does not exist")
@@ -99,26 +88,23 @@ class ParquetSource(Source):
             raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._offsets)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the columns of the rows."""
         rows: list[list[Array]] = [[np.empty(0)] * len(indices) for _ in self.specs]
         # Rows are grouped by row group, so that each group is decoded once per batch.
-        owners = np.searchsorted(self._starts, indices, side="right") - 1
-        for group in np.unique(owners).tolist():
-            places = np.flatnonzero(owners == group)
+        for group, places, inner in self._offsets.split(indices):
             first = int(indices[places[0]])
             try:
                 table = self._table(group)
                 for column, name in zip(rows, self.names, strict=True):
-                    values = _column_values(_field(table, name), indices[places] - self._starts[group], name)
+                    values = _column_values(_field(table, name), inner, name)
                     for place in places.tolist():
                         first = int(indices[place])
                         column[place] = next(values)
             except Exception as error:
-                what = f"cannot be read: {error}"
-                raise SampleError.of(first, self.describe(first), what, self.path(first)) from error
+                raise self.sample_error(first, f"cannot be read: {error}") from error
         return tuple(
             np.stack(column, out=slot) if spec.dense else [np.asarray(value, spec.dtype) for value in column]
             for column, spec, slot in zip(rows, self.specs, out, strict=True)
@@ -162,32 +148,25 @@ class ParquetSource(Source):
         path = self._paths[number]
         if is_remote(path):
             opened = self._fetched(group).raw()
-        elif file_stamps(path) == self._stamps[number]:
-            opened = path
         else:
-            raise ValueError("the file has been written to since the data set was opened")
+            check_unchanged(path, self._stamps[number])
+            opened = path
         # Penstock's own threads decode groups in parallel and fetch remote ranges, so pyarrow's are off.
         with self._parquet.ParquetFile(opened, metadata=self._metadata[number], pre_buffer=False) as file:
             columns = sorted({_column(file.schema_arrow.names, name) for name in self.names})
             return file.read_row_group(place, columns=columns, use_threads=False)
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading: an object store if any file is remote."""
-        return ReadCost.STORE if any(map(is_remote, self._paths)) else ReadCost.FILE
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges to fetch from object stores: the columns of the rows' groups."""
-        groups: list[int] = np.unique(np.searchsorted(self._starts, indices, side="right") - 1).tolist()
-        remote_groups = [group for group in groups if is_remote(self._paths[self._groups[group][0]])]
+        groups: list[int] = np.unique(self._offsets.owners(indices)).tolist()
         return [
             byte_range
-            for group in remote_groups
-            if group not in self._tables
+            for group in groups
+            if is_remote(self._paths[self._groups[group][0]]) and group not in self._tables
             for byte_range in self._range_reader.coalesced_ranges(*self._chunks(group))
         ]
 
-    def _chunks(self, group: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    def _chunks(self, group: int) -> tuple[Indices, Indices, Indices]:
         """Return the location of a row group's columns: file number, first byte and end."""
         number, place = self._groups[group]
         row_group = self._metadata[number].row_group(place)
@@ -216,29 +195,22 @@ class ParquetSource(Source):
 
     def describe(self, index: int) -> str:
         """Return the file and the row in it."""
-        group = int(np.searchsorted(self._starts, index, side="right")) - 1
-        first = next(
-            group_number for group_number, (number, _) in enumerate(self._groups) if number == self._groups[group][0]
-        )
-        return f"{self.path(index)} at row {index - int(self._starts[first])}"
+        number, _ = self._groups[self._offsets.locate(index)[0]]
+        first = int(self._offsets.starts[self._groups.index((number, 0))])
+        return f"{self._paths[number]} at row {index - first}"
 
     def path(self, index: int) -> str:
         """Return the file."""
-        return self._paths[self._groups[int(np.searchsorted(self._starts, index, side="right")) - 1][0]]
+        return self._paths[self._groups[self._offsets.locate(index)[0]][0]]
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same columns of the same files are read."""
-        return (
-            isinstance(other, ParquetSource)
-            and (self._paths, self.names) == (other._paths, other.names)  # noqa: SLF001  # one class
-            and self._stamps == other._stamps  # noqa: SLF001  # likewise
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files in their state, and the columns."""
+        return self._paths, self._stamps, self.names
 
     def fingerprint(self) -> str:
         """Hash the names of the files and columns, and the sizes of the row groups."""
         names = "\0".join((*map(os.path.basename, self._paths), *self.names))
-        digest = hashlib.sha256(names.encode() + self._starts.astype("<i8").tobytes())
-        return f"parquet:{len(self)}:{digest.hexdigest()[:16]}"
+        return f"parquet:{len(self)}:{short_digest(names, self._offsets.starts)}"
 
 
 def _pyarrow(module: str) -> Any:
@@ -281,7 +253,7 @@ def _column_values(values: Any, rows: Indices, name: str) -> Iterator[Array]:
     # than one PyArrow scalar per row.
     _, offsets, data = chunk.buffers()
     stops = np.frombuffer(offsets, np.int64 if is_large else np.int32)[chunk.offset :]
-    content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+    content = np.frombuffer(data or b"", np.uint8)
     for row in rows.tolist():
         if chunk.null_count and not chunk[row].is_valid:
             raise ValueError(f"the column {name!r} is null")
@@ -338,7 +310,7 @@ def _array(value: Any, name: str) -> Array:
     if hasattr(value, "index") and hasattr(value, "dictionary"):
         value = value.value
     if hasattr(value, "as_buffer"):
-        return np.frombuffer(value.as_buffer(), np.uint8) if len(value.as_buffer()) else np.empty(0, np.uint8)
+        return np.frombuffer(value.as_buffer(), np.uint8)
     if hasattr(value, "values"):
         if value.values.null_count:
             raise ValueError(f"the list in the column {name!r} contains nulls")

@@ -11,18 +11,19 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.object_store import map_concurrently
 from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
 _MAGIC = 0xCED7230A
@@ -64,27 +65,22 @@ class RecordIOSource(RecordSource[RecordRanges]):
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the encoded images and their labels."""
-        block = self.records.read(indices)
         images: list[Array] = []
         labels: list[Array] = []
-        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
+        for index, record in zip(indices.tolist(), self.records.read(indices), strict=True):
             try:
-                image, label = parse_record(block.data[start:stop])
+                image, label = parse_record(record)
                 if not self.specs[1].accepts(label):
                     raise ValueError(f"it has {len(label)} labels, but the first record has one")
             except ValueError as error:
-                raise self.records.error(index, index, f"cannot be read: {error}") from error
+                raise self.sample_error(index, f"cannot be read: {error}") from error
             images.append(image)
             labels.append(label)
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
 
-    def path(self, index: int) -> str:
-        """Return the file."""
-        return self.records.path(index)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same records are read."""
-        return isinstance(other, RecordIOSource) and self.records.same_records(other.records)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records."""
+        return self.records.identity()
 
     def fingerprint(self) -> str:
         """Combine the names of the files and the sizes of the records."""
@@ -136,7 +132,7 @@ def _payload(data: Array) -> Array:
         parts += [part] if kind == _FIRST else [_MAGIC_BYTES, part]
         if kind == _LAST:
             return np.concatenate(parts)
-        at += _padded(length)
+        at += length + -length % 4
 
 
 def _head(head: bytes, *, first: bool) -> tuple[int, int]:
@@ -154,13 +150,6 @@ def _head(head: bytes, *, first: bool) -> tuple[int, int]:
     return kind, length
 
 
-def _padded(length: int) -> int:
-    return -(-length // 4) * 4
-
-
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
 class _Index:
     """Offsets of records from the index files.
 
@@ -175,7 +164,8 @@ class _Index:
 
     def __init__(self, names: tuple[str, ...], paths: tuple[str, ...]) -> None:
         self._names, self._last = names, len(paths) - 1
-        self._starts = [_read_index(name) for name in names]
+        line, fix = "its key and its offset in bytes", "omit index_path to scan the files"
+        self._starts = [np.sort(read_pairs(name, "RecordIO", line, fix)[:, 1]) for name in names]
         sizes = map_concurrently(_size, paths) if len(names) == 1 < len(paths) else []
         # A file that cannot be opened is reported when its records are read.
         known = [0 if isinstance(size, OSError) else size for size in sizes]
@@ -184,7 +174,6 @@ class _Index:
 
     def find(self, number: int, file: Opened, size: int) -> Places:
         """Return the offsets and sizes of a file's records."""
-        del file
         if len(self._names) == 1:
             name, starts = self._names[0], self._starts[0] - self._before[number]
             first, last = number == 0, number == self._last
@@ -199,23 +188,16 @@ class _Index:
 
 
 def _size(path: str) -> int:
-    file = open_file(path)
-    file.close()
-    return file.size
+    with closing(open_file(path)) as file:
+        return file.size
 
 
-def _read_index(name: str) -> NDArray[np.int64]:
-    fix = "omit index_path to scan the files"
-    return np.sort(read_pairs(name, "RecordIO", "its key and its offset in bytes", fix)[:, 1])
-
-
-def _walk(number: int, file: Opened, size: int) -> Places:
+def _walk(_number: int, file: Opened, size: int) -> Places:
     """Find the records of a file by reading the headers of its parts.
 
     Raises:
         ValueError: The file is cut short, or is not a RecordIO file.
     """
-    del number
     starts = array("q")
     heads, at, whole = HeaderReader(file), 0, True
     while at < size:

@@ -6,14 +6,14 @@ and each node splits its positions in this way. The result at any position takes
 drift.
 
 With two data sets, a stretch of L samples is off from ``share * L`` by less than one. With three or more no rule can
-promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000); `max_deviation`
-bounds the error of the first P samples, and a stretch is off by at most twice as much.
+promise that (Altman, Gaujal and Hordijk, "Balanced Sequences and Optimal Routing", 2000). There the error of the first
+P samples is bounded by the rounding in each node on the way to the data set: 1/2, plus the node's share of the error of
+the node above. A stretch is off by at most twice as much.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.sources.order.part_offsets import PartOffsets, grouped
 from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 
@@ -87,11 +88,6 @@ class Interleaving:
             heapq.heappush(heap, (light + heavy, max(last, first), (left, right, share)))
         return heap[0][2]
 
-    @cached_property
-    def max_deviation(self) -> float:
-        """Upper bound, over all P, of a data set's deviation from its share of the first P samples, in samples."""
-        return float(_deviation(self._tree, Fraction(0)))
-
 
 def _fill(tree: Tree, places: NDArray[np.intp], positions: Indices, owners: Indices, ranks: Indices) -> None:
     """Compute the owners and ranks of a tree's positions, and write them to these places of the result."""
@@ -112,15 +108,6 @@ def _rounded(share: Fraction, positions: Indices) -> Indices:
     numerator, denominator = share.numerator, share.denominator
     whole, rest = np.divmod(positions, denominator)
     return whole * numerator + (2 * numerator * rest + denominator) // (2 * denominator)
-
-
-def _deviation(tree: Tree, above: Fraction) -> Fraction:
-    """Return the largest deviation in a tree that inherits `above`: each rounding adds 1/2 to its share of that."""
-    if isinstance(tree, int):
-        return above
-    left, right, share = tree
-    half = Fraction(1, 2)
-    return max(_deviation(left, half + share * above), _deviation(right, half + (1 - share) * above))
 
 
 @dataclass(frozen=True)
@@ -155,31 +142,24 @@ class InterleavedSelection(SampleSelection):
         """Return the sample at each position of the endless order."""
         owners, ranks = self.interleaving.member_at(positions)
         result = np.empty_like(positions)
-        for owner, here in _grouped(owners):
+        for owner, here in grouped(owners):
             own = self._order(owner, shuffle=shuffle, seed=seed).indices_over_epochs(ranks[here])
-            result[here] = own + self._starts[owner]
+            result[here] = own + self._offsets.starts[owner]
         return result
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Return replacements from the same data sets."""
         result = np.empty_like(indices)
-        for owner, here in _grouped(np.searchsorted(self._starts, indices, side="right") - 1):
-            start = self._starts[owner]
-            result[here] = self._order(owner).replacement_indices(indices[here] - start, shifts[here]) + start
+        for owner, here, inner in self._offsets.split(indices):
+            own = self._order(owner).replacement_indices(inner, shifts[here])
+            result[here] = own + self._offsets.starts[owner]
         return result
 
     @cached_property
-    def _starts(self) -> Indices:
-        return np.cumsum((0, *self.sizes[:-1]))
+    def _offsets(self) -> PartOffsets:
+        return PartOffsets(self.sizes)
 
     def _order(self, owner: int, *, shuffle: bool = False, seed: int = 0) -> SampleOrder:
         choice = self.selections[owner]
         length = self.sizes[owner] if choice is None else choice.length
         return SampleOrder(length, shuffle, hash_words(seed, owner), choice=choice)
-
-
-def _grouped(owners: Indices) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield each number that occurs, with its places."""
-    places = np.argsort(owners, kind="stable")
-    present, firsts = np.unique(owners[places], return_index=True)
-    yield from zip(present.tolist(), np.split(places, firsts[1:]), strict=True)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.sources.order.part_offsets import PartOffsets, grouped
 from penstock.sources.order.permutation import hash_words, permuted_index
 
 # Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since
@@ -28,10 +29,6 @@ def _page(length: int, key: int, page: int) -> Indices:
     return permuted_index(np.arange(page * _PAGE, min(length, (page + 1) * _PAGE)), length, key)
 
 
-def _permuted(positions: Indices, length: int, key: int) -> Indices:
-    return _paged(positions, partial(_page, length, key), _PAGE)
-
-
 def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> Indices:
     """Return the values at positions, one axis, of a sequence that is computed page by page."""
     pages = positions // size
@@ -39,9 +36,8 @@ def _paged(positions: Indices, page_of: Callable[[int], Indices], size: int) -> 
     if first == last:
         return page_of(first)[positions - first * size]
     result = np.empty_like(positions)
-    for page in np.unique(pages):
-        here = pages == page
-        result[here] = page_of(int(page))[positions[here] - int(page) * size]
+    for page, here in grouped(pages):
+        result[here] = page_of(page)[positions[here] - page * size]
     return result
 
 
@@ -118,8 +114,8 @@ class SampleOrder:
 
         Args:
             epoch: Number of the epoch, from 0.
-            positions: int64, each >= 0. Positions past the end start the same epoch again, or repeat its last sample
-                with `pad_last`.
+            positions: int64, one axis, each >= 0. Positions past the end start the same epoch again, or repeat its last
+                sample with `pad_last`.
 
         Returns:
             Sample indices, int64, of the same shape.
@@ -130,7 +126,7 @@ class SampleOrder:
             return _paged(inside + epoch * size, partial(_chosen, self.choice, self.shuffle, self.seed), _CHOSEN)
         if not self.shuffle:
             return inside + first
-        return _permuted(inside, size, self._key(epoch, first)) + first
+        return _paged(inside, partial(_page, size, self._key(epoch, first)), _PAGE) + first
 
     def index_range(self, epoch: int, start: int, count: int) -> Indices:
         """Return `indices` of consecutive positions, as a slice if they are on one page of the shuffle."""
@@ -151,7 +147,7 @@ class SampleOrder:
         """Return the sample at each position of an endless order that continues from epoch to epoch.
 
         Args:
-            positions: int64, each >= 0.
+            positions: int64, one axis, each >= 0.
             stride: Positions per batch. With `pad_last`, an epoch has a whole number of batches.
         """
         if self == SampleOrder(self.length, seed=self.seed):
@@ -161,9 +157,8 @@ class SampleOrder:
         else:  # the shards of successive epochs may differ in length by one
             epochs, inside = self._cycles(positions)
         result = np.empty_like(positions)
-        for epoch in np.unique(epochs):
-            here = epochs == epoch
-            result[here] = self.indices(int(epoch), inside[here])
+        for epoch, here in grouped(epochs):
+            result[here] = self.indices(epoch, inside[here])
         return result
 
     def index_range_over_epochs(self, start: int, count: int, stride: int = 1) -> Indices:
@@ -205,7 +200,7 @@ class SampleOrder:
     def _cycles(self, positions: Indices) -> tuple[Indices, Indices]:
         """Return epochs and positions in them. A cycle of as many epochs as there are shards visits each shard once."""
         sizes = [self.shard_bounds(epoch)[1] for epoch in range(self.shards)]
-        starts = np.concatenate([[0], np.cumsum(sizes)])
-        cycle, inside = np.divmod(positions, starts[-1])
-        epoch = np.searchsorted(starts, inside, side="right") - 1
-        return cycle * self.shards + epoch, inside - starts[epoch]
+        offsets = PartOffsets(sizes)
+        cycle, inside = np.divmod(positions, len(offsets))
+        epoch = offsets.owners(inside)
+        return cycle * self.shards + epoch, inside - offsets.starts[epoch]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Indices
+from penstock.core import Indices, short_digest
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 
@@ -42,7 +41,7 @@ class WeightedSampling(SampleSelection):
         scaled = np.rint(weights / weights.max() * largest).astype(np.int64)
         # A positive weight that rounds to 0 counts as 1, so that its sample can still be drawn.
         sums = np.cumsum(np.maximum(scaled, weights > 0))
-        return WeightedSampling(sums, hashlib.sha256(sums.astype("<i8").tobytes()).hexdigest()[:16])
+        return WeightedSampling(sums, short_digest(sums))
 
     @property
     def length(self) -> int:
@@ -51,9 +50,8 @@ class WeightedSampling(SampleSelection):
 
     def indices(self, positions: Indices, *, shuffle: bool, seed: int) -> Indices:
         """Return the draws, which depend only on seed and position."""
-        del shuffle
         words = random_bits(np, seed, 0, row_counters(0, positions), 2).astype(np.uint64)
-        return self._found(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
+        return self._samples_at(_share(words[:, 0] << np.uint64(32) | words[:, 1], self.cumulative_weights[-1]))
 
     def replacement_indices(self, indices: Indices, shifts: NDArray[np.uint64]) -> Indices:
         """Draw from the other samples."""
@@ -63,9 +61,9 @@ class WeightedSampling(SampleSelection):
         draws = _share(shifts, self.cumulative_weights[-1] - own)
         draws += np.where(draws >= before, own, 0)
         only = own == self.cumulative_weights[-1]
-        return np.where((shifts == 0) | only, indices, self._found(np.where(only, 0, draws)))
+        return np.where((shifts == 0) | only, indices, self._samples_at(np.where(only, 0, draws)))
 
-    def _found(self, draws: Indices) -> Indices:
+    def _samples_at(self, draws: Indices) -> Indices:
         return np.searchsorted(self.cumulative_weights, draws, side="right")
 
 

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 
 class ByteRange(NamedTuple):
     """Bytes of an object.
@@ -35,10 +32,6 @@ class ObjectInfo:
     path: str
     size: int
     etag: str
-
-
-# The bytes of a range, uint8, and the object's ETag.
-Answer = tuple[NDArray[np.uint8], str]
 
 
 class ReadCost(Enum):

@@ -22,7 +22,7 @@ from typing import Any
 
 from penstock.core import Array, optional_import
 from penstock.core.atomic_files import UNFINISHED, make_folder, user_cache_dir, write_atomically
-from penstock.errors import UsageError
+from penstock.errors import SourceError, SourceNotFoundError, UsageError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file, read_range
 from penstock.sources.storage.object_store import fetch, head, is_remote
@@ -79,8 +79,8 @@ class DiskCache:
 
     def find_exact(self, extent: ByteRange) -> Array | None:
         """Return the bytes of a range with a known ETag; None if the entry is missing or has another ETag."""
-        kept = self.find(extent) if extent.etag else None
-        return kept[0] if kept is not None and kept[1] == extent.etag else None
+        entry = self.find(extent) if extent.etag else None
+        return entry[0] if entry is not None and entry[1] == extent.etag else None
 
     def store(self, extent: ByteRange, data: Array, tag: str) -> None:
         """Write an entry. After a failure, log a warning and stop writing."""
@@ -151,9 +151,9 @@ def fetch_cached(extent: ByteRange) -> Array:
     cache = configured_cache()
     if cache is None:
         return _fetched(extent)[0]
-    kept = cache.find(extent)
-    if kept is not None and kept[1]:
-        data, tag = kept
+    entry = cache.find(extent)
+    if entry is not None and entry[1]:
+        data, tag = entry
         if extent.etag == tag or (not extent.etag and fetch(extent, unless=tag) is None):
             return data
     data, tag = _fetched(extent)
@@ -183,6 +183,26 @@ def read_bytes(path: str) -> bytes:
     if not is_remote(path):
         return Path(path).read_bytes()
     return fetch_cached(ByteRange(path, etag=head(path).etag)).tobytes()
+
+
+def read_input(path: str, name: str, fix: str | None = None) -> bytes:
+    """Read a file or object that a definition names, such as a list or an index.
+
+    Args:
+        path: Path of the file or object.
+        name: Name of it for messages, such as that of an argument.
+        fix: Fix to suggest if it does not exist.
+
+    Raises:
+        SourceNotFoundError: It does not exist.
+        SourceError: It cannot be read.
+    """
+    try:
+        return read_bytes(path)
+    except FileNotFoundError as error:
+        raise SourceNotFoundError(f"{name} {path!r} does not exist", fix=fix) from error
+    except OSError as error:
+        raise SourceError(f"{name} {path!r} cannot be read: {error.strerror}") from error
 
 
 def _fetched(extent: ByteRange) -> tuple[Array, str]:

@@ -14,6 +14,16 @@ def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
     return tuple(map(_stamp, paths))
 
 
+def check_unchanged(path: str, stamp: Hashable) -> None:
+    """Check that a file still has a stamp.
+
+    Raises:
+        ValueError: It has been written to.
+    """
+    if file_stamps(path) != stamp:
+        raise ValueError("the file has been written to since the data set was opened")
+
+
 def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
     try:
         status = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text

@@ -41,7 +41,7 @@ def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
             data += part
     finally:
         os.close(descriptor)
-    return _array(data)
+    return np.frombuffer(data, np.uint8)
 
 
 def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
@@ -57,7 +57,7 @@ def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:
             data += more
     finally:
         os.close(descriptor)
-    return _array(data)
+    return np.frombuffer(data, np.uint8)
 
 
 def _opened(path: bytes | str) -> int:
@@ -65,7 +65,3 @@ def _opened(path: bytes | str) -> int:
         return os.open(path, _READ)
     except ValueError as error:
         raise OSError(errno.EINVAL, f"it is no path: {error}") from None
-
-
-def _array(data: bytes) -> NDArray[np.uint8]:
-    return np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import head, is_remote, map_concurrently, open_error
+from penstock.sources.storage.object_store import head, is_remote, map_or_raise, opening
 
 # Bytes per request: the blocks of a large object are fetched in parallel.
 _BLOCK = 1 << 22
@@ -41,16 +41,12 @@ class LocalCopies:
         folder = tempfile.mkdtemp(prefix="penstock-")
         weakref.finalize(self, _remove, folder, os.getpid())
         blocks: list[tuple[Path, ObjectInfo, int]] = []
-        for number, remote in zip(far, map_concurrently(head, [paths[number] for number in far]), strict=True):
-            if isinstance(remote, OSError):
-                raise open_error(paths[number], remote) from remote
+        for number, remote in zip(far, map_or_raise(_info, [paths[number] for number in far]), strict=True):
             place = Path(folder) / f"{number}-{os.path.basename(remote.path)}"  # noqa: PTH119  # a URL
             place.touch()
             self.files[number], self.states[number] = str(place), (remote.etag, remote.size)
             blocks += [(place, remote, at) for at in range(0, remote.size, _BLOCK)]
-        for (_, remote, _), error in zip(blocks, map_concurrently(_copy, blocks), strict=True):
-            if error is not None:
-                raise open_error(remote.path, error) from error
+        map_or_raise(_copy, blocks)
 
 
 def _remove(folder: str, owner: int) -> None:
@@ -58,9 +54,14 @@ def _remove(folder: str, owner: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _info(path: str) -> ObjectInfo:
+    with opening(path):
+        return head(path)
+
+
 def _copy(block: tuple[Path, ObjectInfo, int]) -> None:
     place, remote, at = block
-    data = fetch_cached(ByteRange(remote.path, at, min(at + _BLOCK, remote.size), remote.etag))
-    with place.open("r+b") as file:
+    with opening(remote.path), place.open("r+b") as file:
+        data = fetch_cached(ByteRange(remote.path, at, min(at + _BLOCK, remote.size), remote.etag))
         file.seek(at)
         file.write(data.data)

@@ -11,14 +11,16 @@ import errno
 import os
 import re
 import threading
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.core import optional_import
+from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
-from penstock.sources.storage.byte_range import Answer, ByteRange, ObjectInfo
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.sample_limit import check_sample_size
 
 
@@ -151,7 +153,7 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
 
 
-def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
+def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     """Fetch a byte range.
 
     Args:
@@ -192,7 +194,7 @@ def fetch(extent: ByteRange, unless: str = "") -> Answer | None:
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
-    return np.frombuffer(data, np.uint8) if len(data) else np.empty(0, np.uint8), tag
+    return np.frombuffer(data, np.uint8), tag
 
 
 def map_concurrently(function: Any, items: Any) -> list[Any]:
@@ -211,6 +213,24 @@ def map_concurrently(function: Any, items: Any) -> list[Any]:
         return list(pool.map(outcome, work))
 
 
+def map_or_raise(function: Callable[[Any], Any], items: Iterable[Any], *, concurrent: bool = True) -> list[Any]:
+    """Call a function for each item and return the results.
+
+    Args:
+        function: The function.
+        items: Its arguments.
+        concurrent: True to call it on several threads.
+
+    Raises:
+        OSError: The error of the first call that failed.
+    """
+    results = map_concurrently(function, items) if concurrent else list(map(function, items))
+    for result in results:
+        if isinstance(result, OSError):
+            raise result
+    return results
+
+
 def is_object(path: str) -> bool:
     """Return True if a path names an object, False if it names at most a prefix of objects.
 
@@ -218,18 +238,28 @@ def is_object(path: str) -> bool:
         SourceError: The store does not answer.
     """
     try:
-        head(path)
-    except FileNotFoundError:
+        with opening(path):
+            head(path)
+    except SourceNotFoundError:
         return False
-    except OSError as error:
-        raise open_error(path, error) from error
     return True
 
 
 def open_error(path: str, error: OSError) -> SourceError:
-    """Return the error for a data set whose object cannot be opened."""
+    """Return the error for a data set whose file or object cannot be opened."""
+    if isinstance(error, FileNotFoundError) and not is_remote(path):
+        return SourceNotFoundError(f"there is no file {path!r}")
     kind = SourceNotFoundError if isinstance(error, FileNotFoundError) else SourceError
     return kind(f"{path!r} cannot be read: {error.strerror}")
+
+
+@contextmanager
+def opening(path: str) -> Generator[None]:
+    """Convert an OSError to the error for a data set whose file or object cannot be opened."""
+    try:
+        yield
+    except OSError as error:
+        raise open_error(path, error) from error
 
 
 class _ObjectURL(NamedTuple):

@@ -54,6 +54,9 @@ class PrefetchCache:
 
     Args:
         budget: Limit on the bytes being fetched or held. A single range may exceed it.
+
+    Attributes:
+        bytes_held: Number of bytes held or being fetched.
     """
 
     def __init__(self, budget: int) -> None:
@@ -61,18 +64,13 @@ class PrefetchCache:
         self._entries: dict[ByteRange, _Entry] = {}
         self._queue: deque[list[_Entry]] = deque()
         self._abandoned: deque[PrefetchRequest] = deque()
-        self._held = 0
+        self.bytes_held = 0
         self._lock = threading.Lock()
 
     @property
     def is_active(self) -> bool:
         """True if any request is held."""
         return bool(self._entries)
-
-    @property
-    def bytes_held(self) -> int:
-        """Number of bytes held or being fetched."""
-        return self._held
 
     def prefetch(self, extents: Iterable[ByteRange], submit: Submit) -> PrefetchRequest:
         """Announce byte ranges that will be read after all that were announced before.
@@ -155,7 +153,7 @@ class PrefetchCache:
             size = sum(entry.size for entry in self._queue[0])
         except IndexError:  # it is empty, perhaps since another thread took the last group
             return False
-        return not self._held or self._held + size <= self._budget
+        return not self.bytes_held or self.bytes_held + size <= self._budget
 
     def _submit(self, group: list[_Entry]) -> None:
         entries = [entry for entry in group if entry.holders]
@@ -164,7 +162,7 @@ class PrefetchCache:
         future = entries[0].holders[-1](self._fetch_group, entries)
         for index, entry in enumerate(entries):
             entry.future, entry.index = future, index
-            self._held += entry.size
+            self.bytes_held += entry.size
 
     def _fetch_group(self, entries: Sequence[_Entry]) -> list[Array | OSError | None]:
         """Fetch entries on a thread. The result of an entry that has been released is None."""
@@ -174,7 +172,7 @@ class PrefetchCache:
             results.append(data)
             with self._lock:
                 if entry.holders and not isinstance(data, OSError | None):
-                    self._held += len(data) - entry.size
+                    self.bytes_held += len(data) - entry.size
                     entry.size = len(data)
         self._advance()
         return results
@@ -185,7 +183,7 @@ class PrefetchCache:
             if not entry.holders:
                 del self._entries[entry.extent]
                 if entry.future is not None:
-                    self._held -= entry.size
+                    self.bytes_held -= entry.size
         request.entries = []
 
 

@@ -87,6 +87,7 @@ class RemoteFile:
     Attributes:
         size: Size in bytes.
         tag: ETag.
+        state: Value that changes when the object is written.
     """
 
     def __init__(self, path: str) -> None:
@@ -94,12 +95,8 @@ class RemoteFile:
 
     def _known(self, info: ObjectInfo) -> None:
         self._path, self.size, self.tag = info.path, info.size, info.etag
+        self.state: Hashable = info.etag, info.size
         self._start, self._block = 0, memoryview(b"")
-
-    @property
-    def state(self) -> Hashable:
-        """Value that changes when the object is written."""
-        return self.tag, self.size
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
@@ -154,10 +151,6 @@ class RawFileAdapter(io.RawIOBase):
     def seekable(self) -> bool:
         """Return True."""
         return True
-
-    def tell(self) -> int:
-        """Return the position in bytes."""
-        return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Change the position. Nothing is read."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array
+from penstock.core import Array, Indices
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.prefetch import ahead
 
@@ -21,8 +20,6 @@ _BLOCK, _BLOCKS_FROM = 1 << 20, 8
 # Longer runs of few ranges are fetched range by range, so that the requests can run in parallel.
 _LONG = 1 << 23
 
-Numbers = NDArray[np.int64]
-
 
 class RangeReader:
     """Reader of many byte ranges of objects.
@@ -34,7 +31,7 @@ class RangeReader:
     def __init__(self, objects: Sequence[ObjectInfo]) -> None:
         self._objects = objects
 
-    def coalesced_ranges(self, files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
+    def coalesced_ranges(self, files: Indices, starts: Indices, stops: Indices) -> list[ByteRange]:
         """Return the requests for some parts, in the order of their offsets.
 
         Args:
@@ -44,7 +41,7 @@ class RangeReader:
         """
         return [extent for _, extents in self._runs(files, starts, stops) for extent in extents]
 
-    def read(self, files: Numbers, starts: Numbers, stops: Numbers, outs: Sequence[Array]) -> dict[int, OSError]:
+    def read(self, files: Indices, starts: Indices, stops: Indices, outs: Sequence[Array]) -> dict[int, OSError]:
         """Read parts into memory.
 
         Args:
@@ -74,7 +71,7 @@ class RangeReader:
                         outs[part][first - start : last - start] = data[first - extent.start : last - extent.start]
         return errors
 
-    def _runs(self, files: Numbers, starts: Numbers, stops: Numbers) -> Iterator[tuple[list[int], list[ByteRange]]]:
+    def _runs(self, files: Indices, starts: Indices, stops: Indices) -> Iterator[tuple[list[int], list[ByteRange]]]:
         """Yield each run of neighboring parts with its requests."""
         run: list[int] = []
         for part in np.lexsort((starts, files)).tolist():
@@ -87,7 +84,7 @@ class RangeReader:
         if run:
             yield run, self._of_run(run, files, starts, stops)
 
-    def _of_run(self, run: list[int], files: Numbers, starts: Numbers, stops: Numbers) -> list[ByteRange]:
+    def _of_run(self, run: list[int], files: Indices, starts: Indices, stops: Indices) -> list[ByteRange]:
         info = self._objects[int(files[run[0]])]
         first, last = int(starts[run[0]]), int(stops[run].max())
         if len(run) >= _BLOCKS_FROM:

@@ -17,14 +17,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from penstock.core import Indices
 from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.random_access_file import LocalFile, Opened
 
 # First byte and number of bytes of each record.
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
+Places = tuple[Indices, Indices]
 
 # Fewer records are indexed as fast as an entry is read.
 _MIN_RECORDS = 256

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array, Indices
-from penstock.errors import PenstockError, SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.core import Array, Indices, short_digest
+from penstock.errors import PenstockError, SampleError, SourceError, error_text
+from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
 from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.record_index_cache import Places, cached_record_index
@@ -26,12 +26,12 @@ _AHEAD = 1 << 16
 
 
 @dataclass(frozen=True)
-class RecordBlock:
+class _RecordBlock:
     """Records of one read, ``data[start:stop]`` each, in the order of the request."""
 
     data: Array
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    starts: Indices
+    stops: Indices
 
 
 class RecordRanges:
@@ -56,28 +56,19 @@ class RecordRanges:
         self._find, self._what = find, what
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
-        files = map_concurrently(self._records_of, numbers) if self._far.any() else list(map(self._records_of, numbers))
-        for result in files:
-            if isinstance(result, Exception):
-                raise result
+        files = map_or_raise(self._records_of, numbers, concurrent=bool(self._far.any()))
         self._stamps = [state for state, *_ in files]
-        self.bounds = np.cumsum([0, *(len(starts) for _, starts, *_ in files)])
+        self._offsets = PartOffsets(len(starts) for _, starts, *_ in files)
         self.starts = np.concatenate([starts for _, starts, *_ in files])
         self.sizes = np.concatenate([sizes for _, _, sizes, _ in files])
         self.cost = ReadCost.STORE if self._far.any() else ReadCost.FILE
         self._objects = RangeReader([opened for *_, opened in files])
 
-    def _records_of(self, number: int) -> tuple[Hashable, NDArray[np.int64], NDArray[np.int64], ObjectInfo]:
+    def _records_of(self, number: int) -> tuple[Hashable, Indices, Indices, ObjectInfo]:
         """Return the state of a file, the offsets and sizes of its records, and its object info."""
         path = self.paths[number]
-        try:
+        with opening(path):
             file = open_file(path)
-        except FileNotFoundError as error:
-            if is_remote(path):
-                raise open_error(path, error) from error
-            raise SourceNotFoundError(f"there is no file {path!r}") from None
-        except OSError as error:
-            raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
         try:
             find = partial(self._find, number, file, file.size)
             starts, sizes = cached_record_index(path, file, self._what, find) if self._what else find()
@@ -90,11 +81,11 @@ class RecordRanges:
         return file.state, starts, sizes, ObjectInfo(path, file.size, file.tag)
 
     def __len__(self) -> int:
-        return int(self.bounds[-1])
+        return len(self._offsets)
 
     def path(self, number: int) -> str:
         """Return the path of the file that holds a record."""
-        return self.paths[int(np.searchsorted(self.bounds, number, side="right")) - 1]
+        return self.paths[self._offsets.locate(number)[0]]
 
     def describe(self, number: int) -> str:
         """Return the file and the offset of a record, for messages."""
@@ -104,8 +95,8 @@ class RecordRanges:
         """Return the file and the offset of a record in DALI's wording."""
         return f"{self.path(number)} at index {self.starts[number]}"
 
-    def read(self, numbers: Indices, samples: Indices | None = None) -> RecordBlock:
-        """Read records, file by file in the order of their offsets.
+    def read(self, numbers: Indices, samples: Indices | None = None) -> list[Array]:
+        """Read records, file by file in the order of their offsets. Returns them in the order of `numbers`.
 
         Args:
             numbers: Numbers of the records.
@@ -116,12 +107,15 @@ class RecordRanges:
             ResourceError: A record is larger than a sample may be.
         """
         sizes = self.sizes[numbers]
-        self._check_sizes(numbers, sizes)
+        # Checked before memory is allocated for the sizes, which come from files or indexes.
+        if len(sizes):
+            largest = int(sizes.argmax())
+            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
-        block = RecordBlock(data, starts, stops)
-        files = np.searchsorted(self.bounds, numbers, side="right") - 1
+        block = _RecordBlock(data, starts, stops)
+        files = self._offsets.owners(numbers)
         places = np.lexsort((self.starts[numbers], files))
         if self.cost is ReadCost.STORE:
             far = self._far[files[places]]
@@ -129,16 +123,10 @@ class RecordRanges:
             places = places[~far]
         for file in np.unique(files[places]).tolist():
             self._read_file(file, numbers, samples, places[files[places] == file], block)
-        return block
-
-    def _check_sizes(self, numbers: Indices, sizes: Indices) -> None:
-        """Check the sizes from files or indexes before memory is allocated for them."""
-        if len(sizes):
-            largest = int(sizes.argmax())
-            check_sample_size(int(sizes[largest]), self.describe(int(numbers[largest])))
+        return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
 
     def _read_file(
-        self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: RecordBlock
+        self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: _RecordBlock
     ) -> None:
         """Read the records of one local file in the order of their offsets."""
         begins = self.starts[numbers[places]]
@@ -169,7 +157,7 @@ class RecordRanges:
                 opened.close()
 
     def _fetch(
-        self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: RecordBlock
+        self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: _RecordBlock
     ) -> None:
         """Read the records of objects."""
         begin = self.starts[numbers[places]]
@@ -182,7 +170,7 @@ class RecordRanges:
         """Return the byte ranges to prefetch from object stores for some records."""
         if self.cost is not ReadCost.STORE:
             return []
-        files = np.searchsorted(self.bounds, numbers, side="right") - 1
+        files = self._offsets.owners(numbers)
         far = self._far[files] & (self.sizes[numbers] <= max_sample_size())  # `read` refuses the others
         begin = self.starts[numbers[far]]
         return self._objects.coalesced_ranges(files[far], begin, begin + self.sizes[numbers[far]])
@@ -198,21 +186,14 @@ class RecordRanges:
         """Return the error of a sample whose record is damaged or cannot be read."""
         return SampleError.of(index, self.describe(number), what, self.path(number))
 
-    def same_records(self, other: RecordRanges) -> bool:
-        """Return True if both index the same records of the same files."""
-        return self is other or (
-            self.paths == other.paths
-            and self._stamps == other._stamps
-            and np.array_equal(self.starts, other.starts)
-            and np.array_equal(self.sizes, other.sizes)
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the values that determine the records, as for `Source.identity`."""
+        return self.paths, self._stamps, self.starts, self.sizes
 
     def fingerprint(self) -> str:
         """Return a short text that identifies the records by file names, counts and sizes, independent of folders."""
-        digest = hashlib.sha256("\0".join(os.path.basename(path) for path in self.paths).encode())  # noqa: PTH119  # text
-        for part in (self.bounds, self.starts, self.sizes):
-            digest.update(np.ascontiguousarray(part, "<i8").tobytes())
-        return f"{len(self)}:{digest.hexdigest()[:16]}"
+        names = "\0".join(map(os.path.basename, self.paths))
+        return f"{len(self)}:{short_digest(names, self._offsets.starts, self.starts, self.sizes)}"
 
 
 class HeaderReader:

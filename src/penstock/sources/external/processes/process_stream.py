@@ -34,20 +34,15 @@ class ParallelStream(ExternalStream):
     ) -> None:
         super().__init__(source.kinds, several=source.several, batch=source.batched, name=source.name)
         self.prefetch_depth = ahead
-        self._obstacle = source.seek_obstacle
+        self.seek_obstacle = source.seek_obstacle
         self._workers, self._alone = workers, alone
         self._number = workers.add(payload)
         self._pending: dict[BatchRequest, Sequence[PendingRequest]] = {}
         self._probed: deque[Columns] = deque()
 
-    @property
-    def seek_obstacle(self) -> str | None:
-        """Reason why the source cannot seek, or None."""
-        return self._obstacle
-
     def prefetch(self, request: BatchRequest) -> None:
         """Request a batch unless that was already done. If the source can only continue, request a few more."""
-        if request in self._pending or request in self._made:
+        if request in self._pending or request in self._produced:
             return
         if self.seek_obstacle is None or len(self._pending) <= self.prefetch_depth:
             self._pending[request] = self._ask(request)

@@ -46,14 +46,10 @@ class _Loading:
     """Placeholder that unpickles to the result of the user's `loads`."""
 
     def __init__(self, loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) -> None:
-        self._made = (_load, (loads, payload, options))
+        self._call = functools.partial(loads, payload, **options)
 
     def __reduce__(self) -> Any:
-        return self._made
-
-
-def _load(loads: Callable[..., Any], payload: bytes, options: dict[str, Any]) -> Any:
-    return loads(payload, **options)
+        return self._call, ()
 
 
 def _by(pickler: Any, stream: InProcessStream, name: str) -> bytes:

@@ -10,9 +10,9 @@ import threading
 import time
 import traceback
 from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
 
+from penstock.core.call_site import PACKAGE
 from penstock.errors import SourceError
 from penstock.sources.external.external_stream import InProcessStream
 from penstock.sources.external.processes.shared_memory import SharedSegments
@@ -106,7 +106,6 @@ def _failure(ticket: int, error: Exception) -> ErrorResponse:
 
 def _line_of(error: BaseException) -> str:
     """Return the innermost line outside of this package in an error's traceback."""
-    ours = str(Path(__file__).parents[3])
     frames = traceback.extract_tb(error.__traceback__)
-    frame = next((frame for frame in frames if not frame.filename.startswith(ours)), frames[-1])
+    frame = next((frame for frame in frames if not frame.filename.startswith(PACKAGE)), frames[-1])
     return f"{frame.filename}:{frame.lineno} in {frame.name}"

@@ -11,6 +11,7 @@ import sys
 import time
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from penstock.core import Column
@@ -53,10 +54,8 @@ class WorkerProcess:
 
     def send(self, message: RegisterSource | Request) -> None:
         """Send a message. A lost connection is reported when the response is awaited."""
-        try:
+        with suppress(OSError):
             self._channel.send(message)
-        except OSError:
-            return
 
     def submit(self, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
         """Request a batch or some of its rows, without waiting."""

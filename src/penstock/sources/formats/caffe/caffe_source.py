@@ -38,8 +38,7 @@ class Datum:
         Raises:
             ValueError: The number of bytes does not match the extents.
         """
-        # `np.frombuffer` rejects empty buffers.
-        data = np.frombuffer(self.data, np.uint8) if len(self.data) else np.empty(0, np.uint8)
+        data = np.frombuffer(self.data, np.uint8)
         if self.shape is None:
             return data
         height, width, channels = self.shape

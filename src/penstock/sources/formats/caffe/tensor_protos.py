@@ -45,16 +45,12 @@ class Tensor:
     data_type: int
     values: list[Any]
 
-    def encoded(self) -> bool:
-        """Return True if it contains the bytes of an image file rather than pixels."""
-        return self.data_type == STRING
-
     def image(self) -> Array:
         """Return encoded bytes as 1-D uint8, or raw pixels as HWC."""
         if len(self.values) != 1 or self.data_type not in (STRING, _BYTE):
             raise ValueError("the first tensor is not an image (STRING or BYTE data)")
-        data = np.frombuffer(self.values[0], np.uint8) if len(self.values[0]) else np.empty(0, np.uint8)
-        if self.encoded():
+        data = np.frombuffer(self.values[0], np.uint8)
+        if self.data_type == STRING:  # the bytes of an image file
             return data
         # Grayscale pixels may omit the channel.
         shape = self.dims if len(self.dims) > 2 else (*self.dims, 1)

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.errors import SourceError
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,12 @@ def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
         SourceNotFoundError: The file does not exist.
         SourceError: It is not JSON or lacks a field; the message names the entry.
     """
+    text = read_input(path, "annotations_file")
     try:
-        content: Any = json.loads(read_bytes(path))
+        content: Any = json.loads(text)
         entries = {name: content[name] for name in ("images", "annotations", "categories")}
         if not all(isinstance(entry, list) for entry in entries.values()):
             raise TypeError
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"annotations_file is not a file: {path!r}") from None
-    except OSError as error:
-        raise SourceError(f"{path!r} cannot be read: {error.strerror}") from error
     # Deeply nested JSON exceeds the recursion limit of the parser.
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path!r} is not valid JSON: {error}") from error

@@ -5,22 +5,22 @@ Format: https://cocodataset.org/#format-data
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices, Spec, optional_import
+from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage, CocoOptions, load_annotations
 from penstock.sources.formats.coco.preprocessed_annotations import read_preprocessed, write_preprocessed
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, class_map
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.object_store import is_remote
 
 _CLASSES = Spec(np.dtype(np.int32), (None,))
@@ -110,21 +110,17 @@ class CocoSource(RecordSource[FileSource]):
                 f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
             ) from error
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same images have the same objects."""
-        same = isinstance(other, CocoSource) and self.records.reads_same_samples(other.records)
-        return same and self.fingerprint() == other.fingerprint()
+    def identity(self) -> tuple[Any, ...]:
+        """Return the image files, and the fingerprint for their objects."""
+        return self.records, self.fingerprint()
 
     def fingerprint(self) -> str:
         """Hash the names and ids of the images, and their objects."""
-        digest = hashlib.sha256(self.records.fingerprint().encode() + self._ids.astype("<i4").tobytes())
-        for column in self._columns:
-            for value in column:
-                # The length separates values, so that moving an object to the next image changes the hash.
-                digest.update(len(value).to_bytes(8, "little") + value.tobytes())
-        if self._outlines is not None:
-            digest.update(repr(self._outlines).encode())
-        return f"coco:{len(self)}:{digest.hexdigest()[:16]}"
+        values = [value for column in self._columns for value in column]
+        # The length separates values, so that moving an object to the next image changes the hash.
+        objects = chain.from_iterable((len(value).to_bytes(8, "little"), value) for value in values)
+        outlines = "" if self._outlines is None else repr(self._outlines)
+        return f"coco:{len(self)}:{short_digest(self.records.fingerprint(), self._ids, *objects, outlines)}"
 
 
 def _save(folder: str, images: Sequence[AnnotatedImage], numbers: Array, options: CocoOptions) -> None:

@@ -20,7 +20,7 @@ from penstock.core.atomic_files import write_atomically
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.coco.coco_annotations import AnnotatedImage
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation, run_lengths
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 
 NAMES = "filenames.dat"
 _RUNS = "masks_rles.dat"
@@ -114,12 +114,12 @@ def write_preprocessed(
     contents |= _run_lengths(outlined)
     contents[NAMES] = b"".join(name + b"\n" for name in names)
     try:
-        known = [*contents, *(f"{name}.dat" for name in _MORE)]
-        there = {name: (place / name).read_bytes() for name in known if (place / name).is_file()}
+        names_of_files = [*contents, *(f"{name}.dat" for name in _MORE)]
+        existing = {name: (place / name).read_bytes() for name in names_of_files if (place / name).is_file()}
         # An identical folder is not rewritten: that could disturb a process that reads it.
-        if there == contents:
+        if existing == contents:
             return
-        for name in (NAMES, *(there.keys() - contents.keys())):
+        for name in (NAMES, *(existing.keys() - contents.keys())):
             # The file of names is removed first and written last, so that a partial folder is not readable.
             (place / name).unlink(missing_ok=True)
         for name, content in contents.items():
@@ -228,14 +228,12 @@ def _entries(folder: str, name: str, dtype: Any, width: int = 1) -> Array:
 
 def _content(folder: str, name: str) -> bytes:
     try:
-        return read_bytes(_path(folder, name))
-    except FileNotFoundError:
+        return read_input(_path(folder, name), "annotations file")
+    except SourceNotFoundError as error:
         raise SourceNotFoundError(
             f"preprocessed_annotations does not contain {name}: {folder!r}",
             fix="write the folder again with the same masks and ids, or pass annotations_file",
-        ) from None
-    except OSError as error:
-        raise SourceError(f"{_path(folder, name)!r} cannot be read: {error.strerror}") from error
+        ) from error
 
 
 def _path(folder: str, name: str) -> str:

@@ -98,20 +98,17 @@ def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
 def run_lengths(runs: str | list[int]) -> list[int]:
     """Return run lengths as a list, decompressed if necessary.
 
+    Compressed ones have five bits per character, lowest first. From the fourth run on, a value is the difference to the
+    run before the last one.
+
     Raises:
         ValueError: They are damaged.
     """
-    return _uncompressed(runs) if isinstance(runs, str) else runs
-
-
-def _uncompressed(text: str) -> list[int]:
-    """Decompress run lengths: five bits per character, lowest first.
-
-    From the fourth run on, a value is the difference to the run before the last one.
-    """
-    runs: list[int] = []
+    if not isinstance(runs, str):
+        return runs
+    result: list[int] = []
     value = shift = 0
-    for character in text:
+    for character in runs:
         code = ord(character) - 48
         # More than eight characters per value would exceed any image; this bounds the integers that damaged text can
         # build.
@@ -123,6 +120,6 @@ def _uncompressed(text: str) -> list[int]:
             continue
         if code & 16:  # its sign
             value -= 1 << shift
-        runs.append(value + runs[-2] if len(runs) > 2 else value)
+        result.append(value + result[-2] if len(result) > 2 else value)
         value = shift = 0
-    return runs
+    return result

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import weakref
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from penstock.core import Indices, optional_import
+from penstock.core import Indices, optional_import, short_digest
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
 from penstock.sources.formats.lmdb.btree import (
     HEAD,
@@ -20,6 +20,7 @@ from penstock.sources.formats.lmdb.btree import (
 )
 from penstock.sources.formats.protobuf_wire import Record
 from penstock.sources.open_sources import open_shared
+from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.object_store import is_remote, open_error
@@ -28,15 +29,6 @@ from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
 _COPY = "copy it again, from where it is whole"
-
-
-def open_lmdb(path: str) -> LmdbRecords:
-    """Return the records of the LMDB in a folder. Sources share them until the file is written to.
-
-    Raises:
-        PenstockError: As `LmdbRecords`.
-    """
-    return open_shared(LmdbRecords, path, stamp=file_stamps(_file_in(path)))
 
 
 def _file_in(folder: str) -> str:
@@ -91,9 +83,13 @@ class LmdbRecords:
         """Return the key of record `index`."""
         return self._index.key(index)
 
-    def same_records(self, other: LmdbRecords) -> bool:
-        """Return True if the other is the same database in the same state."""
-        return self._opened.state == other._opened.state and self._root == other._root
+    def describe(self, index: int, path: str = "") -> str:
+        """Return the database and the key of record `index`. The database has its full path, or `path` if given."""
+        return f"{path or self.path} at key {self.key(index).decode('ascii', 'replace')}"
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the file in its state, and the last transaction."""
+        return self._opened.state, self._root
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of records in an object store."""
@@ -126,7 +122,7 @@ class LmdbRecords:
         page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
         if indices:
             largest = max(indices, key=sizes.__getitem__)
-            check_sample_size(sizes[largest], self._named(largest))
+            check_sample_size(sizes[largest], self.describe(largest))
         far = self._fetched(np.array(indices, np.int64)) if self.cost is ReadCost.STORE else None
         if far is None and (short := self._short(indices)) is not None:
             return short
@@ -147,16 +143,12 @@ class LmdbRecords:
                 # A transaction committed meanwhile may have overwritten the record; report that instead.
                 self._check_unchanged()
                 raise SampleError.of(
-                    index, self._named(index), f"cannot be read: {error_text(error)}", self.file
+                    index, self.describe(index), f"cannot be read: {error_text(error)}", self.file
                 ) from error
             records.append(record)
         # Checked after the reads, so that a transaction committed during them is noticed too.
         self._check_unchanged()
         return records
-
-    def _named(self, index: int) -> str:
-        """Return the database and the key of record `index`."""
-        return f"{self.path} at key {self.key(index).decode('ascii', 'replace')}"
 
     def _short(self, indices: Sequence[int]) -> list[Record] | None:
         """Return what `get` returns, for intact local records that share pages with others; otherwise None."""
@@ -208,25 +200,20 @@ class LmdbRecordStore:
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self._parts: list[LmdbRecords] = [
-            open_lmdb(path if is_remote(path) else str(Path(path).resolve())) for path in paths
-        ]
-        self._given = tuple(paths)
-        self._starts = np.cumsum([0, *(len(part) for part in self._parts)])
+        folders = [path if is_remote(path) else str(Path(path).resolve()) for path in paths]
+        # Sources share a database until its file is written to.
+        self._parts = [open_shared(LmdbRecords, folder, stamp=file_stamps(_file_in(folder))) for folder in folders]
+        self._paths = tuple(paths)
+        self._offsets = PartOffsets(map(len, self._parts))
         self.cost = ReadCost.STORE if any(part.cost is ReadCost.STORE for part in self._parts) else ReadCost.FILE
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self._offsets)
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of records in object stores."""
-        owners = np.searchsorted(self._starts, indices, side="right") - 1
-        return [
-            extent
-            for number, part in enumerate(self._parts)
-            if part.cost is ReadCost.STORE
-            for extent in part.byte_ranges(indices[owners == number] - self._starts[number])
-        ]
+        parts = self._offsets.split(indices)
+        return [extent for part, _, inner in parts for extent in self._parts[part].byte_ranges(inner)]
 
     def get(self, indices: Indices) -> list[Record]:
         """Return the values of records, by number over all databases.
@@ -236,14 +223,11 @@ class LmdbRecordStore:
         """
         if len(self._parts) == 1:
             return self._parts[0].get(indices.tolist())
-        parts = np.searchsorted(self._starts, indices, side="right") - 1
-        numbers: list[int] = parts.tolist()
         records: list[Record] = [b""] * len(indices)
-        for part in sorted(set(numbers)):
-            places = np.flatnonzero(parts == part)
-            first = int(self._starts[part])
+        for part, places, inner in self._offsets.split(indices):
+            first = int(self._offsets.starts[part])
             try:
-                part_records = self._parts[part].get((indices[places] - first).tolist())
+                part_records = self._parts[part].get(inner.tolist())
             except SampleError as error:
                 if error.index is None or not first:
                     raise
@@ -256,39 +240,27 @@ class LmdbRecordStore:
 
     def describe(self, index: int) -> str:
         """Return the full path of the database and the key of record `index`."""
-        return f"{self._parts[self._part(index)].path} at key {self._key(index)}"
+        part, inner = self._offsets.locate(index)
+        return self._parts[part].describe(inner)
 
     def source_info(self, index: int) -> str:
         """Return the path of the database as passed by the user, and the key."""
-        return f"{self._given[self._part(index)]} at key {self._key(index)}"
-
-    def _key(self, index: int) -> str:
-        part = self._part(index)
-        return self._parts[part].key(index - int(self._starts[part])).decode("ascii", "replace")
+        part, inner = self._offsets.locate(index)
+        return self._parts[part].describe(inner, self._paths[part])
 
     def path(self, index: int) -> str:
         """Return the file that contains record `index`."""
-        return self._parts[self._part(index)].file
+        return self._parts[self._offsets.locate(index)[0]].file
 
-    def _part(self, index: int) -> int:
-        return int(np.searchsorted(self._starts, index, side="right")) - 1
-
-    def error(self, index: int, what: str) -> SampleError:
-        """Return the error for an invalid record."""
-        return SampleError.of(index, self.describe(index), what, self.path(index))
-
-    def same_records(self, other: LmdbRecordStore) -> bool:
-        """Return True if the others are the same databases in the same state."""
-        mine, theirs = self._parts, other._parts
-        return len(mine) == len(theirs) and all(map(LmdbRecords.same_records, mine, theirs))
+    def identity(self) -> tuple[Any, ...]:
+        """Return the databases in their state."""
+        return tuple(part.identity() for part in self._parts)
 
     def digest(self) -> str:
         """Return a hash of the first and last record of each database, preceded by the number of records."""
-        digest = hashlib.sha256()
-        for part in self._parts:
-            for index in (0, len(part) - 1):
-                digest.update(part.key(index) + part.get([index])[0])
-        return f"{len(self)}:{digest.hexdigest()[:16]}"
+        ends = [(part, index) for part in self._parts for index in (0, len(part) - 1)]
+        records = [part.key(index) + part.get([index])[0] for part, index in ends]
+        return f"{len(self)}:{short_digest(*records)}"
 
 
 def lmdb_stamp(paths: Sequence[str]) -> Hashable:

@@ -13,7 +13,7 @@ from penstock.errors import SourceError
 from penstock.sources.formats.lmdb.lmdb_records import LmdbRecordStore
 from penstock.sources.formats.protobuf_wire import Record
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
+from penstock.sources.source import stack_dense
 
 
 class LmdbSource(RecordSource[LmdbRecordStore]):
@@ -61,23 +61,12 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
                         raise ValueError(f"{value.dtype}{list(value.shape)} where sample 0 has {spec}")
                     column.append(value)
             except ValueError as error:
-                raise self.records.error(index, f"is no {self.format} record: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+                raise self.sample_error(index, f"is no {self.format} record: {error}") from error
+        return stack_dense(columns, self.specs, out)
 
-    def path(self, index: int) -> str:
-        """Return the file of the database."""
-        return self.records.path(index)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same records in the same way."""
-        return (
-            isinstance(other, type(self))
-            and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self.records.same_records(other.records)
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records and the arguments that select their values."""
+        return self.records.identity(), self._read_as
 
     def fingerprint(self) -> str:
         """Return the number of records and a hash of the first and last of each database."""

@@ -11,7 +11,6 @@ import numpy as np
 from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.formats.npy.npy_source import Header, NpySource, read_npy_header
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange
 
 Windows = Sequence[tuple[int, int]]
@@ -40,12 +39,10 @@ class RegionOfInterest(Protocol):
 
 @dataclass(frozen=True)
 class _Slab:
-    """Slab of a file: `first` to `stop` along the slowest axis."""
+    """Slab of a file that contains the windows: from start to stop along the slowest axis."""
 
     header: Header
     windows: Windows
-    first: int
-    stop: int
 
     @property
     def axis(self) -> int:
@@ -53,10 +50,16 @@ class _Slab:
         return len(self.header.shape) - 1 if self.header.fortran else 0
 
     @property
+    def bounds(self) -> tuple[int, int]:
+        """Start and stop of the slab."""
+        return _inside(self.windows[self.axis], self.header.shape[self.axis])
+
+    @property
     def places(self) -> tuple[int, int]:
         """Byte range of the slab, relative to the first value."""
         step = self.header.nbytes // max(self.header.shape[self.axis], 1)
-        return self.first * step, self.stop * step
+        start, stop = self.bounds
+        return start * step, stop * step
 
 
 class NpyRoiSource(RecordSource[NpySource]):
@@ -98,45 +101,39 @@ class NpyRoiSource(RecordSource[NpySource]):
         alike = header.dtype.newbyteorder("=") == spec.dtype and len(shape) == len(spec.shape) > 0
         if not alike or begin != self.records.begin or self.records.records.is_shorter(index, begin + header.nbytes):
             return None
-        windows = self._windows(index, shape)
-        axis = len(shape) - 1 if header.fortran else 0
-        first, stop = _inside(windows[axis], shape[axis])
-        return _Slab(header, windows, first, stop)
+        return _Slab(header, self._windows(index, shape))
 
     def _windows(self, index: int, shape: tuple[int, ...]) -> Windows:
         try:
             return self._part.windows(shape)
         except ValueError as error:
-            raise self.records.unreadable(index, f"has no such part: {error}") from error
+            raise self.sample_error(index, f"has no such part: {error}") from error
 
     def _cut(self, index: int, slab: _Slab | None, places: tuple[int, int], data: Array | Exception) -> Array:
         if slab is None or isinstance(data, Exception) or len(data) < places[1] - places[0]:
             array = self.records.array(index, self.records.content(index))
             return _part(array, self._windows(index, array.shape), self._fill)
         shape, windows = list(slab.header.shape), list(slab.windows)
-        shape[slab.axis] = slab.stop - slab.first
-        windows[slab.axis] = windows[slab.axis][0] - slab.first, windows[slab.axis][1]
+        start, stop = slab.bounds
+        shape[slab.axis] = stop - start
+        windows[slab.axis] = windows[slab.axis][0] - start, windows[slab.axis][1]
         return _part(slab.header.values(data, tuple(shape)), windows, self._fill)
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return byte ranges in object stores, on the assumption that all files resemble the first."""
-        begin, shape = self.records.begin, self.records.first.shape
-        ranges = self.records.records.range_needs(indices, 0, begin)
-        if not ranges or not shape:
+        files, begin, first, count = self.records.records, self.records.begin, self.records.first, len(indices)
+        ranges = files.range_needs(indices, [0] * count, [begin] * count)
+        if not ranges or not first.shape:
             return ranges
         try:
-            windows = self._part.windows(shape)
+            start, stop = _Slab(first, self._part.windows(first.shape)).places
         except ValueError:
             return ranges
-        axis = len(shape) - 1 if self.records.first.fortran else 0
-        start, stop = _Slab(self.records.first, windows, *_inside(windows[axis], shape[axis])).places
-        return [*ranges, *self.records.records.range_needs(indices, begin + start, begin + stop)]
+        return [*ranges, *files.range_needs(indices, [begin + start] * count, [begin + stop] * count)]
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same parts of the same files."""
-        if not isinstance(other, NpyRoiSource) or self._part != other._part:  # noqa: SLF001  # one class
-            return False
-        return self.records.reads_same_samples(other.records)
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files and the part."""
+        return self.records, self._part
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the files."""

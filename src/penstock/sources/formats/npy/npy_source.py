@@ -16,9 +16,8 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import ResourceError, SampleError, SourceError
+from penstock.errors import ResourceError, SourceError
 from penstock.sources.files.file_selection import FileSelection, SelectedFilesSource
-from penstock.sources.source import Source
 
 _MAGIC = b"\x93NUMPY"
 _LONGEST = 10_000
@@ -99,7 +98,7 @@ class NpySource(SelectedFilesSource):
             return head  # which says what is wrong with it
         stop = begin + header.nbytes
         if self.records.is_shorter(index, stop):
-            raise self.unreadable(index, f"is cut short: its header announces {stop} bytes")
+            raise self.sample_error(index, f"is cut short: its header announces {stop} bytes")
         return self._until(index, stop)
 
     def _until(self, index: int, stop: int) -> Array:
@@ -118,17 +117,8 @@ class NpySource(SelectedFilesSource):
             if not self.specs[0].accepts(array):
                 raise ValueError(f"{array.dtype}{list(array.shape)}, where sample 0 has {self.specs[0]}")
         except ValueError as error:
-            raise self.unreadable(index, f"is no .npy file that can be read: {error}") from error
+            raise self.sample_error(index, f"is no .npy file that can be read: {error}") from error
         return array
-
-    def unreadable(self, index: int, what: str) -> SampleError:
-        """Return the error for an invalid file."""
-        path = self.describe(index)
-        return SampleError.of(index, path, what, path)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same files."""
-        return isinstance(other, NpySource) and self.records.reads_same_samples(other.records)
 
     def fingerprint(self) -> str:
         """Return a text with the names of the files below their common folder."""

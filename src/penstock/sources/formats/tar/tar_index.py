@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array
+from penstock.core import Array, Indices
 from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.formats.decimal_index import read_index
+from penstock.sources.storage.disk_cache import read_input
 
 # Maximum number of distinct extensions in an index.
 _KINDS = 256
@@ -29,10 +28,10 @@ class Members:
     """
 
     extensions: list[str]
-    kinds: NDArray[np.int64]
-    owners: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    sizes: NDArray[np.int64]
+    kinds: Indices
+    owners: Indices
+    starts: Indices
+    sizes: Indices
 
 
 def read_tar_index(index: str, size: int) -> Members:
@@ -42,13 +41,13 @@ def read_tar_index(index: str, size: int) -> Members:
         SourceNotFoundError: The index does not exist.
         SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
     """
-    head, _, lines = read_index(index, "omit index_paths to scan the files").rstrip().partition(b"\n")
-    version, said = (*head.split(), b"", b"")[:2]
+    head, _, lines = read_input(index, "index", "omit index_paths to scan the files").rstrip().partition(b"\n")
+    version, announced = (*head.split(), b"", b"")[:2]
     table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
     if version in (b"v1.1", b"v1.2"):
         _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
-    if not count[1] or said != b"%d" % count[1]:
+    if not count[1] or announced != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is not an index of a tar file",
             expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import re
 import tarfile
 from array import array
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import PenstockError, SourceError, short_repr
 from penstock.sources.formats.tar.tar_index import Members, read_tar_index
-from penstock.sources.source import Source
-from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.source import Source, stack_dense
+from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import RecordRanges
 
 _BLOCK = 512
@@ -93,6 +94,7 @@ class WebdatasetSource(Source):
         self._parts = RecordRanges(
             paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
         )
+        self.cost = self._parts.cost
         if not len(self):
             wanted = ", ".join(";".join(sorted(item)) for item in components.wanted)
             raise SourceError(
@@ -111,18 +113,15 @@ class WebdatasetSource(Source):
         """Read the component of each output. A missing one gives an empty array."""
         numbers = self._numbers_of(indices)
         samples = np.repeat(indices, self._count)
-        block = self._parts.read(numbers, samples)
+        records = self._parts.read(numbers, samples)
         columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
-        for place, (start, stop) in enumerate(zip(block.starts.tolist(), block.stops.tolist(), strict=True)):
+        for place, record in enumerate(records):
             output = place % self._count
             try:
-                columns[output].append(self._value(output, block.data[start:stop]))
+                columns[output].append(self._value(output, record))
             except ValueError as error:
                 raise self._parts.error(int(samples[place]), int(numbers[place]), str(error)) from None
-        return tuple(
-            np.array(column, spec.dtype) if spec.dense else column
-            for column, spec in zip(columns, self.specs, strict=True)
-        )
+        return stack_dense(columns, self.specs, out)
 
     def _value(self, output: int, data: Array) -> Array:
         """Return the value of an output from the bytes of its file.
@@ -146,11 +145,6 @@ class WebdatasetSource(Source):
     def _numbers_of(self, indices: Indices) -> Indices:
         return (indices[:, None] * self._count + np.arange(self._count)).ravel()
 
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading."""
-        return self._parts.cost
-
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of samples in object stores."""
         return self._parts.byte_ranges(self._numbers_of(indices))
@@ -171,13 +165,9 @@ class WebdatasetSource(Source):
                 return ""
         return f"{path}:{start}:{name}"
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same components of the same samples."""
-        return (
-            isinstance(other, WebdatasetSource)
-            and self._read_as == other._read_as  # noqa: SLF001  # one class
-            and self._parts.same_records(other._parts)  # noqa: SLF001  # one class
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records and the components."""
+        return self._parts.identity(), self._read_as
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and the positions of their components."""
@@ -186,21 +176,15 @@ class WebdatasetSource(Source):
 
 def _name(path: str, start: int) -> str:
     """Return the name in the tar header before `start`, or "" if it cannot be read."""
-    try:
-        file = open_file(path)
-        try:
-            for blocks in (3, 1):  # a long name is a file of its own before the header
-                head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
-                with (
-                    contextlib.suppress(tarfile.TarError),
-                    tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
-                ):
-                    if (member := header_tar.next()) is not None and member.offset_data == len(head):
-                        return member.name
-        finally:
-            file.close()
-    except (OSError, PenstockError):
-        pass
+    with contextlib.suppress(OSError, PenstockError), contextlib.closing(open_file(path)) as file:
+        for blocks in (3, 1):  # a long name is a file of its own before the header
+            head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
+            with (
+                contextlib.suppress(tarfile.TarError),
+                tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
+            ):
+                if (member := header_tar.next()) is not None and member.offset_data == len(head):
+                    return member.name
     return ""
 
 
@@ -215,9 +199,6 @@ def _number(number: int, spec: Spec, output: int) -> Array:
     return np.array(number if spec.dense else [number], spec.dtype)
 
 
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
-
-
 def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:
     """Return the starts and sizes of the components of each sample, by output.
 
@@ -227,20 +208,20 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
     members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
     firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
     starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
-    sizes, there = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
+    sizes, present = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
     names = [item if components.case_sensitive else item.lower() for item in members.extensions]
     for output, wanted in enumerate(components.wanted):
         counts = np.array([name in wanted for name in names], np.bool_)
         at = np.flatnonzero(counts[members.kinds])[::-1]  # the first one counts
         owners = members.owners[at]
         starts[owners, output], sizes[owners, output] = members.starts[at], members.sizes[at]
-        there[owners, output] = True
-    if components.missing == "error" and not there.all():
-        sample, output = np.argwhere(~there)[0]
+        present[owners, output] = True
+    if components.missing == "error" and not present.all():
+        sample, output = np.argwhere(~present)[0]
         ends = ";".join(sorted(components.wanted[int(output)]))
         raise ValueError(f"the sample at byte {members.starts[firsts[int(sample)]]} has no file that ends in {ends}")
     if components.missing == "skip":
-        starts, sizes = starts[there.all(axis=1)], sizes[there.all(axis=1)]
+        starts, sizes = starts[present.all(axis=1)], sizes[present.all(axis=1)]
     return starts.ravel(), sizes.ravel()
 
 
@@ -264,21 +245,21 @@ def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component
     Raises:
         ValueError: A sample has two files of one name.
     """
-    current, sample = None, list[Component]()
-    for name, start, size in members:
-        folder, _, file = name.rpartition("/")
-        base, _, extension = file.partition(".")
-        if not base:
-            continue
-        if (folder, base) != current and sample:
-            yield sample
-            sample = []
-        current = folder, base
-        if any(extension == other for other, _, _ in sample):
-            raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
-        sample.append((extension, start, size))
-    if sample:
-        yield sample
+    visible = (member for member in members if _sample_name(member[0])[1])
+    for _, files in itertools.groupby(visible, lambda member: _sample_name(member[0])):
+        sample: dict[str, Component] = {}
+        for name, start, size in files:
+            extension = name.rpartition("/")[2].partition(".")[2]
+            if extension in sample:
+                raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
+            sample[extension] = extension, start, size
+        yield list(sample.values())
+
+
+def _sample_name(name: str) -> tuple[str, str]:
+    """Return the folder of a file, and its name up to the first dot: empty for a hidden file."""
+    folder, _, file = name.rpartition("/")
+    return folder, file.partition(".")[0]
 
 
 def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:

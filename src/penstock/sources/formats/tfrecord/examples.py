@@ -9,9 +9,10 @@ from typing import Protocol
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import SampleError
+from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
-from penstock.sources.formats.tfrecord.tf_example import DTYPES, Found, decode_feature, default_value, locate_features
+from penstock.sources.formats.tfrecord.tf_example import DTYPES, Located, decode_feature, default_value, locate_features
+from penstock.sources.source import stack_dense
 
 Features = tuple[tuple[str, Feature], ...]
 
@@ -31,7 +32,7 @@ class Messages(Protocol):
         """
         ...
 
-    def error(self, index: int, reason: str, /) -> SampleError:
+    def sample_error(self, index: int, problem: str, /) -> SampleError:
         """Return the error of a message."""
         ...
 
@@ -53,15 +54,23 @@ class Examples:
             if feature.default_value is not None:
                 default_value(feature)
 
-    def open(self, messages: Messages, count: int) -> None:
+    def open(self, messages: Messages, count: int, fix: str | None = None) -> None:
         """Find the features of varying length that none of `count` messages has, and check the first message.
 
+        Args:
+            messages: The messages.
+            count: Number of messages.
+            fix: Fix to suggest if the first message cannot be read.
+
         Raises:
-            SampleError: The first message cannot be read.
+            SourceError: The first message cannot be read.
         """
         absent = self._absent(messages, count)
         self.features = [(name, key, _scalar(f) if key in absent else f) for name, key, f in self.features]
-        self.read(messages, np.zeros(1, np.int64), [None] * len(self.features))
+        try:
+            self.read(messages, np.zeros(1, np.int64), [None] * len(self.features))
+        except SampleError as error:
+            raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
 
     @property
     def specs(self) -> tuple[Spec, ...]:
@@ -85,14 +94,14 @@ class Examples:
 
     def _named(self, messages: Messages, indices: Indices) -> set[bytes]:
         """Return the wanted features that occur in any of these messages."""
-        return {key for _, located, _ in self._found(messages, indices) for key in located}
+        return {key for _, located, _ in self._located(messages, indices) for key in located}
 
-    def _found(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Found], Array]]:
+    def _located(self, messages: Messages, indices: Indices) -> Iterator[tuple[int, dict[bytes, Located], Array]]:
         for index, message in messages.messages(indices):
             try:
                 located = locate_features(message.data, self._wanted)
             except ValueError as error:
-                raise messages.error(index, f"{_NOT_READ}: {error}") from error
+                raise messages.sample_error(index, f"{_NOT_READ}: {error}") from error
             yield index, located, message
 
     def read(self, messages: Messages, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
@@ -102,17 +111,14 @@ class Examples:
             SampleError: A message cannot be read, or a feature is missing or has another type or shape.
         """
         columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
-        for index, located, message in self._found(messages, indices):
+        for index, located, message in self._located(messages, indices):
             view: memoryview = message.data
             for column, (name, key, feature) in zip(columns, self.features, strict=True):
                 try:
                     column.append(decode_feature(feature, located.get(key), view, message))
                 except ValueError as error:
-                    raise messages.error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
-        return tuple(
-            np.stack(column, out=slot) if spec.dense else column
-            for column, spec, slot in zip(columns, self.specs, out, strict=True)
-        )
+                    raise messages.sample_error(index, f"{_NOT_READ}: feature {name!r}: {error}") from error
+        return stack_dense(columns, self.specs, out)
 
 
 def _scalar(feature: Feature) -> Feature:

@@ -72,10 +72,10 @@ class VarLenFeature(Feature):
     @overload
     def __init__(self, shape: Sequence[int], dtype: int, default_value: Any, /) -> None: ...
     @with_call_site
-    def __init__(self, *given: Any) -> None:
-        if len(given) not in (2, 3):
+    def __init__(self, *args: Any) -> None:
+        if len(args) not in (2, 3):
             raise ArgumentTypeError(
-                "VarLenFeature takes a type and a default, or a shape before them", given=f"{len(given)} arguments"
+                "VarLenFeature takes a type and a default, or a shape before them", given=f"{len(args)} arguments"
             )
-        shape, dtype, default_value = given if len(given) == 3 else ((), *given)
+        shape, dtype, default_value = args if len(args) == 3 else ((), *args)
         super().__init__(shape, dtype, default_value)

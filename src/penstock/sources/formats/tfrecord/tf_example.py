@@ -31,17 +31,17 @@ _NAMES = {string: "string", float32: "float32", int64: "int64"}
 DTYPES = {string: np.dtype(np.uint8), float32: np.dtype(np.float32), int64: np.dtype(np.int64)}
 _SHORT = 16
 
-Found = tuple[int, list[tuple[int, int, int]]]
+Located = tuple[int, list[tuple[int, int, int]]]
 """The type of a feature, and what its list has: wire type and the two integers of `protobuf.fields`."""
 
 
-def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Found]:
+def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[bytes, Located]:
     """Return the positions of the wanted features in an Example. Absent features are omitted.
 
     Raises:
         ValueError: The bytes are not an Example.
     """
-    located: dict[bytes, Found] = {}
+    located: dict[bytes, Located] = {}
     for number, kind, start, stop in fields(data):
         if number != 1 or kind != BYTES:
             continue
@@ -60,8 +60,8 @@ def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[b
     return located
 
 
-def _feature(data: memoryview, start: int, stop: int) -> Found | None:
-    located: Found | None = None
+def _feature(data: memoryview, start: int, stop: int) -> Located | None:
+    located: Located | None = None
     for number, kind, begin, end in fields(data, start, stop):
         if number in _KINDS and kind == BYTES:
             values = [(wire, a, b) for field, wire, a, b in fields(data, begin, end) if field == 1]
@@ -70,21 +70,21 @@ def _feature(data: memoryview, start: int, stop: int) -> Found | None:
     return located if located is not None and located[1] else None  # an empty list has any type
 
 
-def decode_feature(feature: Feature, found: Found | None, data: memoryview, pixels: Array) -> Array:
+def decode_feature(feature: Feature, located: Located | None, data: memoryview, pixels: Array) -> Array:
     """Return the value of a feature in one example, or its default value if the example lacks it.
 
     Args:
         feature: Declaration of the feature.
-        found: Position of its values, from `locate_features`; None if the example lacks it.
+        located: Position of its values, from `locate_features`; None if the example lacks it.
         data: Bytes of the example.
         pixels: The same bytes as an array.
 
     Raises:
         ValueError: The feature differs in type or number of values from its declaration.
     """
-    if found is None or not found[1]:
+    if located is None or not located[1]:
         return default_value(feature)
-    kind, values = found
+    kind, values = located
     if kind != feature.dtype:
         raise ValueError(f"it has the type {_NAMES[kind]}, and {_NAMES[feature.dtype]} is asked for")
     if kind == string:
@@ -120,7 +120,7 @@ def default_value(feature: Feature) -> Array:
     try:
         if feature.dtype == string:
             text = value.encode() if isinstance(value, str) else bytes(memoryview(value))
-            return np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
+            return np.frombuffer(text, np.uint8)
         return np.broadcast_to(np.asarray(value, dtype), feature.shape).copy()
     except (TypeError, ValueError, OverflowError):
         raise DefinitionError(
@@ -137,7 +137,7 @@ def _floats(values: list[tuple[int, int, int]], data: memoryview) -> NDArray[np.
             raise ValueError("its floats are damaged")
         parts.append(data[start:stop])
     joined = parts[0] if len(parts) == 1 else b"".join(parts)
-    return np.frombuffer(joined, "<f4").astype(np.float32) if len(joined) else np.empty(0, np.float32)
+    return np.frombuffer(joined, "<f4").astype(np.float32)
 
 
 def _integers(values: list[tuple[int, int, int]], data: memoryview, pixels: Array) -> NDArray[np.int64]:
@@ -184,8 +184,8 @@ def encode_example(features: Mapping[str, bytes | Sequence[int] | Sequence[float
         features: By name bytes, or a list of integers or floats.
 
     >>> example = memoryview(encode_example({"x": [1.5]}))
-    >>> found = locate_features(example, {b"x": VarLenFeature(float32, 0.0)})
-    >>> decode_feature(VarLenFeature(float32, 0.0), found[b"x"], example, np.asarray(example)).tolist()
+    >>> located = locate_features(example, {b"x": VarLenFeature(float32, 0.0)})
+    >>> decode_feature(VarLenFeature(float32, 0.0), located[b"x"], example, np.asarray(example)).tolist()
     [1.5]
     """
     entries = b""

@@ -11,18 +11,18 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
-from penstock.errors import SampleError, SourceError
+from penstock.errors import SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.formats.tfrecord.examples import Examples, Features
 from penstock.sources.record_source import RecordSource
-from penstock.sources.source import Source
 from penstock.sources.storage.random_access_file import Opened
+from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
 
 _HEADER = struct.Struct("<QI")  # length of the data, checksum of the length
@@ -50,11 +50,8 @@ class TFRecordSource(RecordSource[RecordRanges]):
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
         self.named_values = len(features)
-        try:
-            self._examples.open(self, len(self))
-        except SampleError as error:
-            fix = "an index of these files; without index_path it is made" if indexes else None
-            raise SourceError(f"the first record cannot be read: {error.args[0]}", fix=fix) from error
+        fix = "an index of these files; without index_path it is made" if indexes else None
+        self._examples.open(self, len(self), fix)
         self.specs = self._examples.specs
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
@@ -67,24 +64,14 @@ class TFRecordSource(RecordSource[RecordRanges]):
         Raises:
             SampleError: A record is damaged.
         """
-        block = self.records.read(indices)
-        for index, start, stop in zip(indices.tolist(), block.starts.tolist(), block.stops.tolist(), strict=True):
-            record = block.data[start:stop]
+        for index, record in zip(indices.tolist(), self.records.read(indices), strict=True):
             if reason := _damage(record):
-                raise self.error(index, f"is not a record of a TFRecord file, or is damaged: {reason}")
+                raise self.sample_error(index, f"is not a record of a TFRecord file, or is damaged: {reason}")
             yield index, record[_HEAD:-_TAIL]
 
-    def error(self, index: int, reason: str) -> SampleError:
-        """Return the error of a record."""
-        return self.records.error(index, index, reason)
-
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if both read the same features of the same records."""
-        return (
-            isinstance(other, TFRecordSource)
-            and self._examples.features == other._examples.features  # noqa: SLF001  # one class
-            and self.records.same_records(other.records)
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records and the features."""
+        return self.records.identity(), tuple(self._examples.features)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and their records."""
@@ -108,9 +95,6 @@ def _damage(record: Array) -> str:
     data_checksum = int.from_bytes(record[-_TAIL:].tobytes(), "little")
     sound = (masked_crc32c(record[:8]), masked_crc32c(record[_HEAD:-_TAIL])) == (length_checksum, data_checksum)
     return "" if sound else "a checksum is wrong"
-
-
-Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def _find(indexes: tuple[str, ...], number: int, file: Opened, size: int) -> Places:

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array, optional_import
+from penstock.core import Array, Indices, optional_import
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -35,8 +34,8 @@ class VideoIndex:
         width: Width of a frame in pixels.
     """
 
-    times: NDArray[np.int64]
-    keys: NDArray[np.int64]
+    times: Indices
+    keys: Indices
     tick: float
     height: int
     width: int
@@ -200,7 +199,7 @@ def _errors() -> tuple[type[Exception], ...]:
     return optional_import.import_extra("av.error", "video", _NEEDED_FOR).FFmpegError, ValueError, EOFError
 
 
-def padded_frame_indices(numbers: NDArray[np.int64], stop: int, mode: str) -> NDArray[np.int64]:
+def padded_frame_indices(numbers: Indices, stop: int, mode: str) -> Indices:
     """Replace frame numbers that are not below `stop` according to a padding mode.
 
     >>> [padded_frame_indices(np.arange(2, 7), 4, mode).tolist() for mode in ("constant", "edge", "reflect")]

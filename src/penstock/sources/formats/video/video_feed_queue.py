@@ -44,7 +44,6 @@ class VideoFeedQueue(FeedQueue):
         Raises:
             SourceError: The data is not a single video, as a vector of bytes.
         """
-        del layout
         column = to_column(data)
         if len(column) != 1 or (column[0].dtype, column[0].ndim) != (np.dtype(np.uint8), 1):
             raise SourceError(

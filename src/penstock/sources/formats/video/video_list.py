@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.errors import SourceError, SourceNotFoundError
+from penstock.errors import SourceError
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.formats.video.video_decoder import VideoIndex
-from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.disk_cache import read_input
 
 EXTENSIONS = ("mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "ts", "mts", "wmv", "flv", "ogv", "3gp", "gif")
 # Tolerance in ticks: decimal times in a list are rarely exact multiples of a tick.
@@ -78,11 +78,10 @@ def videos_of(list_path: str) -> tuple[Entry, ...]:
         SourceNotFoundError: The list does not exist.
         SourceError: A line does not have this form, or the list is empty.
     """
+    text = read_input(list_path, "file_list")
     try:
-        lines = read_bytes(list_path).decode().splitlines()
-    except FileNotFoundError:
-        raise SourceNotFoundError(f"file_list is not a file: {list_path!r}") from None
-    except (OSError, ValueError) as error:
+        lines = text.decode().splitlines()
+    except ValueError as error:
         raise SourceError(f"file_list {list_path!r} cannot be read: {error}") from error
     entries = [_entry(list_path, number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
     if not entries:

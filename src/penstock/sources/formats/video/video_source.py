@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, Spec
-from penstock.errors import SampleError, SourceError, SourceNotFoundError
+from penstock.core import Array, Column, Indices, Spec, short_digest
+from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.video.video_decoder import (
     VideoDecoder,
     VideoIndex,
@@ -25,11 +23,10 @@ from penstock.sources.formats.video.video_decoder import (
 from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ReadCost
-from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, map_concurrently, open_error
+from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
+from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
 from penstock.sources.storage.random_access_file import RemoteFile
 
-_CHANGED = "the file has been written to since the data set was opened"
 # Decoders that stay open between batches, so that the next clip of a video can continue without seeking.
 _MAX_IDLE = 8
 
@@ -68,17 +65,15 @@ class VideoSource(Source):
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
         paths = [entry.path for entry in entries]
-        indexes = map_concurrently(_index, paths) if self.cost is ReadCost.STORE else list(map(_index, paths))
-        for result in indexes:
-            if isinstance(result, Exception):
-                raise result
+        self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
+        indexes = map_or_raise(_index, paths, concurrent=self.cost is ReadCost.STORE)
         self._videos: list[VideoIndex] = [video for video, _ in indexes]
         self._stamps: list[Hashable] = [stamp for _, stamp in indexes]
         ranges = [entry.frames(video, options.rounding) for entry, video in zip(entries, self._videos, strict=True)]
         starts = [_starts(*result, options) for result in ranges]
         self._stops = [stop for _, stop in ranges]
-        self._files: NDArray[np.int64] = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
-        self._starts: NDArray[np.int64] = np.concatenate(starts) if starts else np.empty(0, np.int64)
+        self._files: Indices = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
+        self._starts: Indices = np.concatenate(starts) if starts else np.empty(0, np.int64)
         if not len(self):
             frames = f"{(options.length - 1) * options.stride + 1} frames"
             fix = 'a shorter sequence_length or stride, or another pad_mode than "none"'
@@ -130,7 +125,7 @@ class VideoSource(Source):
         videos = [self._videos[file] for file in files]
         return [np.empty((self._options.length, video.height, video.width, 3), np.uint8) for video in videos]
 
-    def _numbers(self, index: int) -> NDArray[np.int64]:
+    def _numbers(self, index: int) -> Indices:
         """Return the frame numbers of a clip; -1 is a frame with a constant value."""
         start, stop = int(self._starts[index]), self._stops[int(self._files[index])]
         count = self._options.length
@@ -138,13 +133,11 @@ class VideoSource(Source):
             return np.floor(np.linspace(start, stop - 1, count) + 0.5).astype(np.int64)
         return padded_frame_indices(start + self._options.stride * np.arange(count), stop, self._options.pad_mode)
 
-    def _times(self, file: int, numbers: NDArray[np.int64]) -> Array:
+    def _times(self, file: int, numbers: Indices) -> Array:
         video = self._videos[file]
         return np.where(numbers < 0, -1.0, video.times[numbers] * video.tick)
 
-    def _decode(
-        self, file: int, rows: NDArray[np.int64], numbers: NDArray[np.int64], indices: Indices, clips: Column
-    ) -> None:
+    def _decode(self, file: int, rows: Indices, numbers: Indices, indices: Indices, clips: Column) -> None:
         """Decode the frames of one file into the clips.
 
         Raises:
@@ -170,9 +163,7 @@ class VideoSource(Source):
                 done += 1
         except (OSError, ValueError) as error:
             row = int(rows[owners[bounds[done]] // numbers.shape[1]])
-            index = int(indices[row])
-            what = f"cannot be read: {error}"
-            raise SampleError.of(index, self.describe(index), what, self._entries[file].path) from error
+            raise self.sample_error(int(indices[row]), f"cannot be read: {error}") from error
         with self._lock:
             self._idle_decoders = [(file, decoder), *self._idle_decoders][:_MAX_IDLE]
 
@@ -184,8 +175,8 @@ class VideoSource(Source):
         """
         path = self._entries[file].path
         remote = is_remote(path)
-        if not remote and file_stamps(path) != self._stamps[file]:
-            raise ValueError(_CHANGED)
+        if not remote:
+            check_unchanged(path, self._stamps[file])
         with self._lock:
             for place, (other, decoder) in enumerate(self._idle_decoders):
                 if other == file and decoder.near(number):
@@ -194,13 +185,8 @@ class VideoSource(Source):
         # Remote files are compared when they are opened, which requests their state anyway.
         opened, stamp = _open_file(path)
         if remote and stamp != self._stamps[file]:
-            raise ValueError(_CHANGED)
+            raise ValueError("the video has been written to since the data set was opened")
         return VideoDecoder(opened, self._videos[file])
-
-    @property
-    def cost(self) -> ReadCost:
-        """Cost of reading: an object store if any video is remote."""
-        return ReadCost.STORE if any(is_remote(entry.path) for entry in self._entries) else ReadCost.FILE
 
     def describe(self, index: int) -> str:
         """Return the file and the first frame."""
@@ -208,28 +194,21 @@ class VideoSource(Source):
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the file."""
-        del value
         return self.path(index)
 
     def path(self, index: int) -> str:
         """Return the file."""
         return self._entries[int(self._files[index])].path
 
-    def reads_same_samples(self, other: Source) -> bool:
-        """Return True if the same clips of the same files are read."""
-        return (
-            isinstance(other, VideoSource)
-            and (self._entries, self._options) == (other._entries, other._options)  # noqa: SLF001  # one class
-            and self._stamps == other._stamps  # noqa: SLF001  # likewise
-        )
+    def identity(self) -> tuple[Any, ...]:
+        """Return the files in their state, and the clips."""
+        return self._entries, self._stamps, self._options
 
     def fingerprint(self) -> str:
         """Hash the file names, labels and clips."""
         names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.label}" for entry in self._entries)  # noqa: PTH119  # text
-        digest = hashlib.sha256(f"{names}{self._options}".encode())
-        for part in (self._files, self._starts, np.array(self._stops)):
-            digest.update(np.ascontiguousarray(part, "<i8").tobytes())
-        return f"video:{len(self)}:{digest.hexdigest()[:16]}"
+        digest = short_digest(f"{names}{self._options}", self._files, self._starts, np.array(self._stops, np.int64))
+        return f"video:{len(self)}:{digest}"
 
 
 def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
@@ -252,17 +231,15 @@ def _open_file(path: str) -> tuple[str | IO[bytes], Hashable]:
 def _index(path: str) -> tuple[VideoIndex, Hashable]:
     if not is_remote(path) and not Path(path).is_file():
         raise SourceNotFoundError(f"file {path!r} does not exist")
-    try:
+    with opening(path):
         file, stamp = _open_file(path)
-    except OSError as error:
-        raise open_error(path, error) from error
     try:
         return index_video(file), stamp
     except (OSError, ValueError) as error:
         raise SourceError(f"{path!r} cannot be read as a video: {error}", fix="remove it from the data set") from error
 
 
-def _starts(start: int, stop: int, options: ClipOptions) -> NDArray[np.int64]:
+def _starts(start: int, stop: int, options: ClipOptions) -> Indices:
     """Return the first frames of the clips in a range of frames."""
     if options.uniform:
         return np.array([start][: stop - start], np.int64)
