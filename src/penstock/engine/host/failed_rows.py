@@ -37,30 +37,6 @@ class RowResults(NamedTuple):
     failed: list[BadRow]
 
 
-def run_stage(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Run a stage.
-
-    Args:
-        stage: The stage.
-        frame: The frame that holds its inputs.
-        failed: Receives the rows that fail and are tolerated.
-
-    Returns:
-        A frame of the other rows.
-
-    Raises:
-        SampleError: A row fails and is not tolerated, or the stage cannot compute rows separately.
-    """
-    try:
-        stage.run(frame)
-    except SampleError as error:
-        if not stage.row_independent:
-            raise
-        frame.drop_row(error)
-        return _run_row_by_row(stage, frame, failed)
-    return without_failed_rows(frame, failed)
-
-
 def raise_first_failing_row(
     frame: ExecutionFrame, nodes: Sequence[Node], run_one: Callable[[int, int], object]
 ) -> None:
@@ -82,8 +58,21 @@ def raise_first_failing_row(
                 raise frame.failure(node, row, error) from error
 
 
-def _run_row_by_row(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed."""
+def run_row_by_row(stage: HostStage, frame: ExecutionFrame, error: SampleError, failed: list[BadRow]) -> ExecutionFrame:
+    """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed.
+
+    Args:
+        stage: The stage.
+        frame: The frame that holds its inputs.
+        error: The error of the failed row.
+        failed: Receives the rows that fail and are tolerated.
+
+    Raises:
+        SampleError: A row fails and is not tolerated, or the stage cannot compute rows separately.
+    """
+    if not stage.row_independent:
+        raise error
+    frame.drop_row(error)
     # The stage may have filled some registers before it failed, with columns of another number of rows.
     frame.forget(stage.outputs)
     frame.failed_rows.clear()

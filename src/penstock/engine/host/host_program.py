@@ -14,7 +14,7 @@ from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
-from penstock.engine.host.failed_rows import RowResults, replace_failed_rows, run_stage, without_failed_rows
+from penstock.engine.host.failed_rows import RowResults, replace_failed_rows, run_row_by_row, without_failed_rows
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
 from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
@@ -29,6 +29,7 @@ from penstock.engine.host.stages.host_stages import (
 )
 from penstock.engine.host.stages.operand_binding import Registers
 from penstock.engine.host.stream_feed import FedBatch
+from penstock.errors import SampleError
 from penstock.graph import Value, ViewKernel
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.plan.plan import Plan
@@ -134,7 +135,12 @@ class HostProgram:
                 if failed and not stage.row_independent:
                     return frame, failed
                 rows = frame.rows
-                frame = run_stage(stage, frame, failed)
+                try:
+                    stage.run(frame)
+                except SampleError as error:
+                    frame = run_row_by_row(stage, frame, error, failed)
+                else:
+                    frame = without_failed_rows(frame, failed)
                 after = time.perf_counter()
                 self.context.timers.add(stage.label, seconds=after - before, samples=rows)
                 before = after
