@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, error_policies
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
-from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
+from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
@@ -123,6 +123,5 @@ def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> Samp
 
 
 def _origin(reading: ShardedReader, output: int, step: BatchStep, row: int) -> str:
-    samples = reading.samples(step, np.array([row]))
-    assert isinstance(samples, SampleIndices)  # one reader reads all rows of a pipeline
+    (samples,) = reading.samples(step, np.array([row]))
     return samples.source.source_info(int(samples.indices[0]), output)

@@ -135,7 +135,7 @@ class ExecutionFrame:
             self.step, self.rows_in_batch[rows], self.context, none, none.copy(), replacements, fed=self.fed
         )
 
-    def samples(self, reader: Node) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
+    def samples(self, reader: Node) -> list[SampleIndices]:
         """Return the samples of a reader in the rows; see `ShardedReader.samples`."""
         return self.context.readers[reader].samples(self.step, self.rows_in_batch, self.replacements)
 
@@ -294,8 +294,7 @@ class ExecutionFrame:
                 source = f"sample {self.rows_in_batch[row]} of the {batch} that {reader.operator.stream} gave"
                 result.append(BadSample(str(reader), source=source))
                 continue
-            samples = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
-            one = samples if isinstance(samples, SampleIndices) else samples[0][1]
+            (one,) = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
             index = int(one.indices[0])
             label = reader_label(reader, self.context.readers)
             result.append(BadSample(label, index, one.source.describe(index), one.source.path(index)))

@@ -14,17 +14,23 @@ from penstock.errors import DefinitionError, SampleError
 from penstock.graph import Reader
 from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.shard_merge import ReaderFacts
-from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.source import Source
 
 
 @dataclass(frozen=True, slots=True)
 class SampleIndices:
-    """Samples of some rows: their source and their indices in it."""
+    """Samples of some rows, all of one source.
+
+    Args:
+        source: The source.
+        indices: Indices of the samples in the source.
+        places: Indices of their rows among the rows that were requested, ascending.
+    """
 
     source: Source
     indices: Indices
+    places: Indices
 
 
 class ShardedReader:
@@ -182,61 +188,46 @@ class ShardedReader:
 
     def samples(
         self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None
-    ) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
-        """Return the samples of some rows.
+    ) -> list[SampleIndices]:
+        """Return the samples of some rows, per block.
 
         Args:
             step: The batch.
             numbers: Numbers of the rows in the batch, ascending.
             replacements: Random number per row that selects another sample; 0 keeps the row's own sample. See
                 `SampleOrder.replacement_indices`.
-
-        Returns:
-            Samples of one source; or per block the indices of its rows in `numbers`, and their samples.
         """
         if self._num_shards == 1:
-            return self._replace(0, self._of_all(step, numbers), replacements)
-        positions = self.positions(step, numbers)
-        # The numbers of the blocks of this process need not be contiguous, because rows follow the order of the mesh.
-        blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
-        parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
-        return [
-            (
-                at,
-                self._replace(
-                    block, self._of(block, step, positions[at]), None if replacements is None else replacements[at]
-                ),
-            )
-            for block, at in parts
-        ]
+            parts = [(0, np.arange(len(numbers)), self._indices_of_all(step, numbers))]
+        else:
+            positions = self.positions(step, numbers)
+            # The blocks of this process need not be contiguous, because rows follow the order of the mesh.
+            blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
+            rows_of = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
+            parts = [(block, places, self._indices(block, step, positions[places])) for block, places in rows_of]
+        if replacements is not None:
+            parts = [
+                (block, places, self.orders[block].replacement_indices(indices, replacements[places]))
+                for block, places, indices in parts
+            ]
+        return [SampleIndices(self.readers[block].source, indices, places) for block, places, indices in parts]
 
-    def _replace(self, block: int, samples: SampleIndices, replacements: NDArray[np.uint64] | None) -> SampleIndices:
-        if replacements is None:
-            return samples
-        return SampleIndices(samples.source, self.orders[block].replacement_indices(samples.indices, replacements))
-
-    def _of_all(self, step: BatchStep, numbers: Indices) -> SampleIndices:
-        first, count = int(numbers[0]), len(numbers)
+    def _indices_of_all(self, step: BatchStep, numbers: Indices) -> Indices:
+        count = len(numbers)
         # Contiguous numbers, the usual case, use one range of the permutation, which is much cheaper than single
         # positions.
-        if int(numbers[-1]) - first + 1 != count:  # gaps: rows between them belong to other processes
-            return self._of(0, step, self.positions(step, numbers))
-        order, one = self.orders[0], self.readers[0]
-        start = first + (0 if one.contiguous else one.shard_id * step.rows)
+        if int(numbers[-1]) - int(numbers[0]) + 1 != count:  # gaps: rows between them belong to other processes
+            return self._indices(0, step, self.positions(step, numbers))
+        order, start = self.orders[0], int(self.positions(step, numbers[:1])[0])
         if self.is_leader:
-            return SampleIndices(one.source, order.index_range(step.epoch, step.row + start, count))
-        return SampleIndices(
-            one.source, order.index_range_over_epochs(step.consumed[self._number] + start, count, self._stride)
-        )
+            return order.index_range(step.epoch, start, count)
+        return order.index_range_over_epochs(start, count, self._stride)
 
-    def _of(self, block: int, step: BatchStep, positions: Indices) -> SampleIndices:
-        order: SampleOrder = self.orders[block]
-        indices = (
-            order.indices(step.epoch, positions)
-            if self.is_leader
-            else order.indices_over_epochs(positions, self._stride)
-        )
-        return SampleIndices(self.readers[block].source, indices)
+    def _indices(self, block: int, step: BatchStep, positions: Indices) -> Indices:
+        order = self.orders[block]
+        if self.is_leader:
+            return order.indices(step.epoch, positions)
+        return order.indices_over_epochs(positions, self._stride)
 
 
 # Batches that end before the end of the epoch all share one array of True.
@@ -248,7 +239,7 @@ def _all_real(rows: int) -> NDArray[np.bool_]:
 
 
 def read_columns(
-    samples: SampleIndices | list[tuple[Indices, SampleIndices]],
+    samples: Sequence[SampleIndices],
     rows: int,
     out: Sequence[Array | None],
     picked: Sequence[bool],
@@ -264,14 +255,15 @@ def read_columns(
     Returns:
         A column per value, and the errors of the rows that cannot be read.
     """
-    if isinstance(samples, SampleIndices):
+    if len(samples) == 1:
+        (part,) = samples
         # A selection refers to the arrays of the source. Fused stages read pixels from there, which saves a pass over
         # memory.
-        if any(picked) and samples.source.in_memory:
-            columns = [RowSelection(array, samples.indices) for array in samples.source.in_memory]
+        if any(picked) and part.source.in_memory:
+            columns = [RowSelection(array, part.indices) for array in part.source.in_memory]
             return tuple([c if p else c.gather(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
-        return samples.source.read_tolerant(samples.indices, out)
-    parts = [(places, part.source.read_tolerant(part.indices, [None] * len(out))) for places, part in samples]
+        return part.source.read_tolerant(part.indices, out)
+    parts = [(part.places, part.source.read_tolerant(part.indices, [None] * len(out))) for part in samples]
     errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}
     columns = [_interleave([(places, read[i]) for places, (read, _) in parts], rows) for i in range(len(out))]
     return tuple(columns), errors
