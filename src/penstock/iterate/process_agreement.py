@@ -111,7 +111,7 @@ def make_error_budget(
         path: the quarantine file, or None.
         batch_size: rows of a global batch.
     """
-    store = None if membership is None else membership.board()
+    store = None if membership is None else membership.store
     quarantine = None if path is None else Quarantine(path, store)
     if membership is not None and quarantine is not None:
         membership.peers.at_end(quarantine.flush)

@@ -25,34 +25,13 @@ from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
 from penstock.graph import DataNode, Reader, StreamInput, Trace, apply
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
 from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
-from penstock.plan.engine_operators import RowCoordinates, RowOperator, engine_node
+from penstock.plan.engine_operators import RowOperator, engine_node
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import make_plan
 from penstock.sources.external.array_conversion import copy_arrays
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
-
-
-@dataclass(frozen=True, eq=False)
-class KnownColumn(RowOperator):
-    """Operator that returns a column which was computed before.
-
-    Args:
-        spec: Spec of a sample.
-        column: Samples of all rows of the batch.
-    """
-
-    spec: Spec
-    column: Column
-
-    def infer(self) -> Spec:
-        """Its spec."""
-        return self.spec
-
-    def compute(self, rows: RowCoordinates) -> Any:
-        """The column."""
-        return self.column
 
 
 @dataclass
@@ -166,7 +145,7 @@ class DebugExecutor:
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
         # Without common arguments: those of the running call belong to the operator that takes this batch.
-        return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples), common={})
+        return apply(known_column(Spec(samples[0].dtype, shape, layout), samples), common={})
 
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""
@@ -245,4 +224,9 @@ class DebugExecutor:
         # As in a plan, sample 0 shows the shape and all other samples are checked against it.
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
-        return engine_node(KnownColumn(spec, column), value.node.kind).values[0]
+        return engine_node(known_column(spec, column), value.node.kind).values[0]
+
+
+def known_column(spec: Spec, column: Column) -> RowOperator:
+    """Return the operator of a column that was computed before."""
+    return RowOperator(spec, lambda _: column)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import CallSite, Indices, Spec
+from penstock.core import CallSite, Column, Indices, Spec
 from penstock.graph import Operator
 from penstock.graph.ir.fusion import CanvasProgram, FusibleOperator
 from penstock.graph.ir.node import Node, Value, infer_specs
@@ -32,42 +31,28 @@ class RowCoordinates:
     real: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
 class RowOperator(Operator):
-    """Operator of the engine, computed on the host from the coordinates of rows."""
+    """Operator of the engine, computed on the host from the coordinates of rows.
 
-    @abstractmethod
-    def infer(self) -> Spec:
-        """Return the spec of its value."""
+    Args:
+        spec: Spec of its value.
+        compute: Computes the column.
+    """
 
-    @abstractmethod
-    def compute(self, rows: RowCoordinates) -> np.ndarray[Any, Any]:
-        """Compute its value for these rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowCounters(RowOperator):
-    """Coordinates of rows, from which the device program draws random bits."""
+    spec: Spec
+    compute: Callable[[RowCoordinates], Column]
 
     def infer(self) -> Spec:
-        """Return the spec of three uint32 words: epoch, low and high half of the position."""
-        return Spec(np.dtype(np.uint32), (3,))
-
-    def compute(self, rows: RowCoordinates) -> NDArray[np.uint32]:
-        """Compute the words of each row."""
-        return row_counters(rows.epoch, rows.positions)
+        """Return the spec."""
+        return self.spec
 
 
-@dataclass(frozen=True, eq=False)
-class ValidMask(RowOperator):
-    """Mask of a batch: True for rows of the epoch, False for rows past its end."""
+# From these the device program draws random bits: epoch, low and high half of the position.
+ROW_COUNTERS = RowOperator(Spec(np.dtype(np.uint32), (3,)), lambda rows: row_counters(rows.epoch, rows.positions))
 
-    def infer(self) -> Spec:
-        """Return the spec of one bool."""
-        return Spec(np.dtype(np.bool_), ())
-
-    def compute(self, rows: RowCoordinates) -> NDArray[np.bool_]:
-        """Return the mask."""
-        return rows.real
+# True for rows of the epoch, False for rows past its end.
+VALID_MASK = RowOperator(Spec(np.dtype(np.bool_), ()), lambda rows: rows.real)
 
 
 def engine_node(operator: Operator, kind: str) -> Node:

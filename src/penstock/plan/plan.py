@@ -10,8 +10,8 @@ from penstock.core import ONE_SHAPE_FIX, ShapeKind
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph import DeviceKernel, Graph, Node, Value, WholeBatchKernel
 from penstock.plan.engine_operators import (
-    RowCounters,
-    ValidMask,
+    ROW_COUNTERS,
+    VALID_MASK,
     engine_node,
     host_description_node,
     needs_host_description,
@@ -94,8 +94,8 @@ def make_plan(
     draws = any(node.operator.random_bits and not needs_host_description(node) for node in device)
     # A device program learns the number of rows from its inputs, so it needs at least one.
     needs_counters = draws or (bool(device) and not crosses)
-    counters = engine_node(RowCounters(), "counters").values[0] if needs_counters else None
-    valid = engine_node(ValidMask(), "valid").values[0] if mask else None
+    counters = engine_node(ROW_COUNTERS, "counters").values[0] if needs_counters else None
+    valid = engine_node(VALID_MASK, "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
     hosted = group_stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))

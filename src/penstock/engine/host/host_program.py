@@ -13,7 +13,7 @@ import numpy as np
 from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
 from penstock.engine.host.failed_rows import RowResults, replace_failed_rows, run_row_by_row, without_failed_rows
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
@@ -27,7 +27,6 @@ from penstock.engine.host.stages.host_stages import (
     WholeBatchStage,
     check_narrowing,
 )
-from penstock.engine.host.stages.operand_binding import Registers
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import SampleError
 from penstock.graph import Value, ViewKernel

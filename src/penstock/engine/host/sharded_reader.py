@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,14 +176,10 @@ class ShardedReader:
 
         They contain positions in the reader's order if all rows share it, otherwise positions in the sequence of rows.
         """
-        ends = self._ends(step, numbers) if self.is_leader else None
-        if self._num_shards > 1:
-            positions = step.row * self._num_shards + numbers
-            real = None if ends is None else self.positions(step, numbers) < ends
-        else:
-            positions = step.row + self.offsets(step.rows, numbers)
-            real = None if ends is None or (isinstance(ends, int) and positions[-1] < ends) else positions < ends
-        return RowCoordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
+        own = step.row + self.offsets(step.rows, numbers)
+        positions = own if self._num_shards == 1 else step.row * self._num_shards + numbers
+        real = own < self._ends(step, numbers) if self.is_leader else np.ones(len(numbers), np.bool_)
+        return RowCoordinates(step.epoch, positions, real)
 
     def samples(
         self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None
@@ -228,14 +223,6 @@ class ShardedReader:
         if self.is_leader:
             return order.indices(step.epoch, positions)
         return order.indices_over_epochs(positions, self._stride)
-
-
-# Batches that end before the end of the epoch all share one array of True.
-@lru_cache(maxsize=16)
-def _all_real(rows: int) -> NDArray[np.bool_]:
-    result = np.ones(rows, np.bool_)
-    result.flags.writeable = False
-    return result
 
 
 def read_columns(
