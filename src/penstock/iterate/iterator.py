@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import jax
 
@@ -20,7 +20,7 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import ArgumentTypeError, SourceError, UsageError
-from penstock.graph import Graph, Node, check_annotations
+from penstock.graph import Graph, Node, Range, check_annotations
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.iterate import dry_run
 from penstock.iterate.epoch_schedule import (
@@ -37,7 +37,6 @@ from penstock.iterate.iterator_options import (
     Shardings,
     as_pipelines,
     make_layout,
-    parse_auto_reset,
     select_outputs,
     without_mask,
 )
@@ -47,7 +46,7 @@ from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import EndOfStreamError
-from penstock.types import LastBatchPolicy, OnError, as_on_error
+from penstock.types import LastBatchPolicy, OnError
 
 Batch = dict[str, jax.Array]
 _log = logging.getLogger("penstock")
@@ -113,19 +112,19 @@ class DataIterator:
         sharding: Shardings | BatchLayout | None = None,
         pmap_compatible: bool | None = None,
         on_error: OnError = "raise",
-        max_bad_samples: int | None = None,
+        max_bad_samples: Annotated[int, Range(0)] | None = None,
         max_bad_rate: tuple[float, int] = (0.1, 1000),
         quarantine: str | PathLike[str] | None = None,
     ) -> None:
         group = as_pipelines(pipelines)
-        policies = error_policies(group[0].graph, as_on_error(on_error))
+        policies = error_policies(group[0].graph, on_error)
         limits = ErrorLimits.of(policies, max_bad_samples, max_bad_rate, quarantine)
         skips = "skip" in policies
         if skips:
             output_map = without_mask(output_map)
         graphs = [select_outputs(pipeline.graph, output_map) for pipeline in group]
         self.output_map = list(output_map)
-        self._auto_reset = parse_auto_reset(auto_reset)
+        self._auto_reset = auto_reset in (True, "yes")
         check_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
         layout = make_layout(group, self.output_map, sharding, pmap_compatible)
         # A list with one pipeline has one block, unless other processes compute further blocks.

@@ -75,9 +75,8 @@ def agree_on_definition(
     for number, node in enumerate(graphs[0].readers):
         _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
     # With a replicated batch, several processes report the same shard: one entry per shard remains.
-    return first["seed"], [
-        block for _, block in {shard: (shard, block) for shard, _, block in read}.values()
-    ] if per_block else None
+    blocks = {shard: block for shard, _, block in read}
+    return first["seed"], [*blocks.values()] if per_block else None
 
 
 def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:

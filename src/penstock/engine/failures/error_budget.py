@@ -40,24 +40,17 @@ class ErrorLimits:
     window: int = 1000
 
     @staticmethod
-    def of(policies: Sequence[OnError], max_bad_samples: Any, max_bad_rate: Any, quarantine: Any) -> ErrorLimits:
+    def of(policies: Sequence[OnError], max_bad_samples: int | None, max_bad_rate: Any, quarantine: Any) -> ErrorLimits:
         """Check the arguments of an iterator and return its limits.
 
         Raises:
-            UsageError: A limit is out of range, or a limit is given although no bad sample is tolerated.
+            UsageError: The rate is out of range, or a limit is given although no bad sample is tolerated.
         """
         if set(policies) == {"raise"} and (max_bad_samples is not None or quarantine is not None):
             raise UsageError(
                 "max_bad_samples and quarantine have no effect if the first bad sample ends the run",
                 given='on_error="raise"',
                 fix='on_error="replace" or "skip"',
-            )
-        valid = max_bad_samples is None or (isinstance(max_bad_samples, int) and not isinstance(max_bad_samples, bool))
-        if not valid or (max_bad_samples is not None and max_bad_samples < 0):
-            raise UsageError(
-                "max_bad_samples must be a number of samples",
-                given=short_repr(max_bad_samples),
-                expected="an integer of at least 0, or None for no limit",
             )
         pair: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
         # bool is a subclass of int, so types are compared exactly: (True, 1000) is not a rate.

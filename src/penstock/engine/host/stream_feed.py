@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -223,7 +224,7 @@ def _concatenate(parts: Sequence[Columns]) -> Columns:
     joined: list[Column] = []
     for columns in zip(*parts, strict=True):
         # Ragged columns are lists, and so is the result unless all columns are arrays of one shape.
-        shapes = {column.shape if isinstance(column, np.ndarray) else None for column in columns}
+        shapes: set[Any] = {column.shape if isinstance(column, np.ndarray) else None for column in columns}
         same_shape = len(shapes) == 1 and None not in shapes
         joined.append(np.concatenate(columns) if same_shape else [sample for column in columns for sample in column])
     return tuple(joined)
