@@ -19,7 +19,7 @@ from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.pipeline_decorator import PipelineFunction, split_arguments, trace
+from penstock.pipeline.pipeline_decorator import split_arguments, trace
 from penstock.pipeline.pipeline_options import OPTION_NAMES, PipelineOptions
 from penstock.types import LastBatchPolicy, OnError
 
@@ -57,10 +57,9 @@ class IteratorFunction(Protocol[P, I_co]):
 class IteratorDecorator(Protocol[I_co]):
     """Result of `data_iterator(...)` without a definition."""
 
-    @overload
-    def __call__(self, pipeline_fn: PipelineFunction[P], /) -> IteratorFunction[P, I_co]: ...
-    @overload
-    def __call__(self, pipeline_fn: Callable[P, Any], /) -> IteratorFunction[P, I_co]: ...
+    def __call__(self, pipeline_fn: Callable[P, Any], /) -> IteratorFunction[P, I_co]:
+        """Decorate a definition, or a function decorated with `pipeline_def`."""
+        ...
 
 
 class IteratorOptions(TypedDict, total=False):
@@ -80,13 +79,6 @@ class IteratorOptions(TypedDict, total=False):
     quarantine: str | PathLike[str] | None
 
 
-@overload
-def data_iterator(
-    pipeline_fn: PipelineFunction[P],
-    output_map: Sequence[str] = (),
-    size: int = -1,
-    **options: Unpack[IteratorOptions],
-) -> IteratorFunction[P, DataIterator]: ...
 @overload
 def data_iterator(
     pipeline_fn: Callable[P, Any],
@@ -167,13 +159,6 @@ def data_iterator(
     return _decorator(DataIterator, **locals())
 
 
-@overload
-def peekable_data_iterator(
-    pipeline_fn: PipelineFunction[P],
-    output_map: Sequence[str] = (),
-    size: int = -1,
-    **options: Unpack[IteratorOptions],
-) -> IteratorFunction[P, PeekableDataIterator]: ...
 @overload
 def peekable_data_iterator(
     pipeline_fn: Callable[P, Any],
