@@ -1,7 +1,7 @@
 """Debug mode: a definition runs for each batch, and each operator computes as it is called.
 
 So `print` and a debugger show real values, and an error is raised at the operator's line. Each node is planned and run
-alone, by the same stages as in a plan of all nodes, on values that the nodes before it gave.
+alone, by the same stages as in a plan of all nodes, on the values of the nodes before it.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class DebugExecutor:
     _now: int = 0
 
     def run(self, define: Callable[[], Any]) -> tuple[Graph, tuple[Any, ...]]:
-        """The next batch: its graph, and a tensor list per output.
+        """Return the graph of the next batch, and a tensor list per output.
 
         Args:
-            define: the definition.
+            define: The definition.
 
         Raises:
-            PenstockError: an operator refuses what it is given, or fails on it.
-            StopIteration: an external source has ended.
+            PenstockError: An operator refuses its arguments, or fails.
+            StopIteration: An external source has ended.
         """
         # The keys are nodes of the last run, so the dict would otherwise keep all batches alive.
         self.columns.clear()
@@ -116,7 +116,7 @@ class DebugExecutor:
             )
 
     def reset(self) -> None:
-        """Begin the next epoch, where an external source has ended this one."""
+        """Begin the next epoch if an external source has ended this one."""
         if self._ended:
             self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
 
@@ -130,7 +130,7 @@ class DebugExecutor:
         return str(column) if isinstance(column, np.ndarray) else "\n".join(map(str, column))
 
     def batch(self, thing: Any) -> DataNode | None:
-        """A node for a batch that the user made: a tensor list, or a list with an array per row. None for others."""
+        """Return a node for a user's batch: a tensor list, or a list with an array per row. None for other values."""
         samples: Any = None
         layout = ""
         if isinstance(thing, TensorListCPU | TensorListGPU):
@@ -203,7 +203,7 @@ class DebugExecutor:
         stream.release(turn)
 
     def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, ShardedReader]]:
-        """A reader alone; the one of the batch before, with what it has open, where it is the same."""
+        """Return a node with the reader alone, and its sharded reader, which the next batch reuses if it is equal."""
         known = self._readers.get(node.id)
         if known is None or not reader.same_order(known[0]):
             planned = Executable.build([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
@@ -214,7 +214,7 @@ class DebugExecutor:
         return alone, readings
 
     def _alone(self, node: Node) -> Node:
-        """A node that computes from what its sources have given."""
+        """Return a copy of the node whose inputs are the computed columns of its sources."""
         argument = {value: self._known(value, node) for value in node.sources}
         alone = node.with_inputs(argument.__getitem__)
         return replace(alone, specs=infer_specs(alone.operator, alone.inputs, alone.arguments))
