@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -91,8 +91,8 @@ class Executable:
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
         """Feeds whose streams cannot seek, with the reason."""
-        obstacles = [(node, self.program.streams[node.id][0].seek_obstacle) for node in self.plan.graph.feeds]
-        return [(node, why) for node, why in obstacles if why is not None]
+        streams = [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
+        return [(node, stream.seek_obstacle) for node, stream in streams if stream.seek_obstacle is not None]
 
     def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, ShardedReader]:
         """Create the sharded reader of each reader, for batches of `rows` rows.
@@ -152,7 +152,8 @@ class Executable:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:
                 parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
-            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
+            digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{digest}")
         for node in self.plan.graph.feeds:
             texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.id])
         return "+".join(texts)
@@ -228,10 +229,6 @@ def _check_whole_batches(graph: Graph, layout: BatchLayout) -> None:
 
 def _lengths(facts: list[ReaderFacts] | None) -> list[int] | None:
     return None if facts is None else [of_block.length for of_block in facts]
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 def lead_reader(readings: Mapping[Node, ShardedReader]) -> ShardedReader | None:

@@ -6,13 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, ShapeKind
 from penstock.engine.failures.bad_row import BadRow, BadSample
+from penstock.engine.host.column_rows import scatter_column, select_rows
 from penstock.engine.host.run_context import RunContext, reader_label
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.engine.host.stream_feed import FedBatch
@@ -299,22 +300,6 @@ class ExecutionFrame:
             label = reader_label(reader, self.context.readers)
             result.append(BadSample(label, index, one.source.describe(index), one.source.path(index)))
         return tuple(result) or (BadSample(str(node)),)
-
-
-def scatter_column(column: Any, rows: Indices, values: Column) -> None:
-    """Write values into rows of a column, which is an array or a list."""
-    if isinstance(column, np.ndarray):
-        column[rows] = values
-    else:
-        for row, sample in zip(rows.tolist(), values, strict=True):
-            column[row] = sample
-
-
-def select_rows(column: Any, rows: slice | Indices) -> Any:
-    """Return rows of a column, which is an array, indices into an array, or a list."""
-    if isinstance(column, list) and not isinstance(rows, slice):
-        return [cast(list[Any], column)[row] for row in rows.tolist()]
-    return cast(Any, column)[rows]
 
 
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, scatter_column
+from penstock.engine.host.column_rows import scatter_column
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
 from penstock.errors import SampleError
 from penstock.graph import Node, Value
 from penstock.numerics.random_bits import random_bits, row_counters

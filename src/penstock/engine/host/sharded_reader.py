@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, RowSelection
+from penstock.engine.host.column_rows import scatter_column
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph import Reader
 from penstock.plan.engine_operators import RowCoordinates
@@ -258,16 +259,11 @@ def read_columns(
 
 def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:
     first = parts[0][1]
-    if isinstance(first, np.ndarray):
-        result = np.empty((rows, *first.shape[1:]), first.dtype)
-        for places, column in parts:
-            result[places] = column
-        return result
-    merged: list[Array] = [np.empty(0)] * rows
+    is_array = isinstance(first, np.ndarray)
+    result = np.empty((rows, *first.shape[1:]), first.dtype) if is_array else [np.empty(0)] * rows
     for places, column in parts:
-        for place, sample in zip(places.tolist(), column, strict=True):
-            merged[place] = sample
-    return merged
+        scatter_column(result, places, column)
+    return result
 
 
 def check_same_specs(readers: Sequence[Reader]) -> None:

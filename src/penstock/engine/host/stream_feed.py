@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Column, Indices
+from penstock.engine.host.column_rows import select_rows
 from penstock.errors import PenstockError, SourceError
 from penstock.graph import Node
 from penstock.sources.order.schedule import BatchStep, Schedule
@@ -39,12 +40,9 @@ class FedBatch:
         places, columns = self.place(node, numbers), self.columns[node]
         if len(places) == len(columns[0]):  # indices ascend, so these are all rows
             return columns
-        if not len(places):
-            return tuple([column[:0] for column in columns])
         first, last = int(places[0]), int(places[-1])
-        if last - first + 1 == len(places):
-            return tuple([column[first : last + 1] for column in columns])
-        return tuple([c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns])
+        rows = slice(first, last + 1) if last - first + 1 == len(places) else places
+        return tuple([select_rows(column, rows) for column in columns])
 
 
 class StreamFeeder:
@@ -224,7 +222,7 @@ def _concatenate(parts: Sequence[Columns]) -> Columns:
     joined: list[Column] = []
     for columns in zip(*parts, strict=True):
         # Ragged columns are lists, and so is the result unless all columns are arrays of one shape.
-        shapes: set[Any] = {column.shape if isinstance(column, np.ndarray) else None for column in columns}
+        shapes: set[Any] = {getattr(column, "shape", None) for column in columns}
         same_shape = len(shapes) == 1 and None not in shapes
         joined.append(np.concatenate(columns) if same_shape else [sample for column in columns for sample in column])
     return tuple(joined)

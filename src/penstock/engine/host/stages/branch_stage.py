@@ -11,7 +11,8 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers, scatter_column, select_rows
+from penstock.engine.host.column_rows import scatter_column, select_rows
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
 from penstock.graph import Node, Value
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.plan.stage_grouping import Stage, StageKind

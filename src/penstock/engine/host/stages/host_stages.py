@@ -185,17 +185,17 @@ class SampleStage(HostStage):
         node, row = self._steps[0][0], 0
         # One iterator over all attempts: after a failure, the loop continues with the row after the failed one.
         rows = iter(range(frame.rows))
-        todo = True
-        while todo:
+        while True:
             try:
                 for row in rows:
                     for node, step in steps:  # noqa: B007  # the error names the node
                         step(row)
-                todo = False
             except Exception as error:  # noqa: BLE001  # a user's function may raise anything
                 failure = frame.failure(node, row, error)
                 failure.__cause__ = error
                 frame.drop_row(failure)
+            else:
+                return
 
     def _bind(
         self, node: Node, kernel: Callable[..., Any], call: OperandBinding, frame: ExecutionFrame
