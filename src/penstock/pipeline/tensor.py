@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -52,7 +52,7 @@ class TensorCPU(Array):
         Raises:
             ArgumentTypeError: NumPy cannot convert it to an array.
         """
-        value = as_array(array)
+        (value,) = as_arrays([array])
         result = value.view(cls)
         result._layout, result._origin = as_layout(layout, value.ndim), origin  # noqa: SLF001  # one class
         return result
@@ -173,14 +173,14 @@ class TensorGPU:
         return f"TensorGPU({self._array!r}, layout={self._layout!r})"
 
 
-def as_array(value: Any) -> Array:
-    """Convert a value to a NumPy array, without a copy if possible.
+def as_arrays(value: Sequence[Any]) -> list[Array]:
+    """Convert values to NumPy arrays, without copies if possible.
 
     Raises:
-        ArgumentTypeError: It cannot be converted.
+        ArgumentTypeError: A value cannot be converted.
     """
     try:
-        return np.asarray(value)
+        return [np.asarray(item) for item in value]
     except Exception as error:  # a ragged list; objects of other libraries may raise anything
         raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
 

@@ -14,7 +14,7 @@ from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
-from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_array, as_layout, write_to
+from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
 
 
 class TensorList:
@@ -187,10 +187,11 @@ class TensorListCPU(TensorList):
         self._origins = origins
         kinds: set[tuple[np.dtype[Any], int]]
         if isinstance(samples, list | tuple):
-            self._samples = arrays = [as_array(sample) for sample in cast(list[Any], samples)]
+            self._samples = arrays = as_arrays(cast(list[Any], samples))
             kinds = {(array.dtype, array.ndim) for array in arrays}
         else:
-            self._samples = array = as_array(samples)
+            (array,) = as_arrays([samples])
+            self._samples = array
             if not array.ndim:
                 raise ArgumentTypeError("a batch has a leading axis of samples", given=short_repr(samples))
             kinds = {(array.dtype, array.ndim - 1)}
@@ -215,7 +216,7 @@ class TensorListCPU(TensorList):
     @check_annotations
     def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
         """Return a batch that repeats one sample."""
-        array = as_array(tensor)
+        (array,) = as_arrays([tensor])
         layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
         return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
 
