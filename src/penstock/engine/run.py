@@ -149,19 +149,19 @@ class Run:
         """
         return self._operator_state.before(step) if self._operator_state else None
 
-    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
+    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
         """Restore the state of stateful operators at a step.
 
         Args:
             step: The step.
             state: The state that `carried` returned there; None for the initial state.
-            anew: True to use the initial state if `state` is missing or belongs to other operators.
+            allow_reset: True to use the initial state if `state` is missing or belongs to other operators.
 
         Raises:
             StateError: The state belongs to other operators.
         """
         if self._operator_state:
-            self._operator_state.resume(step, state, anew=anew)
+            self._operator_state.resume(step, state, allow_reset=allow_reset)
 
     def close(self) -> None:
         """End the threads and discard prepared batches. The run can be used again."""

@@ -155,7 +155,7 @@ class StateIdentity:
                 given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.batch_size}",
                 expected=f"a multiple of {schedule.stride}, so that {schedule.policy.name} ends all epochs alike",
                 fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
-                "LastBatchPolicy.FILL or PAD, which go on anywhere",
+                "LastBatchPolicy.FILL or PAD, which resume anywhere",
             )
         return step, seed, order_seed
 
@@ -167,7 +167,7 @@ class StateIdentity:
             given=value or f"{state['definition']} in the state",
             expected=expected or f"{self.definition.fingerprint} here",
             fix="restore it into the definition that it was taken from; or set_state(state, new_definition=True), "
-            "which goes on at the same place of the data with this one",
+            "which resumes at the same position in the data with this one",
             where=where,
         )
 
@@ -195,7 +195,7 @@ def _order_of(readings: Iterable[ShardedReader]) -> str:
 def _check_form(state: Any) -> None:
     if not isinstance(state, Mapping):
         raise StateError(
-            "this is no state of an iterator",
+            "this is not the state of an iterator",
             given=f"{short_repr(state)} of type {type(state).__name__}",
             expected="the dictionary that get_state() returned",
             fix="json.loads, if it is JSON text",
@@ -205,7 +205,7 @@ def _check_form(state: Any) -> None:
     missing = [entry for entry in entries if entry not in state]
     if missing or version != VERSION:
         raise StateError(
-            "this is no state of an iterator",
+            "this is not the state of an iterator",
             given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
             expected=f"what get_state() returned, version {VERSION}",
         )

@@ -68,7 +68,7 @@ class PeekableDataIterator(DataIterator):
             UsageError: No reader determines the end of the epoch.
         """
         with self._lock:
-            lead = lead_reader(self._readings())
+            lead = lead_reader(self._readings(self._order_seed))
             if lead is None or not lead.is_leader:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
             step, stride = self._cursor.step, self._schedule.stride

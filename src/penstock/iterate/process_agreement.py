@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.failures.quarantine import Quarantine
@@ -22,8 +22,6 @@ from penstock.iterate.code_version import code_digest
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.plan import Plan
 from penstock.plan.shard_merge import ReaderFacts
-
-_SAME_PROGRAM = "run the same program with the same arguments in all of them"
 
 
 def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
@@ -60,7 +58,7 @@ def agree_on_definition(
         "seed": pipeline.seed if pipeline.seed_is_given else "not given",
         "one definition per": "block" if per_block else "batch",
     }
-    facts = [[asdict(ReaderFacts.of(reader)) for reader in _readers(graph)] for graph in graphs]
+    facts = [[asdict(ReaderFacts.of(cast(Reader, node.operator))) for node in graph.readers] for graph in graphs]
     message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
     answers = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
     _check_same({process: item["same"] for process, item in answers.items()}, "define different pipelines")
@@ -122,10 +120,6 @@ def _processes(layout: BatchLayout) -> list[int]:
     return sorted({device.process_index for device in layout.all_devices})
 
 
-def _readers(graph: Graph) -> list[Reader]:
-    return [node.operator for node in graph.readers if isinstance(node.operator, Reader)]
-
-
 def _check_data(read: Sequence[tuple[int, ReaderFacts]], reader: str, *, per_block: bool) -> None:
     """Check that processes have the same data if they read parts of one data set.
 
@@ -157,7 +151,7 @@ def _check_same(answers: Mapping[int, Mapping[str, Any]], what: str) -> None:
                 f"the processes of this job {what}",
                 given=f"{_listed(item, names)} in process {other}",
                 expected=f"{_listed(one, names)}, as in process {process}",
-                fix=_SAME_PROGRAM,
+                fix="run the same program with the same arguments in all of them",
             )
 
 

@@ -192,7 +192,7 @@ class DebugExecutor:
         # rows.
         if rows != self._now and self.columns:
             raise SourceError(
-                f"{node} gives another number of samples than what the definition has computed before",
+                f"{node} returns another number of samples than the definition has computed before",
                 given=rows,
                 expected=self._now,
                 fix="debug=False; or the external sources before all readers and random numbers",

@@ -31,11 +31,12 @@ class TensorList:
     """
 
     _tensor: type[TensorCPU | TensorGPU]
-    _samples: Any
-    _dtype: np.dtype[Any]
-    _axes: int
-    _layout: str
-    _origins: Callable[[int], str] | None
+
+    def __init__(
+        self, samples: Any, dtype: np.dtype[Any], axes: int, layout: str | None, origins: Callable[[int], str] | None
+    ) -> None:
+        self._samples, self._dtype, self._axes, self._origins = samples, dtype, axes, origins
+        self._layout = as_layout(layout, axes)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_origins": None}  # they refer to the data set
@@ -184,24 +185,21 @@ class TensorListCPU(TensorList):
 
     @with_call_site
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
-        self._origins = origins
-        kinds: set[tuple[np.dtype[Any], int]]
+        batch: Any
         if isinstance(samples, list | tuple):
-            self._samples = arrays = as_arrays(cast(list[Any], samples))
-            kinds = {(array.dtype, array.ndim) for array in arrays}
+            batch = as_arrays(cast(list[Any], samples))
+            kinds = {(array.dtype, array.ndim) for array in batch}
         else:
-            (array,) = as_arrays([samples])
-            self._samples = array
-            if not array.ndim:
+            (batch,) = as_arrays([samples])
+            if not batch.ndim:
                 raise ArgumentTypeError("a batch has a leading axis of samples", given=short_repr(samples))
-            kinds = {(array.dtype, array.ndim - 1)}
+            kinds = {(batch.dtype, batch.ndim - 1)}
         if len(kinds) != 1:
             raise DefinitionError(
                 "the samples of a batch have one dtype and one number of axes",
                 given=", ".join(f"{dtype} with {axes} axes" for dtype, axes in kinds) or "no samples",
             )
-        self._dtype, self._axes = kinds.pop()
-        self._layout = as_layout(layout, self._axes)
+        super().__init__(batch, *kinds.pop(), layout, origins)
 
     def __getitem__(self, index: int) -> TensorCPU:
         # Origins are looked up by row, which has no negative numbers.
@@ -240,10 +238,7 @@ class TensorListGPU(TensorList):
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
         if not getattr(samples, "ndim", 0) or not isinstance(getattr(samples, "dtype", None), np.dtype):
             raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=short_repr(samples))
-        self._origins = origins
-        self._samples = samples
-        self._dtype, self._axes = samples.dtype, samples.ndim - 1
-        self._layout = as_layout(layout, self._axes)
+        super().__init__(samples, samples.dtype, samples.ndim - 1, layout, origins)
 
     def __getitem__(self, index: int) -> TensorGPU:
         return TensorGPU(self._samples[index], self._layout)

@@ -75,13 +75,13 @@ class HostDescription(Operator):
     canvas: CanvasProgram
 
     @property
-    def given(self) -> Value:
-        """The group's input."""
+    def source(self) -> Value:
+        """The input of the group."""
         return self.nodes[0].inputs[0]
 
     def infer(self, *_sources: Spec) -> tuple[Spec, ...]:
         """Return the specs of the vector of parameters, and of the canvas if the input is ragged."""
-        numbers, spec = Spec(np.dtype(np.float32), (self.canvas.size,)), self.given.spec
+        numbers, spec = Spec(np.dtype(np.float32), (self.canvas.size,)), self.source.spec
         return (numbers,) if spec.dense else (numbers, Spec(spec.dtype, spec.bounds, spec.layout))
 
 
@@ -117,6 +117,6 @@ def host_description_node(nodes: tuple[Node, ...]) -> Node:
     """Return the engine's node that describes a fused group of the device program."""
     operator = HostDescription(nodes, canvas_of(nodes))
     sources = [value for node in nodes for value in node.node_arguments.values()]
-    sources += [] if operator.given.spec.dense else [operator.given]
+    sources += [] if operator.source.spec.dense else [operator.source]
     kind, inputs = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
     return replace(engine_node(operator, kind), inputs=inputs, guard=nodes[-1].guard)

@@ -90,10 +90,9 @@ def make_plan(
     engine = tuple(described_by.values())
     crossing = [value for value in _needs(device, groups, described_by) if value.node in (*host, *engine)]
     needed |= dict.fromkeys(crossing)
-    crosses = bool(crossing)
     draws = any(node.operator.random_bits and not needs_host_description(node) for node in device)
     # A device program learns the number of rows from its inputs, so it needs at least one.
-    needs_counters = draws or (bool(device) and not crosses)
+    needs_counters = draws or (bool(device) and not crossing)
     counters = engine_node(ROW_COUNTERS, "counters").values[0] if needs_counters else None
     valid = engine_node(VALID_MASK, "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]

@@ -63,8 +63,8 @@ class HostDescriptionStage(HostStage):
         self._nodes = FusedNodes(operator.nodes, registers, seed)
         super().__init__(f"describe {self._nodes.label}", node.values, registers)
         self._canvas = operator.canvas
-        self._spec = operator.given.spec
-        self._input = None if self._spec.dense else registers[operator.given]
+        self._spec = operator.source.spec
+        self._input = None if self._spec.dense else registers[operator.source]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Describe the rows, check the shapes of the results, and pack the numbers and the images."""

@@ -202,7 +202,9 @@ class SampleStage(HostStage):
     ) -> Callable[[int], None]:
         """Return a function that computes one row of a node. It is bound to columns once, not in each row."""
         outputs = self._filled[node]
-        columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
+        for value, register, kept in outputs:
+            frame.columns[register] = frame.allocate(value, register) if kept else _Latest([None])
+        columns = [frame.columns[register] for _, register, _ in outputs]
         inputs, arguments, bits = call.gather(frame)
         varying = [(name, arguments[name]) for name in call.by_row]
         constant = {name: value for name, value in arguments.items() if name not in call.by_row}
@@ -236,12 +238,6 @@ class _Latest(list[Any]):
 
     def __setitem__(self, row: Any, sample: Any) -> None:
         super().__setitem__(0, sample)
-
-
-def _column(value: Value, register: int, kept: bool, frame: ExecutionFrame) -> Any:
-    """Create the column that a sample stage fills row by row."""
-    column = frame.columns[register] = frame.allocate(value, register) if kept else _Latest([None])
-    return column
 
 
 def check_narrowing(frame: ExecutionFrame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:
