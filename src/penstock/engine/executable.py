@@ -104,12 +104,13 @@ class Executable:
         named = next((node for node in first if lead is not None and node.name == lead), None)
 
         facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
+        lengths = {node: parts and [of_block.length for of_block in parts] for node, parts in facts.items()}
 
         def leads(node: Node) -> bool:
             if node is named or named is None or first[node] is not first[named]:
                 return node is named
             # A local reader may have the leader's length in this process and another length in others.
-            return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
+            return lengths[node] in (None, lengths[named])
 
         return {
             node: ShardedReader(
@@ -225,10 +226,6 @@ def _check_whole_batches(graph: Graph, layout: BatchLayout) -> None:
                 fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
                 where=node.where,
             )
-
-
-def _lengths(facts: list[ReaderFacts] | None) -> list[int] | None:
-    return None if facts is None else [of_block.length for of_block in facts]
 
 
 def lead_reader(readings: Mapping[Node, ShardedReader]) -> ShardedReader | None:
