@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.shard_merge import ReaderFacts
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.source import Source
+
+# Number of a row, or numbers of several rows.
+N = TypeVar("N", int, Indices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +165,14 @@ class ShardedReader:
         """True if a batch consumes one position per row, all in one order."""
         return self._num_shards == 1 and self.stride(rows) == rows
 
-    def offsets(self, rows: int, numbers: Indices) -> Indices:
+    def offsets(self, rows: int, numbers: N) -> N:
         """Return the positions of rows relative to the first position of their batch."""
         if self._num_shards > 1:
             return numbers % (rows // self._num_shards)
         one = self.readers[0]
         return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
 
-    def positions(self, step: BatchStep, numbers: Indices) -> Indices:
+    def positions(self, step: BatchStep, numbers: N) -> N:
         """Return the positions of rows in the sample order, given their numbers in the batch."""
         return self.offsets(step.rows, numbers) + (step.row if self.is_leader else step.consumed[self._number])
 
@@ -194,27 +198,31 @@ class ShardedReader:
                 `SampleOrder.replacement_indices`.
         """
         if self._num_shards == 1:
-            parts = [(0, np.arange(len(numbers)), self._indices_of_all(step, numbers))]
-        else:
-            positions = self.positions(step, numbers)
-            # The blocks of this process need not be contiguous, because rows follow the order of the mesh.
-            blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
-            rows_of = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
-            parts = [(block, places, self._indices(block, step, positions[places])) for block, places in rows_of]
+            places = np.arange(len(numbers))
+            return [self._of_block(0, self._indices_of_all(step, numbers), places, replacements)]
+        positions = self.positions(step, numbers)
+        # The blocks of this process need not be contiguous, because rows follow the order of the mesh.
+        blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
+        parts = [(block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist()]
+        return [
+            self._of_block(block, self._indices(block, step, positions[places]), places, replacements)
+            for block, places in parts
+        ]
+
+    def _of_block(
+        self, block: int, indices: Indices, places: Indices, replacements: NDArray[np.uint64] | None
+    ) -> SampleIndices:
         if replacements is not None:
-            parts = [
-                (block, places, self.orders[block].replacement_indices(indices, replacements[places]))
-                for block, places, indices in parts
-            ]
-        return [SampleIndices(self.readers[block].source, indices, places) for block, places, indices in parts]
+            indices = self.orders[block].replacement_indices(indices, replacements[places])
+        return SampleIndices(self.readers[block].source, indices, places)
 
     def _indices_of_all(self, step: BatchStep, numbers: Indices) -> Indices:
-        count = len(numbers)
+        first, count = int(numbers[0]), len(numbers)
         # Contiguous numbers, the usual case, use one range of the permutation, which is much cheaper than single
         # positions.
-        if int(numbers[-1]) - int(numbers[0]) + 1 != count:  # gaps: rows between them belong to other processes
+        if int(numbers[-1]) - first + 1 != count:  # gaps: rows between them belong to other processes
             return self._indices(0, step, self.positions(step, numbers))
-        order, start = self.orders[0], int(self.positions(step, numbers[:1])[0])
+        order, start = self.orders[0], self.positions(step, first)
         if self.is_leader:
             return order.index_range(step.epoch, start, count)
         return order.index_range_over_epochs(start, count, self._stride)
