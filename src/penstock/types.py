@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from penstock.core.constant import Constant as Constant
 from penstock.core.dtypes import DALIDataType as DALIDataType
@@ -16,7 +16,6 @@ from penstock.core.dtypes import as_dtype as as_dtype
 from penstock.core.dtypes import to_dali_type as to_dali_type
 from penstock.core.dtypes import to_numpy_type as to_numpy_type
 from penstock.core.unsupported import module_getattr
-from penstock.errors import UsageError, did_you_mean, short_repr
 
 # Policies for bad samples: raise the error, mask the row, or read another sample in its place.
 __all__ = [
@@ -223,23 +222,6 @@ INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
 def _raw_cuda_stream(stream: Any) -> Any:  # pyright: ignore[reportUnusedFunction]  # copies of DALI's feed_ndarray ask
     """Return the handle of a CUDA stream. Penstock does not use it."""
     return getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
-
-
-def as_on_error(value: Any) -> OnError:
-    """Check a policy for bad samples.
-
-    Raises:
-        UsageError: the value is none of the three.
-
-    >>> as_on_error("skip")
-    'skip'
-    """
-    for known in get_args(OnError):
-        if isinstance(value, str) and value == known:
-            return known
-    raise UsageError(
-        "on_error has an unknown value", given=short_repr(value), fix=did_you_mean(value, get_args(OnError))
-    )
 
 
 __getattr__ = module_getattr(__name__)

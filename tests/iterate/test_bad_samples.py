@@ -405,7 +405,7 @@ def test_lack_of_resources_is_not_a_bad_sample(on_error, tmp_path, monkeypatch):
 
 MISUSE = {
     "a word": (lambda: iterator("ignore"), UsageError, "one of raise, replace, skip"),
-    "a limit": (lambda: iterator("replace", max_bad_samples=-1), UsageError, "an integer of at least 0"),
+    "a limit": (lambda: iterator("replace", max_bad_samples=-1), UsageError, "a whole number of at least 0"),
     "a rate": (lambda: iterator("replace", max_bad_rate=0.5), UsageError, "a sequence"),
     "a share": (lambda: iterator("replace", max_bad_rate=(2.0, 10)), UsageError, "such as (0.1, 1000)"),
     "raise": (lambda: iterator("raise", max_bad_samples=5), UsageError, "if the first bad sample ends the run"),

@@ -236,7 +236,7 @@ def test_states_of_other_definitions_and_data_are_refused():
     assert base.get_state()["dataset"] in str(caught.value)
     with pytest.raises(StateError, match="another definition"):
         base.set_state(iterate(20, 4, random_shuffle=True).get_state())
-    with pytest.raises(StateError, match="no state"):
+    with pytest.raises(StateError, match="not the state"):
         base.set_state({"epoch": 3})
     with pytest.raises(StateError, match="version 99"):
         base.set_state({**base.get_state(), "version": 99})

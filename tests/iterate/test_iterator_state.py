@@ -236,7 +236,7 @@ def test_largest_state_values_are_reachable():
 
 @pytest.mark.parametrize("state", [None, [], "{}", 3, {}, {"version": 2}, {"version": 1, "row": 3}])
 def test_invalid_states_are_refused(state):
-    assert "this is no state of an iterator" in refusal(numbers(4), state)
+    assert "this is not the state of an iterator" in refusal(numbers(4), state)
 
 
 def test_totals_match_readers():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -91,8 +91,8 @@ class Executable:
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
         """Feeds whose streams cannot seek, with the reason."""
-        obstacles = [(node, self.program.streams[node.id][0].seek_obstacle) for node in self.plan.graph.feeds]
-        return [(node, why) for node, why in obstacles if why is not None]
+        streams = [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
+        return [(node, stream.seek_obstacle) for node, stream in streams if stream.seek_obstacle is not None]
 
     def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, ShardedReader]:
         """Create the sharded reader of each reader, for batches of `rows` rows.
@@ -104,12 +104,13 @@ class Executable:
         named = next((node for node in first if lead is not None and node.name == lead), None)
 
         facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
+        lengths = {node: parts and [of_block.length for of_block in parts] for node, parts in facts.items()}
 
         def leads(node: Node) -> bool:
             if node is named or named is None or first[node] is not first[named]:
                 return node is named
             # A local reader may have the leader's length in this process and another length in others.
-            return facts[node] is None or _lengths(facts[node]) == _lengths(facts[named])
+            return lengths[node] in (None, lengths[named])
 
         return {
             node: ShardedReader(
@@ -152,7 +153,8 @@ class Executable:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:
                 parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
-            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{_digest(parts)}")
+            digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{digest}")
         for node in self.plan.graph.feeds:
             texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.id])
         return "+".join(texts)
@@ -224,14 +226,6 @@ def _check_whole_batches(graph: Graph, layout: BatchLayout) -> None:
                 fix="an operator that works sample by sample, or fn.jax_function, which sees the whole batch",
                 where=node.where,
             )
-
-
-def _lengths(facts: list[ReaderFacts] | None) -> list[int] | None:
-    return None if facts is None else [of_block.length for of_block in facts]
-
-
-def _digest(texts: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:16]
 
 
 def lead_reader(readings: Mapping[Node, ShardedReader]) -> ShardedReader | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -12,7 +11,7 @@ import jax
 import numpy as np
 
 from penstock.core import Array, Column, Indices
-from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT
+from penstock.core.stage_timers import DEVICES_WAIT
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
@@ -76,7 +75,7 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
-        batch = self._host_batch(step)
+        batch = self._loader.get(step)
         columns = batch.columns
         start = time.perf_counter()
         # Waits before the transfer, so that the time of the devices is not counted as transfer.
@@ -111,19 +110,10 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
-        batch = self._host_batch(step)
+        batch = self._loader.get(step)
         outputs: dict[int, Any] = dict(self._device_outputs(batch))
         outputs |= {number: batch.columns[result] for number, result in self._host_outputs}
         return [outputs[number] for number in range(len(outputs))], batch.failed
-
-    def _host_batch(self, step: BatchStep) -> HostBatch:
-        start = time.perf_counter()
-        # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That comes
-        # after the loader has allocated buffers; collecting now lets the loader recycle them.
-        gc.collect(0)
-        batch = self._loader.get(step)
-        self.meter.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
-        return batch
 
     def _masked_rows(self, batch: HostBatch) -> Indices:
         """Return the indices of this process's rows for which the mask is False."""
@@ -159,19 +149,19 @@ class Run:
         """
         return self._operator_state.before(step) if self._operator_state else None
 
-    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
+    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
         """Restore the state of stateful operators at a step.
 
         Args:
             step: The step.
             state: The state that `carried` returned there; None for the initial state.
-            anew: True to use the initial state if `state` is missing or belongs to other operators.
+            allow_reset: True to use the initial state if `state` is missing or belongs to other operators.
 
         Raises:
             StateError: The state belongs to other operators.
         """
         if self._operator_state:
-            self._operator_state.resume(step, state, anew=anew)
+            self._operator_state.resume(step, state, allow_reset=allow_reset)
 
     def close(self) -> None:
         """End the threads and discard prepared batches. The run can be used again."""

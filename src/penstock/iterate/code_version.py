@@ -1,4 +1,4 @@
-"""A short text that tells the code of a definition's own functions from another version of it."""
+"""Digest of the code of the user's functions in a definition."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, cast
 
 from penstock.graph import Graph, parameters
 
-_DEEP = 8
-"""How far wrappers are followed: `functools.partial`, `jax.jit`, a closure."""
+# Levels of wrappers to follow, such as `functools.partial` and `jax.jit`.
+_MAX_DEPTH = 8
 
 
 def code_digest(graph: Graph) -> str:
-    """A digest of the byte code of all functions that the user gave to operators.
+    """Return a digest of the byte code of all functions that the user passed to operators.
 
-    The fingerprint of a definition leaves it out: a training may be continued with a repaired function. The processes
-    of one job run the same code. What the functions close over may differ, as a process number does.
+    The fingerprint of a definition does not include it, because a training may resume with a repaired function. The
+    processes of one job must run the same code. Closures may differ, for example in a process number.
     """
     digest = hashlib.sha256()
     for node in graph.nodes:
-        for code in _codes([*parameters(node.operator).values(), *node.arguments.values()], _DEEP):
+        for code in _codes([*parameters(node.operator).values(), *node.arguments.values()], _MAX_DEPTH):
             digest.update(_text(code).encode())
     return digest.hexdigest()[:16]
 
 
 def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
-    """The code of the functions in what was given to an operator."""
+    """Yield the code of the functions in an argument of an operator."""
     if depth == 0 or isinstance(thing, str | bytes | int | float | type):
         return
     inner: list[Any] = []
@@ -45,12 +45,12 @@ def _codes(thing: Any, depth: int) -> Iterator[CodeType]:
             yield code
         else:
             inner = [getattr(plain, "__func__", type(plain).__call__) if plain is thing else plain]
-    for one in inner:
-        yield from _codes(one, depth - 1)
+    for item in inner:
+        yield from _codes(item, depth - 1)
 
 
 def _text(code: CodeType) -> str:
-    """The code without its file, lines and addresses."""
+    """Return the code as text, without its file, lines and addresses."""
     # The repr of a code object contains its address, which differs between processes.
     constants = [_text(item) if isinstance(item, CodeType) else _constant(item) for item in code.co_consts]
     return f"{code.co_code.hex()}{code.co_names}{code.co_varnames}{constants}"

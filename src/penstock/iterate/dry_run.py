@@ -1,4 +1,4 @@
-"""Running a program only as far as its plans."""
+"""Dry runs: a program runs only as far as its plans."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from penstock.plan.placement import PlacementHint
 
 @dataclass(frozen=True)
 class DryRun:
-    """A dry run that is on.
+    """An active dry run.
 
     Args:
-        listener: is called with the text of each plan.
-        placement: stands for what the pipelines ask for; None leaves that.
+        listener: Receives the text of each plan.
+        placement: Replaces the placement of the pipelines, unless it is None.
     """
 
     listener: Callable[[str], None]
@@ -32,11 +32,11 @@ class FirstBatchError(BaseException):
 
 @contextmanager
 def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = None) -> Generator[None]:
-    """Give the plan of every iterator that is made to `listener`, and end the program where it asks for a batch.
+    """Pass the plan of every new iterator to `listener`, and end the program when it asks for a batch.
 
     Args:
-        listener: is called with the text of each plan.
-        placement: plan as if all pipelines asked for this placement.
+        listener: Receives the text of each plan.
+        placement: Replaces the placement of all pipelines, unless it is None.
 
     Example:
         >>> import penstock
@@ -60,5 +60,5 @@ def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = N
 
 
 def active_dry_run() -> DryRun | None:
-    """The dry run that is on, if one is."""
+    """Return the active dry run, or None."""
     return _current.get()

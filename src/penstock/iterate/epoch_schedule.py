@@ -18,18 +18,18 @@ Readings = Mapping[Node, ShardedReader]
 
 
 def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph) -> None:
-    """Check the arguments that say what an epoch is, before anything is read.
+    """Check the arguments that define an epoch, before any data is read.
 
     Args:
-        size: how many samples an epoch has, as the user says; -1 where a reader says so, or nobody.
-        reader: the name of the reader whose length is the epoch.
-        policy: what becomes of the last batch.
-        padded: whether the user says that the data repeat their last sample; the readers know it themselves.
-        graph: of the first pipeline.
+        size: The user's number of samples in an epoch; -1 if a reader determines it, or nothing does.
+        reader: Name of the reader whose length is the epoch.
+        policy: Policy for the last batch.
+        padded: The user's `last_batch_padded`. Readers know themselves whether they repeat their last sample.
+        graph: Graph of the first pipeline.
 
     Raises:
-        UsageError: they do not go together.
-        UnknownReaderError: no reader has that name.
+        UsageError: The arguments contradict each other.
+        UnknownReaderError: No reader has this name.
     """
     if size == 0 or size < -1:
         raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
@@ -48,7 +48,7 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padde
             )
         graph.reader(reader)
         return
-    if policy is LastBatchPolicy.PAD:  # the others mean nothing where an epoch has no end
+    if policy is LastBatchPolicy.PAD:  # the other policies have no effect if an epoch has no end
         raise UsageError(
             "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
             given=f"size={size} without reader_name",
@@ -57,10 +57,10 @@ def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padde
 
 
 def check_feeds(planned: Executable, schedule: Schedule) -> None:
-    """Check that the processes of a job get the same from the users' sources, so far as that can be known.
+    """Check that the processes of a job receive the same batches from users' sources, as far as that is known.
 
     Raises:
-        UsageError: nobody knows how many batches there are, or each process would get other rows of the batch.
+        UsageError: The number of batches is unknown, or each process would receive other rows of the batch.
     """
     feeds = planned.plan.graph.feeds
     if planned.layout.processes <= 1 or not feeds:
@@ -83,10 +83,10 @@ def check_feeds(planned: Executable, schedule: Schedule) -> None:
 
 
 def check_seeks(planned: Executable) -> None:
-    """Check that the users' sources can be asked for any batch.
+    """Check that users' sources can return any batch.
 
     Raises:
-        StateError: one of them only goes on from where it stands.
+        StateError: A source can only continue from its current position.
     """
     for node, why in planned.obstacles:
         raise StateError(
@@ -98,17 +98,17 @@ def check_seeks(planned: Executable) -> None:
 
 
 def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: BatchLayout) -> Schedule:
-    """The steps of an iterator.
+    """Return the steps of an iterator.
 
     Args:
-        readings: how each reader is read.
-        rows: how many a batch has.
-        size: how many samples an epoch has where no reader says so; else -1.
-        policy: what becomes of the last batch.
-        layout: how batches lie on the devices.
+        readings: The sharded reader of each reader.
+        rows: Number of rows of a batch.
+        size: Number of samples in an epoch if no reader determines it; otherwise -1.
+        policy: Policy for the last batch.
+        layout: Layout of batches on the devices.
 
     Raises:
-        UsageError: an epoch has no batch, or a last one that the devices do not divide.
+        UsageError: An epoch has no batch, or a last one that the devices do not divide.
     """
     lead = lead_reader(readings)
     stride = rows if lead is None else lead.stride(rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import lru_cache, partial
 from os import PathLike
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import jax
 
@@ -20,7 +21,7 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import ArgumentTypeError, SourceError, UsageError
-from penstock.graph import Graph, Node, check_annotations
+from penstock.graph import Graph, Node, Range, check_annotations
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.iterate import dry_run
 from penstock.iterate.epoch_schedule import (
@@ -37,7 +38,6 @@ from penstock.iterate.iterator_options import (
     Shardings,
     as_pipelines,
     make_layout,
-    parse_auto_reset,
     select_outputs,
     without_mask,
 )
@@ -47,7 +47,7 @@ from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import EndOfStreamError
-from penstock.types import LastBatchPolicy, OnError, as_on_error
+from penstock.types import LastBatchPolicy, OnError
 
 Batch = dict[str, jax.Array]
 _log = logging.getLogger("penstock")
@@ -113,19 +113,19 @@ class DataIterator:
         sharding: Shardings | BatchLayout | None = None,
         pmap_compatible: bool | None = None,
         on_error: OnError = "raise",
-        max_bad_samples: int | None = None,
+        max_bad_samples: Annotated[int, Range(0)] | None = None,
         max_bad_rate: tuple[float, int] = (0.1, 1000),
         quarantine: str | PathLike[str] | None = None,
     ) -> None:
         group = as_pipelines(pipelines)
-        policies = error_policies(group[0].graph, as_on_error(on_error))
+        policies = error_policies(group[0].graph, on_error)
         limits = ErrorLimits.of(policies, max_bad_samples, max_bad_rate, quarantine)
         skips = "skip" in policies
         if skips:
             output_map = without_mask(output_map)
         graphs = [select_outputs(pipeline.graph, output_map) for pipeline in group]
         self.output_map = list(output_map)
-        self._auto_reset = parse_auto_reset(auto_reset)
+        self._auto_reset = auto_reset in (True, "yes")
         check_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
         layout = make_layout(group, self.output_map, sharding, pmap_compatible)
         # A list with one pipeline has one block, unless other processes compute further blocks.
@@ -160,14 +160,15 @@ class DataIterator:
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies = policies
         self._reader_name = reader_name
-        # The readings for the order seed that was used last: a state may bring another one.
-        self._cached_readings: tuple[int, dict[Node, ShardedReader]] | None = None
+        # Cached for the order seed that was used last: a state may bring another one.
+        readings_of = partial(self._executable.readings, lead=reader_name, rows=self.batch_size)
+        self._readings: Callable[[int], dict[Node, ShardedReader]] = lru_cache(maxsize=1)(readings_of)
         self._pipeline = group[0]
         # Classes derived from DALI's iterators read these names to count batches. `batch_size` includes all devices,
         # so there is one "GPU".
         self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
         self._meter = StageTimers()
-        readings = self._readings()
+        readings = self._readings(self._order_seed)
         schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
         # The processes of a job must all end after the same batch, so a stream may not end an epoch there.
@@ -196,17 +197,10 @@ class DataIterator:
     def _check_schedule(self, schedule: Schedule) -> None:
         """Refuse a schedule that a derived class does not support."""
 
-    def _readings(self, order_seed: int | None = None) -> dict[Node, ShardedReader]:
-        seed = self._order_seed if order_seed is None else order_seed
-        if self._cached_readings is None or self._cached_readings[0] != seed:
-            self._cached_readings = seed, self._executable.readings(seed, self._reader_name, self.batch_size)
-        return self._cached_readings[1]
-
     def _make_run(self) -> Run:
-        pool, depth = self._pipeline.pool(), self._pipeline.prefetch_queue_depth
-        return self._executable.start(
-            self._readings(), self._seed, pool, depth, self._schedule, self._meter, narrow=True
-        )
+        readings, pool = self._readings(self._order_seed), self._pipeline.pool()
+        depth = self._pipeline.prefetch_queue_depth
+        return self._executable.start(readings, self._seed, pool, depth, self._schedule, self._meter, narrow=True)
 
     def _form(self, arrays: Sequence[Any]) -> Any:
         """Return the batch that consists of these arrays, one per output."""
@@ -294,7 +288,7 @@ class DataIterator:
         `size` sets the length of an epoch, if only some of the shards are read, and if shards have separate data sets
         that differ in length, since the shortest ends the epoch.
         """
-        return "replace" not in self._policies and epoch_is_exact(self._readings(), self._schedule)
+        return "replace" not in self._policies and epoch_is_exact(self._readings(self._order_seed), self._schedule)
 
     @property
     def at_start(self) -> bool:
@@ -330,7 +324,7 @@ class DataIterator:
             step, cursor = self._cursor.step, self._cursor
             operators = cursor.run.carried(self._schedule.batch_at_or_after(step))
             bad = None if cursor.budget is None else cursor.budget.state()
-            readings = self._readings().values()
+            readings = self._readings(self._order_seed).values()
             return self._identity.state(step, self._schedule, self._seed, self._order_seed, readings, operators, bad)
 
     @check_annotations
@@ -363,7 +357,8 @@ class DataIterator:
                 cursor.run.close()
                 self._seed, self._order_seed = seeds
                 cursor.run = self._make_run()
-            cursor.run.resume(self._schedule.batch_at_or_after(step), operator_arrays(state), anew=new_definition)
+            start = self._schedule.batch_at_or_after(step)
+            cursor.run.resume(start, operator_arrays(state), allow_reset=new_definition)
             # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
             cursor.seek(step)
 

@@ -19,14 +19,15 @@ from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.pipeline_decorator import PipelineFunction, split_arguments, trace
+from penstock.pipeline.pipeline_decorator import split_arguments, trace
 from penstock.pipeline.pipeline_options import OPTION_NAMES, PipelineOptions
 from penstock.types import LastBatchPolicy, OnError
 
 P = ParamSpec("P")
 I_co = TypeVar("I_co", bound=DataIterator, covariant=True)
 
-_SHARD_ARGUMENTS = ("shard_id", "num_shards")
+# Arguments of a definition that reads its shard, with their values if nothing divides the batch.
+_ONE_SHARD = {"shard_id": 0, "num_shards": 1}
 
 
 class PipelineOptionsOrCheckpoints(PipelineOptions, total=False):
@@ -57,10 +58,9 @@ class IteratorFunction(Protocol[P, I_co]):
 class IteratorDecorator(Protocol[I_co]):
     """Result of `data_iterator(...)` without a definition."""
 
-    @overload
-    def __call__(self, pipeline_fn: PipelineFunction[P], /) -> IteratorFunction[P, I_co]: ...
-    @overload
-    def __call__(self, pipeline_fn: Callable[P, Any], /) -> IteratorFunction[P, I_co]: ...
+    def __call__(self, pipeline_fn: Callable[P, Any], /) -> IteratorFunction[P, I_co]:
+        """Decorate a definition, or a function decorated with `pipeline_def`."""
+        ...
 
 
 class IteratorOptions(TypedDict, total=False):
@@ -80,13 +80,6 @@ class IteratorOptions(TypedDict, total=False):
     quarantine: str | PathLike[str] | None
 
 
-@overload
-def data_iterator(
-    pipeline_fn: PipelineFunction[P],
-    output_map: Sequence[str] = (),
-    size: int = -1,
-    **options: Unpack[IteratorOptions],
-) -> IteratorFunction[P, DataIterator]: ...
 @overload
 def data_iterator(
     pipeline_fn: Callable[P, Any],
@@ -167,13 +160,6 @@ def data_iterator(
     return _decorator(DataIterator, **locals())
 
 
-@overload
-def peekable_data_iterator(
-    pipeline_fn: PipelineFunction[P],
-    output_map: Sequence[str] = (),
-    size: int = -1,
-    **options: Unpack[IteratorOptions],
-) -> IteratorFunction[P, PeekableDataIterator]: ...
 @overload
 def peekable_data_iterator(
     pipeline_fn: Callable[P, Any],
@@ -309,19 +295,15 @@ def _pipelines(
     if "batch_size" not in options:
         raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
     signature = inspect.signature(definition)
-    shard_arguments = [argument for argument in _SHARD_ARGUMENTS if argument in signature.parameters]
+    shard_arguments = [argument for argument in _ONE_SHARD if argument in signature.parameters]
     if layout is None:
         bound = signature.bind_partial(*args, **arguments).arguments
         # Without devices nothing divides the batch, so a default that the user declared stays.
-        required = [
-            argument
-            for argument in shard_arguments
-            if argument not in bound and signature.parameters[argument].default is inspect.Parameter.empty
-        ]
-        single = {"shard_id": 0, "num_shards": 1}
-        numbers = {argument: single[argument] for argument in required}
+        defaults = {argument: signature.parameters[argument].default for argument in shard_arguments}
+        required = [argument for argument in shard_arguments if defaults[argument] is inspect.Parameter.empty]
+        numbers = {argument: _ONE_SHARD[argument] for argument in required if argument not in bound}
         return trace(definition, args, {**arguments, **numbers}, Pipeline(**options))
-    fixed = sorted({*_SHARD_ARGUMENTS, "device_id"} & {*arguments, *options})
+    fixed = sorted({*_ONE_SHARD, "device_id"} & {*arguments, *options})
     if fixed:
         raise ArgumentTypeError(f"{', '.join(fixed)}: the devices decide that for {name}", fix="leave it out")
     rows = options["batch_size"]

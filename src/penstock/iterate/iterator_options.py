@@ -15,18 +15,18 @@ from penstock.pipeline.pipeline import Pipeline
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]
 
+# Name of the mask: False in rows that the policy PAD adds, and in rows of skipped samples.
 VALID = "valid"
-"""The output that masks rows: those that the policy PAD adds, and bad samples that are skipped."""
 
+# DALI's values of `auto_reset`.
 AutoReset = Literal[False, True, "no", "yes"] | None
-"""DALI's words for whether an iterator begins the next epoch by itself."""
 
 
 def as_pipelines(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
-    """The pipelines of an iterator, which agree on the batch size.
+    """Return the pipelines of an iterator as a list.
 
     Raises:
-        UsageError: there are no pipelines, or they have different batch sizes.
+        UsageError: There are no pipelines, or they have different batch sizes.
     """
     group = [pipelines] if isinstance(pipelines, Pipeline) else list(pipelines or [])
     if not group:
@@ -38,26 +38,22 @@ def as_pipelines(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Check that an `output_map` names outputs.
+    """Check that an `output_map` has distinct names, and at least one.
 
     Raises:
-        UsageError: it does not.
+        UsageError: It does not.
     """
     if not names:
         raise UsageError("output_map needs a name for an output", given=short_repr(names), fix='output_map=["images"]')
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise UsageError(
-            "output_map is a list of names", given=short_repr(names), fix='output_map=["images", "labels"]'
-        )
     if len(set(names)) != len(names):
         raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
 
 
 def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
-    """The graph with those outputs only that have a name.
+    """Return the graph with only the outputs that have a name.
 
     Raises:
-        UsageError: the names are no names, or more than there are outputs.
+        UsageError: There are more names than outputs, or the names are wrong; see `check_names`.
     """
     check_names(names)
     if len(names) > len(graph.outputs):
@@ -70,10 +66,10 @@ def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
 
 
 def without_mask(names: Sequence[str]) -> list[str]:
-    """The names of the outputs, without that of the mask of the rows that are skipped.
+    """Return the names of the outputs without the last one, which is the mask of skipped rows.
 
     Raises:
-        UsageError: the mask has no name, so nobody would look at it.
+        UsageError: The last name is not that of the mask, so the program would ignore the mask.
     """
     check_names(names)
     *outputs, last = names
@@ -87,24 +83,19 @@ def without_mask(names: Sequence[str]) -> list[str]:
     return outputs
 
 
-def parse_auto_reset(auto_reset: AutoReset) -> bool:
-    """Return True if DALI's `auto_reset` is on."""
-    return auto_reset in (True, "yes")
-
-
 def make_layout(
     group: Sequence[Pipeline], names: Sequence[str], sharding: Shardings | BatchLayout | None, pmap: bool | None
 ) -> BatchLayout:
     """Return the layout of batches on the devices.
 
     Args:
-        group: the pipelines.
-        names: of the outputs.
-        sharding: as `DataIterator` takes it, or a layout that was chosen already.
-        pmap: whether one pipeline without a sharding gives the layout of `jax.pmap`.
+        group: The pipelines.
+        names: Names of the outputs.
+        sharding: The argument of `DataIterator`, or a layout.
+        pmap: True if one pipeline without a sharding has the layout of `jax.pmap`.
 
     Raises:
-        UsageError: a sharding that does not fit the outputs, or devices that do not fit the pipelines.
+        UsageError: The sharding does not fit the outputs, or the devices do not fit the pipelines.
     """
     if sharding is not None:
         layout = sharding if isinstance(sharding, BatchLayout) else sharded_layout(sharding, names)
@@ -127,10 +118,10 @@ def make_layout(
 
 
 def sharded_layout(sharding: Shardings, names: Sequence[str]) -> BatchLayout:
-    """The layout of outputs with these names.
+    """Return the layout of outputs with these names.
 
     Raises:
-        UsageError: the sharding does not cut the batch, or is not that of these outputs.
+        UsageError: The sharding does not split the batch, or has other outputs.
     """
     if not isinstance(sharding, Mapping):
         return ShardedLayout([sharding] * len(names))

@@ -1,4 +1,4 @@
-"""The state of an iterator: a few numbers, as plain JSON."""
+"""State of an iterator: a few numbers, as plain JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from penstock.types import LastBatchPolicy
 
 VERSION = 2
 
+# Maximum size of a state in bytes of JSON, without the arrays that operators carry.
 _LIMIT = 1000
-"""How many bytes of JSON a state has at most, the arrays that operators carry aside."""
 
 _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
@@ -56,20 +56,27 @@ class StateIdentity:
         operators: Sequence[Sequence[Any]] | None,
         bad: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The state at a step: at most 1 KB of JSON, and the arrays that operators carry.
+        """Return the state at a step: at most 1 KB of JSON, and the arrays that operators carry.
 
-        Where bad samples are tolerated, `bad` says how many there were.
+        It does not depend on the batch size: the end of an epoch is at its last row, and padding of the last batch does
+        not count.
 
-        It does not depend on the batch size: the end of an epoch is at its last row, and what fills up the last batch
-        of a padded reader does not count.
+        Args:
+            step: The step.
+            schedule: The steps of the iterator.
+            seed: Seed of random numbers.
+            order_seed: Seed of the readers' orders.
+            readings: The readers.
+            operators: Arrays that operators carry; None if there are none.
+            bad: Counts of bad samples, if they are tolerated.
         """
-        item = list(readings)
-        totals = [reading.samples_passed(total) for reading, total in zip(item, step.consumed, strict=True)]
+        readers = list(readings)
+        totals = [reader.samples_passed(total) for reader, total in zip(readers, step.consumed, strict=True)]
         step = replace(step, consumed=tuple(totals))
         state: dict[str, Any] = {} if operators is None else {"operators": [list(leaves) for leaves in operators]}
         state |= {} if bad is None else {"bad": bad}
         row = schedule.length if schedule.is_epoch_end(step) else step.row
-        return state | self._entries(step, row or 0, seed, order_seed, _order_of(item)) | {"calls": self._calls}
+        return state | self._entries(step, row or 0, seed, order_seed, _order_of(readers)) | {"calls": self._calls}
 
     def _entries(self, step: BatchStep, row: int, seed: int, order_seed: int, order: str) -> dict[str, Any]:
         return {
@@ -86,7 +93,7 @@ class StateIdentity:
 
     @cached_property
     def _calls(self) -> str:
-        """As much of the definition's text as fits, so that a refusal can say what has changed."""
+        """Text of the definition as far as it fits, so that an error can name the call that changed."""
         # With the largest numbers, so that the text has the same length at every step and the limit always holds.
         largest = self._entries(BatchStep(_EPOCHS, _ROWS, (_ROWS,) * self.readers, 0), _ROWS, _SEEDS, _SEEDS, "0" * 8)
         return _pack(self.definition.calls, _LIMIT - self.room - len(json.dumps(largest | {"calls": "", "bad": ""})))
@@ -99,16 +106,16 @@ class StateIdentity:
         *,
         new_definition: bool,
     ) -> tuple[BatchStep, int, int]:
-        """The step of a state, the seed of random numbers and that of the order.
+        """Return the step of a state, the seed of random numbers, and the seed of the order.
 
         Args:
-            state: what `state` made, for this origin or another.
-            schedule: the steps of the iterator that goes there.
-            readings: how each reader is read, for a seed of the order.
-            new_definition: whether the definition may be another.
+            state: Result of `state`, of this iterator or another.
+            schedule: The steps of this iterator.
+            readings: Returns the readers for a seed of the order.
+            new_definition: True if the definition may differ.
 
         Raises:
-            StateError: it is no state, belongs to another definition or data set, or stands where no batch begins.
+            StateError: It is not a state, it belongs to another definition or data set, or no batch begins there.
         """
         _check_form(state)
         if state["dataset"] != self.dataset:
@@ -121,23 +128,23 @@ class StateIdentity:
         if state["definition"] != self.definition.fingerprint and not new_definition:
             raise self._changed(state)
         seed = _number(state, "seed", _SEEDS - 1)
-        # states were once saved with one seed for both
+        # Older states have one seed for both.
         order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
         epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.length_unknown else _EPOCHS - 1)
         row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
-        item = list(readings(order_seed))
+        readers = list(readings(order_seed))
         # Between two epochs no epoch is half read, so another order neither repeats nor skips a sample.
-        if state["order"] != _order_of(item) and not (new_definition and row in (0, schedule.length)):
+        if state["order"] != _order_of(readers) and not (new_definition and row in (0, schedule.length)):
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
                 fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
                 "set_state(state, new_definition=True)",
             )
-        step = schedule.step_at(epoch, row, _positions(item, totals))
+        step = schedule.step_at(epoch, row, _positions(readers, totals))
         # The end of an epoch is a position under every batch size, so the check below does not apply.
         if row == schedule.length:
             return schedule.end(step), seed, order_seed
@@ -148,7 +155,7 @@ class StateIdentity:
                 given=f"row {row} of an epoch of {schedule.length}, batch_size={schedule.batch_size}",
                 expected=f"a multiple of {schedule.stride}, so that {schedule.policy.name} ends all epochs alike",
                 fix=f"a batch_size that divides {row}, such as {size}; a state from the end of an epoch; or "
-                "LastBatchPolicy.FILL or PAD, which go on anywhere",
+                "LastBatchPolicy.FILL or PAD, which resume anywhere",
             )
         return step, seed, order_seed
 
@@ -160,7 +167,7 @@ class StateIdentity:
             given=value or f"{state['definition']} in the state",
             expected=expected or f"{self.definition.fingerprint} here",
             fix="restore it into the definition that it was taken from; or set_state(state, new_definition=True), "
-            "which goes on at the same place of the data with this one",
+            "which resumes at the same position in the data with this one",
             where=where,
         )
 
@@ -178,7 +185,7 @@ def _positions(readings: Sequence[ShardedReader], totals: Sequence[int]) -> tupl
 
 
 def _order_of(readings: Iterable[ShardedReader]) -> str:
-    """A short text that tells one order of the data from another."""
+    """Return a digest of the order of the data."""
     orders = [(reading.is_leader, reading.orders[0]) for reading in readings]
     # The seed of readers that do not shuffle does not change their order.
     facts = [(leads, o.shuffle and o.seed, o.pad_last, o.shards, o.stick_to_shard) for leads, o in orders]
@@ -188,7 +195,7 @@ def _order_of(readings: Iterable[ShardedReader]) -> str:
 def _check_form(state: Any) -> None:
     if not isinstance(state, Mapping):
         raise StateError(
-            "this is no state of an iterator",
+            "this is not the state of an iterator",
             given=f"{short_repr(state)} of type {type(state).__name__}",
             expected="the dictionary that get_state() returned",
             fix="json.loads, if it is JSON text",
@@ -198,7 +205,7 @@ def _check_form(state: Any) -> None:
     missing = [entry for entry in entries if entry not in state]
     if missing or version != VERSION:
         raise StateError(
-            "this is no state of an iterator",
+            "this is not the state of an iterator",
             given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
             expected=f"what get_state() returned, version {VERSION}",
         )
@@ -223,7 +230,7 @@ def _number(state: Mapping[str, Any], name: str, largest: int, value: Any = None
 
 
 def _pack(calls: Sequence[str], room: int) -> str:
-    """Lines of text in at most `room` characters: compressed, else a short hash of each, else nothing."""
+    """Return lines in at most `room` characters: as compressed text, or a short hash per line, or ""."""
     # The text names the call that changed; hashes still tell its number, and the fingerprint alone decides.
     text = "text:" + base64.b85encode(zlib.compress("\n".join(calls).encode(), 9)).decode()
     hashes = "hash:" + "".join(map(_short, calls))
@@ -231,7 +238,7 @@ def _pack(calls: Sequence[str], room: int) -> str:
 
 
 def _unpack(packed: Any) -> tuple[list[str], bool]:
-    """The lines that were packed, or their hashes; and whether it is those."""
+    """Return the lines that were packed, or their hashes; and True if they are hashes."""
     form, _, content = packed.partition(":") if isinstance(packed, str) else ("", "", "")
     if form == "hash":
         return [content[start : start + _SHORT] for start in range(0, len(content), _SHORT)], True
@@ -251,7 +258,7 @@ def _short(call: str) -> str:
 
 
 def _difference(packed: Any, definition: CanonicalDefinition) -> tuple[str | None, str | None, CallSite | None]:
-    """The first call in which a definition differs from a packed one: what it was, what it is, and the user's line."""
+    """Return the first call in which a definition differs from a packed one: the old and new call, and its line."""
     then, hashed = _unpack(packed)
     now = [_short(call) for call in definition.calls] if hashed else list(definition.calls)
     # Without `autojunk`, difflib does not ignore lines that occur often in a long definition.
@@ -267,7 +274,7 @@ def _difference(packed: Any, definition: CanonicalDefinition) -> tuple[str | Non
 
 
 def encode_array(array: Any) -> dict[str, Any]:
-    """An array as JSON."""
+    """Return an array as JSON."""
     values = np.asarray(array)
     return {
         "dtype": str(values.dtype),
@@ -277,7 +284,7 @@ def encode_array(array: Any) -> dict[str, Any]:
 
 
 def operator_arrays(state: Mapping[str, Any]) -> list[list[Any]] | None:
-    """The arrays that operators carry, from a state or from the JSON of it."""
+    """Return the arrays that operators carry, from a state or from its JSON; None if there are none."""
     if "operators" not in state:
         return None
     return [[_decode(leaf) if isinstance(leaf, Mapping) else leaf for leaf in leaves] for leaves in state["operators"]]

@@ -68,7 +68,7 @@ class PeekableDataIterator(DataIterator):
             UsageError: No reader determines the end of the epoch.
         """
         with self._lock:
-            lead = lead_reader(self._readings())
+            lead = lead_reader(self._readings(self._order_seed))
             if lead is None or not lead.is_leader:
                 raise UsageError("is_nonpadding needs a reader that says how long an epoch is", fix="reader_name=...")
             step, stride = self._cursor.step, self._schedule.stride
@@ -115,7 +115,7 @@ class PeekableDataIterator(DataIterator):
                     self._begin(future)
                 else:
                     # The batch was peeked already, so there is no host work to wait for.
-                    future.deliver(self._cursor.outputs)
+                    future.arrays = self._cursor.outputs
                     future.set_result(None)
             return future
 
@@ -137,7 +137,7 @@ class PeekableDataIterator(DataIterator):
     def _peek(self) -> list[jax.Array]:
         arrays = super()._peek()
         if future := self._current_future():
-            future.deliver(arrays)
+            future.arrays = arrays
         return arrays
 
     def _resolve(self, future: BatchFuture) -> Batch:
@@ -148,7 +148,9 @@ class PeekableDataIterator(DataIterator):
                     self._peek()
                 except EndOfStreamError:
                     raise StopIteration from None
-            return self._form(future.arrays())
+            if future.arrays is None:
+                raise CancelledError
+            return self._form(future.arrays)
 
 
 class BatchFuture(Future[Any]):
@@ -160,13 +162,16 @@ class BatchFuture(Future[Any]):
     Args:
         iterator: Iterator that computes the batch.
         step: Step of the batch.
+
+    Attributes:
+        arrays: Arrays of the batch; None until the iterator has computed it.
     """
 
     def __init__(self, iterator: PeekableDataIterator, step: BatchStep) -> None:
         super().__init__()
         self.step = step
         self._iterator = iterator
-        self._arrays: list[jax.Array] | None = None
+        self.arrays: list[jax.Array] | None = None
         self._callback_thread: int | None = None
         # `Future.cancel` has no effect on a running future: its holder must not cancel a batch that `next` will take.
         self.set_running_or_notify_cancel()
@@ -204,7 +209,7 @@ class BatchFuture(Future[Any]):
 
     def cancelled(self) -> bool:
         """Return True if the iterator was moved before the batch was computed."""
-        return self._arrays is None and not self._iterator._is_next(self.step)  # noqa: SLF001  # as above
+        return self.arrays is None and not self._iterator._is_next(self.step)  # noqa: SLF001  # as above
 
     def complete_after(self, chunks: tuple[Future[Any], ...]) -> None:
         """Complete this future when all chunks are done. `result` raises their errors."""
@@ -217,20 +222,6 @@ class BatchFuture(Future[Any]):
         self._callback_thread = threading.get_ident()
         self.set_result(None)
         self._callback_thread = None
-
-    def deliver(self, arrays: list[jax.Array]) -> None:
-        """Set the arrays of the batch."""
-        self._arrays = arrays
-
-    def arrays(self) -> list[jax.Array]:
-        """Return the arrays of the batch.
-
-        Raises:
-            CancelledError: The iterator was moved before the batch was computed.
-        """
-        if self._arrays is None:
-            raise CancelledError
-        return self._arrays
 
 
 @check_annotations

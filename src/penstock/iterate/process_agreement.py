@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.failures.quarantine import Quarantine
@@ -23,11 +23,9 @@ from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.plan import Plan
 from penstock.plan.shard_merge import ReaderFacts
 
-_SAME_PROGRAM = "run the same program with the same arguments in all of them"
-
 
 def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
-    """This process's part in an iterator that several processes make together; None where there are no others."""
+    """Join the iterator of several processes. Returns None if there are no others."""
     job = members.join_job() if layout.processes > 1 else None
     return None if job is None else job.begin(_processes(layout))
 
@@ -35,21 +33,21 @@ def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
 def agree_on_definition(
     graphs: Sequence[Graph], layout: BatchLayout, pipeline: Pipeline, choices: Mapping[str, Any], *, per_block: bool
 ) -> tuple[int, Sequence[Sequence[ReaderFacts]] | None]:
-    """Check that all processes run the same definition over the same data, and take over what one of them decides.
+    """Check that all processes run the same definition over the same data, and agree on a drawn seed.
 
     Args:
-        graphs: one per block of rows that this process computes, or one for the whole batch.
-        layout: how batches lie on the devices.
-        pipeline: the first one, which has the seed.
-        choices: what else must be the same, by name, as plain JSON.
-        per_block: whether the graphs are those of blocks.
+        graphs: One per block of rows that this process computes, or one for the whole batch.
+        layout: Layout of batches on the devices.
+        pipeline: The first pipeline, whose seed counts.
+        choices: Other values that must be the same, by name, as plain JSON.
+        per_block: True if there is a graph per block.
 
     Returns:
-        The seed of all random numbers, which is that of the first process where it is drawn; and the facts of the
-        readers of each block, in the order of the rows, or None where this process has all it needs.
+        The seed of all random numbers, from the first process if it was drawn; and the facts of the readers of each
+        block, in the order of the rows, or None if this process has all readers.
 
     Raises:
-        UsageError: the processes define different pipelines, or read different data as if they were the same.
+        UsageError: The processes define different pipelines, or read different data as if they were the same.
     """
     if layout.processes <= 1:
         return pipeline.seed, None
@@ -60,7 +58,7 @@ def agree_on_definition(
         "seed": pipeline.seed if pipeline.seed_is_given else "not given",
         "one definition per": "block" if per_block else "batch",
     }
-    facts = [[asdict(ReaderFacts.of(reader)) for reader in _readers(graph)] for graph in graphs]
+    facts = [[asdict(ReaderFacts.of(cast(Reader, node.operator))) for node in graph.readers] for graph in graphs]
     message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
     answers = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
     _check_same({process: item["same"] for process, item in answers.items()}, "define different pipelines")
@@ -75,16 +73,15 @@ def agree_on_definition(
     for number, node in enumerate(graphs[0].readers):
         _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
     # With a replicated batch, several processes report the same shard: one entry per shard remains.
-    return first["seed"], [
-        block for _, block in {shard: (shard, block) for shard, _, block in read}.values()
-    ] if per_block else None
+    blocks = {shard: block for shard, _, block in read}
+    return first["seed"], [*blocks.values()] if per_block else None
 
 
 def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:
-    """Check that what the processes found in their first samples has the same dtypes and shapes.
+    """Check that the first samples of all processes have the same dtypes and shapes.
 
     Raises:
-        UsageError: it has not.
+        UsageError: They do not.
     """
     if layout.processes > 1:
         specs = [str(value.spec) for value in (*plan.results, *plan.graph.outputs)]
@@ -102,16 +99,16 @@ def make_error_budget(
     path: str | PathLike[str] | None,
     batch_size: int,
 ) -> ErrorBudget:
-    """Build the budget of bad samples, which counts those of all processes of a job.
+    """Build the budget of bad samples, over all processes of a job.
 
     Args:
-        membership: this process's part in the iterator; None without other processes.
-        readers: the readers whose samples can be bad.
-        limits: how many bad samples are tolerated.
-        path: the quarantine file, or None.
-        batch_size: rows of a global batch.
+        membership: Membership of this process in the iterator; None without other processes.
+        readers: The readers.
+        limits: Limits of tolerated bad samples.
+        path: The quarantine file, or None.
+        batch_size: Number of rows of a global batch.
     """
-    store = None if membership is None else membership.board()
+    store = None if membership is None else membership.store
     quarantine = None if path is None else Quarantine(path, store)
     if membership is not None and quarantine is not None:
         membership.peers.at_end(quarantine.flush)
@@ -123,15 +120,11 @@ def _processes(layout: BatchLayout) -> list[int]:
     return sorted({device.process_index for device in layout.all_devices})
 
 
-def _readers(graph: Graph) -> list[Reader]:
-    return [node.operator for node in graph.readers if isinstance(node.operator, Reader)]
-
-
 def _check_data(read: Sequence[tuple[int, ReaderFacts]], reader: str, *, per_block: bool) -> None:
-    """Check that processes have the same data where they read them as parts of one data set.
+    """Check that processes have the same data if they read parts of one data set.
 
-    That is so where one definition stands for the whole batch, and where the reader of each block reads its shard.
-    Other readers may have data of their own.
+    They do if one definition describes the whole batch, or if the reader of each block reads its shard. Other readers
+    may have separate data.
     """
     slices = [(facts.shard_id, facts.num_shards) for _, facts in read]
     if per_block and slices != [(number, len(read)) for number in range(len(read))]:
@@ -158,7 +151,7 @@ def _check_same(answers: Mapping[int, Mapping[str, Any]], what: str) -> None:
                 f"the processes of this job {what}",
                 given=f"{_listed(item, names)} in process {other}",
                 expected=f"{_listed(one, names)}, as in process {process}",
-                fix=_SAME_PROGRAM,
+                fix="run the same program with the same arguments in all of them",
             )
 
 

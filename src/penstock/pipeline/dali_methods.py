@@ -46,13 +46,7 @@ class DaliMethods:
     _scheduled = 0
     _session: PipelineSession | None
     max_batch_size: int
-    num_threads: int
-    device_id: int | None
-    seed: int
-    seed_is_given: bool
     prefetch_queue_depth: int
-    exec_async: bool
-    placement: Any
 
     def _next_batch(self) -> tuple[TensorList, ...]:
         raise NotImplementedError  # not `run`, which a program may have overridden by the methods below

@@ -1,7 +1,7 @@
 """Debug mode: a definition runs for each batch, and each operator computes as it is called.
 
 So `print` and a debugger show real values, and an error is raised at the operator's line. Each node is planned and run
-alone, by the same stages as in a plan of all nodes, on values that the nodes before it gave.
+alone, by the same stages as in a plan of all nodes, on the values of the nodes before it.
 """
 
 from __future__ import annotations
@@ -25,34 +25,13 @@ from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
 from penstock.graph import DataNode, Reader, StreamInput, Trace, apply
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
 from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
-from penstock.plan.engine_operators import RowCoordinates, RowOperator, engine_node
+from penstock.plan.engine_operators import RowOperator, engine_node
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import make_plan
 from penstock.sources.external.array_conversion import copy_arrays
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
-
-
-@dataclass(frozen=True, eq=False)
-class KnownColumn(RowOperator):
-    """Operator that returns a column which was computed before.
-
-    Args:
-        spec: Spec of a sample.
-        column: Samples of all rows of the batch.
-    """
-
-    spec: Spec
-    column: Column
-
-    def infer(self) -> Spec:
-        """Its spec."""
-        return self.spec
-
-    def compute(self, rows: RowCoordinates) -> Any:
-        """The column."""
-        return self.column
 
 
 @dataclass
@@ -86,14 +65,14 @@ class DebugExecutor:
     _now: int = 0
 
     def run(self, define: Callable[[], Any]) -> tuple[Graph, tuple[Any, ...]]:
-        """The next batch: its graph, and a tensor list per output.
+        """Return the graph of the next batch, and a tensor list per output.
 
         Args:
-            define: the definition.
+            define: The definition.
 
         Raises:
-            PenstockError: an operator refuses what it is given, or fails on it.
-            StopIteration: an external source has ended.
+            PenstockError: An operator refuses its arguments, or fails.
+            StopIteration: An external source has ended.
         """
         # The keys are nodes of the last run, so the dict would otherwise keep all batches alive.
         self.columns.clear()
@@ -137,7 +116,7 @@ class DebugExecutor:
             )
 
     def reset(self) -> None:
-        """Begin the next epoch, where an external source has ended this one."""
+        """Begin the next epoch if an external source has ended this one."""
         if self._ended:
             self._epoch, self._iteration, self._ended = self._epoch + 1, 0, False
 
@@ -151,7 +130,7 @@ class DebugExecutor:
         return str(column) if isinstance(column, np.ndarray) else "\n".join(map(str, column))
 
     def batch(self, thing: Any) -> DataNode | None:
-        """A node for a batch that the user made: a tensor list, or a list with an array per row. None for others."""
+        """Return a node for a user's batch: a tensor list, or a list with an array per row. None for other values."""
         samples: Any = None
         layout = ""
         if isinstance(thing, TensorListCPU | TensorListGPU):
@@ -166,7 +145,7 @@ class DebugExecutor:
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
         # Without common arguments: those of the running call belong to the operator that takes this batch.
-        return apply(KnownColumn(Spec(samples[0].dtype, shape, layout), samples), common={})
+        return apply(known_column(Spec(samples[0].dtype, shape, layout), samples), common={})
 
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""
@@ -213,7 +192,7 @@ class DebugExecutor:
         # rows.
         if rows != self._now and self.columns:
             raise SourceError(
-                f"{node} gives another number of samples than what the definition has computed before",
+                f"{node} returns another number of samples than the definition has computed before",
                 given=rows,
                 expected=self._now,
                 fix="debug=False; or the external sources before all readers and random numbers",
@@ -224,7 +203,7 @@ class DebugExecutor:
         stream.release(turn)
 
     def _reader(self, node: Node, reader: Reader) -> tuple[Node, Mapping[Node, ShardedReader]]:
-        """A reader alone; the one of the batch before, with what it has open, where it is the same."""
+        """Return a node with the reader alone, and its sharded reader, which the next batch reuses if it is equal."""
         known = self._readers.get(node.id)
         if known is None or not reader.same_order(known[0]):
             planned = Executable.build([Graph(node.values)], SingleDevice(), "host", dense_outputs=False)
@@ -235,7 +214,7 @@ class DebugExecutor:
         return alone, readings
 
     def _alone(self, node: Node) -> Node:
-        """A node that computes from what its sources have given."""
+        """Return a copy of the node whose inputs are the computed columns of its sources."""
         argument = {value: self._known(value, node) for value in node.sources}
         alone = node.with_inputs(argument.__getitem__)
         return replace(alone, specs=infer_specs(alone.operator, alone.inputs, alone.arguments))
@@ -245,4 +224,9 @@ class DebugExecutor:
         # As in a plan, sample 0 shows the shape and all other samples are checked against it.
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
-        return engine_node(KnownColumn(spec, column), value.node.kind).values[0]
+        return engine_node(known_column(spec, column), value.node.kind).values[0]
+
+
+def known_column(spec: Spec, column: Column) -> RowOperator:
+    """Return the operator of a column that was computed before."""
+    return RowOperator(spec, lambda _: column)

@@ -306,22 +306,10 @@ class Pipeline(DaliMethods):
     def _start(self) -> PipelineSession:
         if self.debug:
             raise ContextError("in debug mode there is no plan: operators run as they are called", fix="debug=False")
-        graph, depth = self.graph, self.prefetch_queue_depth
-        # DALI's queue includes the batch that `run` returns; with depth 1, `run` calls a source late.
-        if depth and graph.feeds:
-            depth -= 1
+        graph = self.graph
         # A session is bound to the plan of one graph, and a later fed batch or `set_outputs` makes another graph.
         if self._session is None or self._session.graph is not graph:
-            self._session = PipelineSession.start(
-                graph,
-                self.placement,
-                self.device_id,
-                self.seed,
-                self.order_seed,
-                self.max_batch_size,
-                self.pool(),
-                depth,
-            )
+            self._session = PipelineSession.start(self, graph)
         return self._session
 
     def pool(self) -> ThreadExecutor | SerialExecutor:

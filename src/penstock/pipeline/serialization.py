@@ -1,4 +1,4 @@
-"""A definition as JSON: which operators are called, with which arguments. Never code."""
+"""Serialization of a definition as JSON: its operator calls and their arguments. Never code."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VERSION = 1
 
 
 def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
-    """The calls of a definition, in their order, and what its pipeline was made with.
+    """Return the calls of a definition, in their order, and the options of its pipeline.
 
     Raises:
-        UsageError: a call has an argument that is code, or was made by an operator that has no name.
+        UsageError: An argument of a call is code, or the operator has no public name.
     """
     calls: dict[OperatorCall, CallSite] = {node.call: node.where for node in graph.nodes if node.call is not None}
     numbers = {call: number for number, call in enumerate(calls)}
@@ -35,10 +35,10 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
             return {"node": [numbers[call], number]}
         return _encoded(argument, encode)
 
-    written: list[Any] = []
+    encoded_calls: list[Any] = []
     for call, where in calls.items():
         try:
-            # Refused here and not when the JSON is read, which finds operators only by name.
+            # Refused here, not when the JSON is read, because reading finds operators only by name.
             lookup(call.kind)
             arguments = {name: encode(item) for name, item in call.arguments[1].items()}
             inputs = [encode(item) for item in call.arguments[0]]
@@ -50,9 +50,9 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
                 fix="keep the program, which makes the same pipeline again",
                 where=where,
             ) from error
-        written.append({"operator": call.kind, "inputs": inputs, "arguments": arguments})
+        encoded_calls.append({"operator": call.kind, "inputs": inputs, "arguments": arguments})
     outputs = [encode(NodeHandle(value)) for value in graph.outputs]
-    text = {"version": VERSION, "name": graph.name, "pipeline": options, "calls": written, "outputs": outputs}
+    text = {"version": VERSION, "name": graph.name, "pipeline": options, "calls": encoded_calls, "outputs": outputs}
     return json.dumps(text).encode()
 
 
@@ -63,9 +63,9 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
         StateError: The text is not a result of `to_json`.
     """
     try:
-        read = json.loads(text)
-        options, name, calls, outputs = (read[entry] for entry in ("pipeline", "name", "calls", "outputs"))
-        version = read["version"]
+        entries = json.loads(text)
+        options, name, calls, outputs = (entries[entry] for entry in ("pipeline", "name", "calls", "outputs"))
+        version = entries["version"]
         if not isinstance(options, dict) or not isinstance(name, str):
             raise TypeError
     # `json` raises RecursionError for text that is nested too deeply.
@@ -74,7 +74,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     if version != VERSION:
         raise StateError("a serialized pipeline of another version", given=version, expected=VERSION)
 
-    def made() -> list[Any]:
+    def define() -> list[Any]:
         results: list[list[Any]] = []
 
         def decode(argument: Any) -> Any:
@@ -83,14 +83,11 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
                 return results[call][number]
             return _decoded(argument, decode)
 
-        for call in calls:
-            arguments = {item: decode(value) for item, value in call["arguments"].items()}
-            results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
-        return [decode(output) for output in outputs]
-
-    def define() -> list[Any]:
         try:
-            return made()
+            for call in calls:
+                arguments = {item: decode(value) for item, value in call["arguments"].items()}
+                results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
+            return [decode(output) for output in outputs]
         # These errors name the operator and the fix already.
         except PenstockError:
             raise
@@ -173,7 +170,7 @@ def _constant(array: Any, layout: str) -> types.Constant:
 
 
 def _member(kind: str, name: str) -> Any:
-    """A member of an enumeration of `penstock.types`, and of nothing else."""
+    """Return a member of an enumeration of `penstock.types`; other names are refused."""
     enumeration = getattr(types, kind, None)
     if not (isinstance(enumeration, type) and issubclass(enumeration, Enum)) or name not in enumeration.__members__:
         raise StateError("a serialized pipeline has an unknown constant", given=f"types.{kind}.{name}")

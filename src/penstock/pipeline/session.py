@@ -5,15 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, error_policies
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
-from penstock.engine.host.sharded_reader import SampleIndices, ShardedReader
-from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
+from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import DefinitionError, UsageError
@@ -21,9 +20,11 @@ from penstock.graph import Graph, Node, Value
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.pipeline.tensor_list import TensorList, tensor_list
-from penstock.plan.placement import PlacementHint
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
+
+if TYPE_CHECKING:
+    from penstock.pipeline.pipeline import Pipeline
 
 # Returns where a sample was read, given the batch and the row.
 SampleOrigin = Callable[[BatchStep, int], str]
@@ -46,28 +47,8 @@ class PipelineSession:
     origins: tuple[SampleOrigin | None, ...]
 
     @classmethod
-    def start(
-        cls,
-        graph: Graph,
-        placement: PlacementHint,
-        device_id: int | None,
-        seed: int,
-        order_seed: int,
-        batch_size: int,
-        pool: ThreadExecutor | SerialExecutor,
-        depth: int,
-    ) -> Self:
-        """Plan a graph and stop before its first batch.
-
-        Args:
-            graph: The graph of the definition.
-            placement: Whether nodes may run on the host, the device or both.
-            device_id: Index of the local device for the arrays; None for the default device.
-            seed: Seed of all random numbers.
-            order_seed: Seed of the readers' orders.
-            batch_size: Rows of a batch.
-            pool: Executor of host work.
-            depth: Number of batches prepared ahead.
+    def start(cls, pipeline: Pipeline, graph: Graph) -> Self:
+        """Plan a graph with the options of a pipeline, and stop before its first batch.
 
         Raises:
             PenstockError: The definition or its first sample is invalid.
@@ -77,11 +58,14 @@ class PipelineSession:
                 'on_error="skip" masks the rows of bad samples, and run() returns no mask',
                 fix='on_error="replace"; or an iterator, whose batches have a mask',
             )
-        executable = Executable.build([graph], SingleDevice(device_id), placement, dense_outputs=False)
-        readings = executable.readings(order_seed, None, batch_size)
+        layout, batch_size = SingleDevice(pipeline.device_id), pipeline.max_batch_size
+        executable = Executable.build([graph], layout, pipeline.placement, dense_outputs=False)
+        readings = executable.readings(pipeline.order_seed, None, batch_size)
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
         schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
-        run = executable.start(readings, seed, pool, depth, schedule, StageTimers(), narrow=False)
+        # DALI's queue includes the batch that `run` returns; with depth 1, `run` calls a source late.
+        depth = max(pipeline.prefetch_queue_depth - bool(graph.feeds), 0)
+        run = executable.start(readings, pipeline.seed, pipeline.pool(), depth, schedule, StageTimers(), narrow=False)
         budget = ErrorBudget((), ErrorLimits(), None, None, batch_size)
         origins = tuple([_sample_origin(value, readings) for value in executable.plan.graph.outputs])
         return cls(graph, executable, RunCursor(run, schedule, Run.outputs, budget), origins)
@@ -123,6 +107,5 @@ def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> Samp
 
 
 def _origin(reading: ShardedReader, output: int, step: BatchStep, row: int) -> str:
-    samples = reading.samples(step, np.array([row]))
-    assert isinstance(samples, SampleIndices)  # one reader reads all rows of a pipeline
+    (samples,) = reading.samples(step, np.array([row]))
     return samples.source.source_info(int(samples.indices[0]), output)

@@ -15,7 +15,7 @@ from penstock.graph import check_annotations
 
 
 class CallableShape(tuple[int, ...]):
-    """A shape as NumPy gives it, which can also be called for, as in DALI.
+    """Tuple of extents, as in NumPy, that can also be called, as in DALI.
 
     >>> shape = CallableShape((2, 3))
     >>> shape, shape()
@@ -25,7 +25,7 @@ class CallableShape(tuple[int, ...]):
     __slots__ = ()
 
     def __call__(self) -> list[int]:
-        """The shape as a list."""
+        """Return the shape as a list."""
         return list(self)
 
 
@@ -33,9 +33,9 @@ class TensorCPU(Array):
     """One sample of an output: a NumPy array that also has DALI's `shape()`, `layout()` and `as_cpu()`.
 
     Args:
-        array: what NumPy makes an array of, without a copy where it can.
-        layout: the names of its axes, or "".
-        origin: tells where it was read.
+        array: Anything that NumPy converts to an array, without a copy if possible.
+        layout: Names of its axes, or "".
+        origin: Returns where it was read.
 
     >>> sample = TensorCPU(np.zeros((2, 3), np.uint8), "HW")
     >>> sample.shape(), sample.shape, sample.layout(), int(sample.max())
@@ -47,10 +47,10 @@ class TensorCPU(Array):
 
     @with_call_site
     def __new__(cls, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> Self:
-        """A view of the array.
+        """Return a view of the array.
 
         Raises:
-            ArgumentTypeError: NumPy makes no array of it.
+            ArgumentTypeError: NumPy cannot convert it to an array.
         """
         (value,) = as_arrays([array])
         result = value.view(cls)
@@ -58,11 +58,7 @@ class TensorCPU(Array):
         return result
 
     def copy(self, order: Any = "C") -> TensorCPU:
-        """The same sample in memory of its own.
-
-        Args:
-            order: the memory layout, as NumPy takes it.
-        """
+        """Return a copy of the sample. `order` is NumPy's memory layout."""
         # NumPy copies the elements of a subclass but not its attributes.
         result = super().copy(order)
         result._layout, result._origin = self._layout, self._origin  # noqa: SLF001  # one class
@@ -70,25 +66,25 @@ class TensorCPU(Array):
 
     @property
     def shape(self) -> CallableShape:  # pyright: ignore[reportIncompatibleMethodOverride]  # a tuple, too
-        """The extents of its axes: a tuple, and called, as in DALI, a list."""
+        """The extents of its axes: a tuple; as in DALI, calling it returns a list."""
         return CallableShape(super().shape)
 
     def layout(self) -> str:
-        """The names of its axes, or "": what is computed from a sample has none."""
+        """Return the names of its axes, or "". Results of computations have none."""
         return self._layout
 
     @check_annotations
     def set_layout(self, layout: str | None) -> None:
-        """Give its axes other names.
+        """Rename its axes.
 
         Raises:
-            DefinitionError: it has another number of axes.
+            DefinitionError: It has another number of axes.
         """
         self._layout = as_layout(layout, super().ndim)
 
     @check_annotations
     def get_property(self, key: str) -> Any:
-        """Its "layout"; None for anything else."""
+        """Return its layout for the key "layout"; None for other keys."""
         return self._layout if key == "layout" else None
 
     def source_info(self) -> str:
@@ -96,25 +92,25 @@ class TensorCPU(Array):
         return "" if self._origin is None else self._origin()
 
     def data_ptr(self) -> int:
-        """The address of its first element."""
+        """Return the address of its first element."""
         return int(self.ctypes.data)
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
-        """Write its elements to an address in host memory, where there must be room for them."""
+        """Write its elements to an address in host memory that has room for them."""
         write_to(self, ptr)
 
     def as_cpu(self) -> TensorCPU:
-        """The same: it is in host memory."""
+        """Return the sample itself, which is in host memory."""
         return self
 
 
 class TensorGPU:
-    """One sample of an output that is on a device: what `TensorCPU` has of DALI's, and what else the array offers.
+    """One sample of an output on a device, with DALI's methods and the attributes of the array.
 
     Args:
-        array: the sample, a `jax.Array`.
-        layout: the names of its axes, or "".
+        array: The sample, a `jax.Array`.
+        layout: Names of its axes, or "".
     """
 
     def __init__(self, array: Any, layout: str = "") -> None:
@@ -123,23 +119,23 @@ class TensorGPU:
 
     @property
     def shape(self) -> CallableShape:
-        """The extents of its axes: a tuple, and called, as in DALI, a list."""
+        """The extents of its axes: a tuple; as in DALI, calling it returns a list."""
         return CallableShape(self._array.shape)
 
     def layout(self) -> str:
-        """The names of its axes, or ""."""
+        """Return the names of its axes, or ""."""
         return self._layout
 
     def as_cpu(self) -> TensorCPU:
-        """The same sample in host memory."""
+        """Return the sample in host memory."""
         return TensorCPU(self._array, self._layout)
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
-        """Write its elements to an address, as DALI does, where the device is a CPU. DALI's other arguments are hints.
+        """Write its elements to an address if the device is a CPU. DALI's other arguments are hints.
 
         Raises:
-            DefinitionError: it is on another device, whose memory JAX owns.
+            DefinitionError: The device is not a CPU; JAX owns its memory.
         """
         del hints, more_hints
         write_to(self._array, ptr)
@@ -157,7 +153,7 @@ class TensorGPU:
         return self._array.__dlpack_device__()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_array":  # nothing to ask yet: the instance is being copied or unpickled
+        if name == "_array":  # not set yet: the instance is being copied or unpickled
             raise AttributeError(name)
         return getattr(self._array, name)
 
@@ -185,7 +181,7 @@ def as_arrays(value: Sequence[Any]) -> list[Array]:
     """
     try:
         return [np.asarray(item) for item in value]
-    except Exception as error:  # a ragged list, or whatever an object of somebody else's raises
+    except Exception as error:  # a ragged list; objects of other libraries may raise anything
         raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
 
 
@@ -194,11 +190,11 @@ def write_to(value: Any, address: ctypes.c_void_p) -> None:
 
     Args:
         value: A NumPy array, a list of them, or a `jax.Array`.
-        address: of host memory with room for all of them.
+        address: Address of host memory with room for all of them.
 
     Raises:
-        ArgumentTypeError: it is no address.
-        DefinitionError: the array is on a device that is no CPU, where an address cannot be written to.
+        ArgumentTypeError: `address` is not an address.
+        DefinitionError: The array is on a device that is not a CPU; JAX owns its memory.
     """
     if not isinstance(cast(object, address), ctypes.c_void_p) or not address.value:
         raise ArgumentTypeError(
@@ -220,10 +216,10 @@ def write_to(value: Any, address: ctypes.c_void_p) -> None:
 
 
 def as_layout(layout: str | None, axes: int) -> str:
-    """A layout for `axes` axes; "" for None.
+    """Return a layout for `axes` axes; "" for None.
 
     Raises:
-        DefinitionError: it has not a letter for each axis.
+        DefinitionError: It does not have one letter per axis.
     """
     if layout is None:
         return ""

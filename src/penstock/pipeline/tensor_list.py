@@ -18,10 +18,10 @@ from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout,
 
 
 class TensorList:
-    """A batch of one output: samples that need not have the same shape. It is a `TensorListCPU` or a `TensorListGPU`.
+    """A batch of one output, a `TensorListCPU` or a `TensorListGPU`. Samples may differ in shape.
 
-    Indexing and iteration give a `TensorCPU` each, or a `TensorGPU` where the batch is on a device. Where all samples
-    have one shape, NumPy, JAX and whatever knows DLPack take the batch for an array.
+    Indexing and iteration return a `TensorCPU`, or a `TensorGPU` if the batch is on a device. If all samples have one
+    shape, NumPy, JAX and users of DLPack accept the batch as an array.
 
     >>> batch = tensor_list(np.zeros((2, 3), np.uint8), Spec(np.dtype("uint8"), (3,)))
     >>> len(batch), batch.shape(), batch.as_array().shape, np.asarray(batch).shape
@@ -30,14 +30,16 @@ class TensorList:
     ([3], (3,))
     """
 
-    _samples: Any
-    _dtype: np.dtype[Any]
-    _axes: int
-    _layout: str
-    _origins: Callable[[int], str] | None
+    _tensor: type[TensorCPU | TensorGPU]
+
+    def __init__(
+        self, samples: Any, dtype: np.dtype[Any], axes: int, layout: str | None, origins: Callable[[int], str] | None
+    ) -> None:
+        self._samples, self._dtype, self._axes, self._origins = samples, dtype, axes, origins
+        self._layout = as_layout(layout, axes)
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_origins": None}  # which know the data set
+        return vars(self) | {"_origins": None}  # they refer to the data set
 
     @property
     def _listed(self) -> bool:
@@ -53,11 +55,11 @@ class TensorList:
         return (self[index] for index in range(len(self)))
 
     def at(self, index: int) -> TensorCPU | TensorGPU:
-        """Sample number `index`: the same as indexing."""
+        """Return sample number `index`, like indexing."""
         return self[index]
 
     def shape(self) -> list[tuple[int, ...]]:
-        """The shape of each sample."""
+        """Return the shape of each sample."""
         if self._listed:
             return [tuple(sample.shape) for sample in self._samples]
         return [tuple(self._samples.shape[1:])] * len(self)
@@ -68,21 +70,21 @@ class TensorList:
         return self._axes
 
     def layout(self) -> str:
-        """The names of a sample's axes, or ""."""
+        """Return the names of a sample's axes, or ""."""
         return self._layout
 
     @check_annotations
     def set_layout(self, layout: str | None) -> None:
-        """Give the axes of a sample other names.
+        """Rename the axes of a sample.
 
         Raises:
-            DefinitionError: a sample has another number of axes.
+            DefinitionError: A sample has another number of axes.
         """
         self._layout = as_layout(layout, self._axes)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The element type; it is equal to the `types.DALIDataType` of the same name."""
+        """The element type, equal to the `types.DALIDataType` of the same name."""
         return self._dtype
 
     def is_dense_tensor(self) -> bool:
@@ -90,42 +92,42 @@ class TensorList:
         return len(set(self.shape())) <= 1
 
     def as_cpu(self) -> TensorListCPU:
-        """The same batch in host memory."""
+        """Return the batch in host memory."""
         raise NotImplementedError
 
     def asCPU(self) -> TensorListCPU:  # noqa: N802  # the name of `as_cpu` before DALI 0.22
-        """The same as `as_cpu`."""
+        """Do the same as `as_cpu`."""
         return self.as_cpu()
 
     def as_array(self) -> Array:
-        """One NumPy array with a leading axis of samples.
+        """Return one NumPy array with a leading axis of samples.
 
         Raises:
-            DefinitionError: the samples differ in shape.
+            DefinitionError: The samples differ in shape.
         """
         return np.asarray(self._dense())
 
     @check_annotations
     def as_reshaped_tensor(self, shape: Sequence[int]) -> TensorCPU | TensorGPU:
-        """All elements of the batch as one array of another shape.
+        """Return all elements of the batch as one array of another shape.
 
         Raises:
-            DefinitionError: the samples differ in shape, or have another number of elements.
+            DefinitionError: The samples differ in shape, or have another number of elements.
         """
         dense = self._dense()
         if math.prod(shape) != dense.size or min(shape, default=0) < 0:
             raise DefinitionError(
                 "the new shape has another number of elements", given=f"shape {list(shape)}", expected=dense.shape
             )
-        return self._one(dense.reshape(tuple(shape)), "")
+        return self._tensor(dense.reshape(tuple(shape)), "")
 
     def as_tensor(self) -> TensorCPU | TensorGPU:
-        """One array with a leading axis of samples, where the samples are: host or device.
+        """Return one array with a leading axis of samples, in the memory of the samples: host or device.
 
         Raises:
-            DefinitionError: the samples differ in shape.
+            DefinitionError: The samples differ in shape.
         """
-        return self._one(self._dense(), self._layout and f"N{self._layout}")
+        return self._tensor(self._dense(), self._layout and f"N{self._layout}")
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
@@ -134,13 +136,10 @@ class TensorList:
         DALI's other arguments, for batches on its devices, are hints.
 
         Raises:
-            DefinitionError: the batch is on a device that is no CPU, whose memory JAX owns.
+            DefinitionError: The device is not a CPU; JAX owns its memory.
         """
         del hints, more_hints
         write_to(self._samples, ptr)
-
-    def _one(self, array: Any, layout: str) -> TensorCPU | TensorGPU:
-        raise NotImplementedError
 
     @with_call_site
     def _dense(self) -> Any:
@@ -169,39 +168,38 @@ class TensorListCPU(TensorList):
     """A batch in host memory.
 
     Args:
-        samples: an array with a leading axis of samples, or a list of arrays of one dtype and number of axes.
-        layout: the names of a sample's axes, or "".
-        origins: tells where a sample was read, given its number in the batch.
+        samples: An array with a leading axis of samples, or a list of arrays of one dtype and number of axes.
+        layout: Names of a sample's axes, or "".
+        origins: Returns where a sample was read, given its number in the batch.
 
     Raises:
-        ArgumentTypeError: NumPy makes no array of the samples.
-        DefinitionError: the layout has another number of axes; the samples differ in dtype or number of axes.
+        ArgumentTypeError: NumPy cannot convert the samples to arrays.
+        DefinitionError: The layout has another number of axes; the samples differ in dtype or number of axes.
 
     >>> ragged = TensorListCPU([np.zeros((2, 3)), np.zeros((4, 5))], "HW")
     >>> ragged.shape(), ragged.layout(), ragged.is_dense_tensor()
     ([(2, 3), (4, 5)], 'HW', False)
     """
 
+    _tensor = TensorCPU
+
     @with_call_site
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
-        self._origins = origins
-        kinds: set[tuple[np.dtype[Any], int]]
+        batch: Any
         if isinstance(samples, list | tuple):
-            self._samples = arrays = as_arrays(cast(list[Any], samples))
-            kinds = {(array.dtype, array.ndim) for array in arrays}
+            batch = as_arrays(cast(list[Any], samples))
+            kinds = {(array.dtype, array.ndim) for array in batch}
         else:
-            (array,) = as_arrays([samples])
-            self._samples = array
-            if not array.ndim:
+            (batch,) = as_arrays([samples])
+            if not batch.ndim:
                 raise ArgumentTypeError("a batch has a leading axis of samples", given=short_repr(samples))
-            kinds = {(array.dtype, array.ndim - 1)}
+            kinds = {(batch.dtype, batch.ndim - 1)}
         if len(kinds) != 1:
             raise DefinitionError(
                 "the samples of a batch have one dtype and one number of axes",
                 given=", ".join(f"{dtype} with {axes} axes" for dtype, axes in kinds) or "no samples",
             )
-        self._dtype, self._axes = kinds.pop()
-        self._layout = as_layout(layout, self._axes)
+        super().__init__(batch, *kinds.pop(), layout, origins)
 
     def __getitem__(self, index: int) -> TensorCPU:
         # Origins are looked up by row, which has no negative numbers.
@@ -209,16 +207,13 @@ class TensorListCPU(TensorList):
         return TensorCPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 
     def as_cpu(self) -> TensorListCPU:
-        """The same: it is in host memory."""
+        """Return the batch itself, which is in host memory."""
         return self
-
-    def _one(self, array: Any, layout: str) -> TensorCPU:
-        return TensorCPU(array, layout)
 
     @staticmethod
     @check_annotations
     def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
-        """A batch that has one sample several times."""
+        """Return a batch that repeats one sample."""
         (array,) = as_arrays([tensor])
         layout = tensor.layout() if isinstance(tensor, TensorCPU) else ""
         return TensorListCPU(np.broadcast_to(array, (num_samples, *array.shape)), layout)
@@ -228,52 +223,48 @@ class TensorListGPU(TensorList):
     """A batch on a device of JAX, which may be a CPU.
 
     Args:
-        samples: a `jax.Array` with a leading axis of samples.
-        layout: the names of a sample's axes, or "".
-        origins: as for `TensorListCPU`.
+        samples: A `jax.Array` with a leading axis of samples.
+        layout: Names of a sample's axes, or "".
+        origins: See `TensorListCPU`.
 
     Raises:
-        ArgumentTypeError: `samples` is no `jax.Array`.
-        DefinitionError: the layout has another number of axes.
+        ArgumentTypeError: `samples` is not a `jax.Array`.
+        DefinitionError: The layout has another number of axes.
     """
+
+    _tensor = TensorGPU
 
     @with_call_site
     def __init__(self, samples: Any, layout: str | None = "", origins: Callable[[int], str] | None = None) -> None:
         if not getattr(samples, "ndim", 0) or not isinstance(getattr(samples, "dtype", None), np.dtype):
             raise ArgumentTypeError("a batch is an array with a leading axis of samples", given=short_repr(samples))
-        self._origins = origins
-        self._samples = samples
-        self._dtype, self._axes = samples.dtype, samples.ndim - 1
-        self._layout = as_layout(layout, self._axes)
+        super().__init__(samples, samples.dtype, samples.ndim - 1, layout, origins)
 
     def __getitem__(self, index: int) -> TensorGPU:
         return TensorGPU(self._samples[index], self._layout)
 
     def as_cpu(self) -> TensorListCPU:
-        """The same batch in host memory."""
+        """Return the batch in host memory."""
         return TensorListCPU(np.asarray(self._samples), self._layout, self._origins)
-
-    def _one(self, array: Any, layout: str) -> TensorGPU:
-        return TensorGPU(array, layout)
 
     def __jax_array__(self) -> Any:
         return self._samples
 
 
 def tensor_list(samples: Any, spec: Spec, origins: Callable[[int], str] | None = None) -> TensorList:
-    """An output of a plan as what users get of it.
+    """Return the tensor list of an output of a plan.
 
     Args:
-        samples: an array with a leading axis of samples, or a list of arrays; or a `jax.Array`.
-        spec: what the plan says of a sample.
-        origins: tells where a sample was read, given its number in the batch.
+        samples: An array with a leading axis of samples, a list of arrays, or a `jax.Array`.
+        spec: Spec of a sample.
+        origins: Returns where a sample was read, given its number in the batch.
     """
     on_host = isinstance(samples, list | np.ndarray)
     return (TensorListCPU if on_host else TensorListGPU)(samples, spec.layout, origins)
 
 
 def _common(shapes: Sequence[tuple[int, ...]]) -> tuple[int | None, ...]:
-    """The extents that all shapes have, None where they differ."""
+    """Return the extent of each axis, or None if the shapes differ there."""
     return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import CallSite, Indices, Spec
+from penstock.core import CallSite, Column, Indices, Spec
 from penstock.graph import Operator
 from penstock.graph.ir.fusion import CanvasProgram, FusibleOperator
 from penstock.graph.ir.node import Node, Value, infer_specs
@@ -32,42 +31,28 @@ class RowCoordinates:
     real: NDArray[np.bool_]
 
 
+@dataclass(frozen=True, eq=False)
 class RowOperator(Operator):
-    """Operator of the engine, computed on the host from the coordinates of rows."""
+    """Operator of the engine, computed on the host from the coordinates of rows.
 
-    @abstractmethod
-    def infer(self) -> Spec:
-        """Return the spec of its value."""
+    Args:
+        spec: Spec of its value.
+        compute: Computes the column.
+    """
 
-    @abstractmethod
-    def compute(self, rows: RowCoordinates) -> np.ndarray[Any, Any]:
-        """Compute its value for these rows."""
-
-
-@dataclass(frozen=True, eq=False)
-class RowCounters(RowOperator):
-    """Coordinates of rows, from which the device program draws random bits."""
+    spec: Spec
+    compute: Callable[[RowCoordinates], Column]
 
     def infer(self) -> Spec:
-        """Return the spec of three uint32 words: epoch, low and high half of the position."""
-        return Spec(np.dtype(np.uint32), (3,))
-
-    def compute(self, rows: RowCoordinates) -> NDArray[np.uint32]:
-        """Compute the words of each row."""
-        return row_counters(rows.epoch, rows.positions)
+        """Return the spec."""
+        return self.spec
 
 
-@dataclass(frozen=True, eq=False)
-class ValidMask(RowOperator):
-    """Mask of a batch: True for rows of the epoch, False for rows past its end."""
+# From these the device program draws random bits: epoch, low and high half of the position.
+ROW_COUNTERS = RowOperator(Spec(np.dtype(np.uint32), (3,)), lambda rows: row_counters(rows.epoch, rows.positions))
 
-    def infer(self) -> Spec:
-        """Return the spec of one bool."""
-        return Spec(np.dtype(np.bool_), ())
-
-    def compute(self, rows: RowCoordinates) -> NDArray[np.bool_]:
-        """Return the mask."""
-        return rows.real
+# True for rows of the epoch, False for rows past its end.
+VALID_MASK = RowOperator(Spec(np.dtype(np.bool_), ()), lambda rows: rows.real)
 
 
 def engine_node(operator: Operator, kind: str) -> Node:
@@ -90,13 +75,13 @@ class HostDescription(Operator):
     canvas: CanvasProgram
 
     @property
-    def given(self) -> Value:
-        """The group's input."""
+    def source(self) -> Value:
+        """The input of the group."""
         return self.nodes[0].inputs[0]
 
     def infer(self, *_sources: Spec) -> tuple[Spec, ...]:
         """Return the specs of the vector of parameters, and of the canvas if the input is ragged."""
-        numbers, spec = Spec(np.dtype(np.float32), (self.canvas.size,)), self.given.spec
+        numbers, spec = Spec(np.dtype(np.float32), (self.canvas.size,)), self.source.spec
         return (numbers,) if spec.dense else (numbers, Spec(spec.dtype, spec.bounds, spec.layout))
 
 
@@ -132,6 +117,6 @@ def host_description_node(nodes: tuple[Node, ...]) -> Node:
     """Return the engine's node that describes a fused group of the device program."""
     operator = HostDescription(nodes, canvas_of(nodes))
     sources = [value for node in nodes for value in node.node_arguments.values()]
-    sources += [] if operator.given.spec.dense else [operator.given]
+    sources += [] if operator.source.spec.dense else [operator.source]
     kind, inputs = f"described {nodes[-1].kind}", tuple(dict.fromkeys(sources))
     return replace(engine_node(operator, kind), inputs=inputs, guard=nodes[-1].guard)

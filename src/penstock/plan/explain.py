@@ -8,7 +8,6 @@ from itertools import pairwise
 from penstock.core import ShapeKind
 from penstock.graph import Node, Reader, StreamInput, Value
 from penstock.plan.paired_readers import pair_readers
-from penstock.plan.placement import Side
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import StageKind
 
@@ -49,8 +48,10 @@ def explain(
     lines += ["  " + "  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
     if plan.device:
         crossing = ", ".join(f"{value} {value.spec}" for value in plan.crossing)
-        lines.append(f"  crosses to the device: {crossing or 'nothing'}; {_bytes(plan.crossing)} bytes a sample")
-    lines.append(f"  outputs: {', '.join(_output(plan, value) for value in plan.graph.outputs)}")
+        size = sum(value.spec.nbytes for value in plan.crossing)
+        lines.append(f"  crosses to the device: {crossing or 'nothing'}; {size} bytes a sample")
+    outputs = [f"{value.spec} from the {plan.placements[value.node].place.value}" for value in plan.graph.outputs]
+    lines.append(f"  outputs: {', '.join(outputs)}")
     return "\n".join(lines)
 
 
@@ -90,12 +91,3 @@ def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequ
     why = "seed" if node.seed != first.seed else "order"
     why = "length" if len(one.source) != len(other.source) else why
     return f"; not in step with {first}, which has another {why}"
-
-
-def _bytes(values: Sequence[Value]) -> int:
-    return sum(value.spec.nbytes for value in values)
-
-
-def _output(plan: Plan, value: Value) -> str:
-    place = Side.DEVICE if plan.on_device(value) else Side.HOST
-    return f"{value.spec} from the {place.value}"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.core import ONE_SHAPE_FIX, Spec
+from penstock.core import ONE_SHAPE_FIX
 from penstock.errors import DefinitionError
 from penstock.graph import (
     BatchKernel,
@@ -104,17 +104,14 @@ def _place(graph: Graph, target: TargetMachine, decided: Mapping[Node, Placement
         wanted = Placement(Side.HOST, reason) if reason else decided.get(node) or _preferred(node, target)
         users = [user for value in node.values for user in graph.consumers.get(value, ())]
         hosted = next((user for user in users if chosen[user].place is Side.HOST), None)
-        argued = next((user for user in users if needs_host_description(user) and _is_argument(node, user)), None)
+        described = [user for user in users if needs_host_description(user)]
+        argued = next((user for user in described if node in [v.node for v in user.node_arguments.values()]), None)
         if wanted.place is Side.DEVICE and hosted is not None:
             wanted = Placement(Side.HOST, f"feeds {hosted}, which runs on the host")
         elif wanted.place is Side.DEVICE and argued is not None:
             wanted = Placement(Side.HOST, f"describes {argued}")
         chosen[node] = wanted
     return {node: chosen[node] for node in graph.nodes}
-
-
-def _is_argument(node: Node, user: Node) -> bool:
-    return any(value.node is node for value in user.node_arguments.values())
 
 
 def _decide(
@@ -183,7 +180,8 @@ def _cannot(node: Node, target: TargetMachine, graph: Graph, chosen: Mapping[Nod
     if needs_host_description(node):
         # The host uses the arguments, so their width does not matter.
         specs = [node.inputs[0].spec, *node.specs]
-    wide = next((spec for spec in specs if _needs_64_bits(spec)), None)
+    # complex64 has 64 bits, but JAX does not narrow it.
+    wide = next((spec for spec in specs if spec.dtype.itemsize == 8 and spec.dtype != np.complex64), None)
     if wide is not None and not target.wide:
         return f"{wide.dtype}, which JAX would narrow (jax_enable_x64 is off)"
     return None
@@ -222,11 +220,6 @@ def _begins_bounded(node: Node) -> bool:
             return True
         node = node.inputs[0].node
     return False
-
-
-def _needs_64_bits(spec: Spec) -> bool:
-    # complex64 has 64 bits, but JAX narrows it no further.
-    return spec.dtype.itemsize == 8 and spec.dtype != np.dtype(np.complex64)
 
 
 def _preferred(node: Node, target: TargetMachine) -> Placement:

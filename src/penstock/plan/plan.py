@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 
 from penstock.core import ONE_SHAPE_FIX, ShapeKind
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph import DeviceKernel, Graph, Node, Value, WholeBatchKernel
 from penstock.plan.engine_operators import (
-    RowCounters,
-    ValidMask,
+    ROW_COUNTERS,
+    VALID_MASK,
     engine_node,
     host_description_node,
     needs_host_description,
@@ -30,6 +29,7 @@ class Plan:
         placements: The side of each node, and the reason.
         stages: The stages of the host, in order.
         results: The values that the host hands over: outputs, values that cross to the device, row counters, the mask.
+        crossing: The results that the device program uses.
         device: The nodes of the device program, in topological order.
         fusion_groups: Groups of nodes of the device program that are computed together.
         host_descriptions: The node that describes a fused group, by the last node of the group.
@@ -43,18 +43,13 @@ class Plan:
     placements: Mapping[Node, Placement]
     stages: tuple[Stage, ...]
     results: tuple[Value, ...]
+    crossing: tuple[Value, ...]
     device: tuple[Node, ...]
     fusion_groups: tuple[tuple[Node, ...], ...]
     host_descriptions: Mapping[Node, Node]
     counters: Value | None
     valid: Value | None
     masks_bad_rows: bool = False
-
-    @cached_property
-    def crossing(self) -> tuple[Value, ...]:
-        """The results that the device program uses."""
-        used = {*_needs(self.device, self.fusion_groups, self.host_descriptions), self.counters}
-        return tuple(value for value in self.results if value in used)
 
     def on_device(self, value: Value) -> bool:
         """True if the device program computes a value."""
@@ -88,18 +83,20 @@ def make_plan(
     groups = tuple(fusion_groups(graph, device, set(graph.outputs), device=True))
     described_by = {nodes[-1]: host_description_node(nodes) for nodes in groups if needs_host_description(nodes[-1])}
     engine = tuple(described_by.values())
-    crossing = [value for value in _needs(device, groups, described_by) if value.node in (*host, *engine)]
-    needed |= dict.fromkeys(crossing)
-    crosses = bool(crossing)
+    device_inputs = [value for value in _needs(device, groups, described_by) if value.node in (*host, *engine)]
+    needed |= dict.fromkeys(device_inputs)
     draws = any(node.operator.random_bits and not needs_host_description(node) for node in device)
     # A device program learns the number of rows from its inputs, so it needs at least one.
-    needs_counters = draws or (bool(device) and not crosses)
-    counters = engine_node(RowCounters(), "counters").values[0] if needs_counters else None
-    valid = engine_node(ValidMask(), "valid").values[0] if mask else None
+    needs_counters = draws or (bool(device) and not device_inputs)
+    counters = engine_node(ROW_COUNTERS, "counters").values[0] if needs_counters else None
+    valid = engine_node(VALID_MASK, "valid").values[0] if mask else None
     extra = [value for value in (counters, valid) if value is not None]
     results = (*needed, *extra)
+    crossing = tuple(value for value in results if value in (*device_inputs, counters))
     hosted = group_stages(graph, [*host, *engine, *(value.node for value in extra)], set(results))
-    plan = Plan(graph, target, placements, hosted, results, device, groups, described_by, counters, valid, skips)
+    plan = Plan(
+        graph, target, placements, hosted, results, crossing, device, groups, described_by, counters, valid, skips
+    )
     verify_plan(plan)
     return plan
 

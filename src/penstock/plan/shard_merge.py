@@ -89,19 +89,20 @@ def merge_shards(
     local: set[int] = set()
 
     def join(node: Node) -> Node:
+        if not isinstance(node.operator, Reader | StreamInput):
+            return node
+        # By position: `_check_same` has compared the nodes one by one.
+        position = [other.id for other in first.nodes].index(node.id)
+        twins = [graph.nodes[position].operator for graph in graphs]
         # Streams have no order, so they are shared if all blocks have the same source.
         if isinstance(node.operator, StreamInput):
-            feeds = [_twin(first, graph, node).operator for graph in graphs]
-            per_block = [feed.stream for feed in feeds if isinstance(feed, StreamInput)]
+            per_block = [cast(StreamInput, twin).stream for twin in twins]
             same = facts is None and all(stream.same_source(per_block[0]) for stream in per_block)
             streams[node.id] = tuple(per_block[:1] if same else per_block)
             if not same:
                 local.add(node.id)
             return node
-        if not isinstance(node.operator, Reader):
-            return node
-        twins = [_twin(first, graph, node).operator for graph in graphs]
-        readers = [reader for reader in twins if isinstance(reader, Reader)]
+        readers = [cast(Reader, twin) for twin in twins]
         if facts is None:
             one = _join(readers, shards, num_shards)
         else:
@@ -135,11 +136,6 @@ def _join_facts(reader: Reader, facts: Sequence[ReaderFacts]) -> Reader | None:
     slices = [(item.shard_id, item.num_shards) for item in facts] == [(k, count) for k in range(count)]
     alike = all((item.order, item.dataset) == (one.order, one.dataset) for item in facts)
     return replace(reader, shard_id=0, num_shards=1) if slices and alike and not reader.contiguous else None
-
-
-def _twin(first: Graph, other: Graph, node: Node) -> Node:
-    # By position: `_check_same` has compared the nodes one by one.
-    return other.nodes[[n.id for n in first.nodes].index(node.id)]
 
 
 def _check_same(first: Graph, other: Graph) -> None:

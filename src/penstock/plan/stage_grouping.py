@@ -75,10 +75,7 @@ def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value
         ready = [stage for stage in todo if all(value.node in done for value in stage.sources)]
         together = [stage for stage in ready if stage.way is not StageKind.SAMPLE]
         # Sample stages run last, so that they contain as many nodes as possible.
-        if together:
-            ordered += together
-            done.update(node for stage in together for node in stage.nodes)
-        else:
+        if not together:
             run: list[Node] = []
             guard = ready[0].guard
             # In topological order, so that a node joins after its inputs.
@@ -87,8 +84,9 @@ def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value
                     continue
                 if all(v.node in done or v.node in run for v in stage.sources):
                     run += stage.nodes
-            ordered.append(Stage(tuple(run), StageKind.SAMPLE))
-            done.update(run)
+            together = [Stage(tuple(run), StageKind.SAMPLE)]
+        ordered += together
+        done.update(node for stage in together for node in stage.nodes)
         todo = [stage for stage in todo if stage.nodes[-1] not in done]
     return tuple(ordered)
 

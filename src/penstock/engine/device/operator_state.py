@@ -54,27 +54,27 @@ class OperatorState:
         while len(self._snapshots) > _MAX_SNAPSHOTS:
             del self._snapshots[next(iter(self._snapshots))]
 
-    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, anew: bool = False) -> None:
+    def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
         """Restore the state at a step.
 
         Args:
             step: The step.
             state: The state saved there; None for the initial state.
-            anew: True to use the initial state if `state` is missing or does not fit.
+            allow_reset: True to use the initial state if `state` is missing or does not fit.
 
         Raises:
             StateError: The saved state belongs to other operators.
         """
         self._snapshots.clear()
         initial = [node.operator.initial_state for node in self._nodes if isinstance(node.operator, DeviceKernel)]
-        if state is None and not anew and any((step.epoch, step.row, *step.consumed)):
+        if state is None and not allow_reset and any((step.epoch, step.row, *step.consumed)):
             return  # `before` raises when a batch is requested; without one, the state is not needed
         arrays = initial if state is None else [[np.asarray(leaf) for leaf in leaves] for leaves in state]
         kinds, expected = (
             [[(leaf.dtype, leaf.shape) for leaf in leaves] for leaves in nodes] for nodes in (arrays, initial)
         )
         if kinds != expected:
-            if not anew:
+            if not allow_reset:
                 raise StateError("the saved state belongs to other operators", given=kinds, expected=expected)
             arrays = initial
         self._snapshots[step] = self._place(arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.failures.error_statistics import (
@@ -40,11 +40,13 @@ class ErrorLimits:
     window: int = 1000
 
     @staticmethod
-    def of(policies: Sequence[OnError], max_bad_samples: Any, max_bad_rate: Any, quarantine: Any) -> ErrorLimits:
+    def of(
+        policies: Sequence[OnError], max_bad_samples: int | None, max_bad_rate: tuple[Any, Any], quarantine: Any
+    ) -> ErrorLimits:
         """Check the arguments of an iterator and return its limits.
 
         Raises:
-            UsageError: A limit is out of range, or a limit is given although no bad sample is tolerated.
+            UsageError: The rate is out of range, or a limit is given although no bad sample is tolerated.
         """
         if set(policies) == {"raise"} and (max_bad_samples is not None or quarantine is not None):
             raise UsageError(
@@ -52,23 +54,13 @@ class ErrorLimits:
                 given='on_error="raise"',
                 fix='on_error="replace" or "skip"',
             )
-        valid = max_bad_samples is None or (isinstance(max_bad_samples, int) and not isinstance(max_bad_samples, bool))
-        if not valid or (max_bad_samples is not None and max_bad_samples < 0):
-            raise UsageError(
-                "max_bad_samples must be a number of samples",
-                given=short_repr(max_bad_samples),
-                expected="an integer of at least 0, or None for no limit",
-            )
-        pair: list[Any] = list(cast(Any, max_bad_rate)) if isinstance(max_bad_rate, tuple | list) else []
+        rate, window = max_bad_rate
         # bool is a subclass of int, so types are compared exactly: (True, 1000) is not a rate.
-        kinds = ((float, int), (int,))
-        if len(pair) != len(kinds) or not all(type(item) in of for item, of in zip(pair, kinds, strict=True)):
-            pair = [-1, 0]
-        rate, window = pair
-        if not 0 <= rate <= 1 or not 1 <= window <= MOST:
+        numbers = type(rate) in (float, int) and type(window) is int
+        if not numbers or not 0 <= rate <= 1 or not 1 <= window <= MOST:
             raise UsageError(
                 "max_bad_rate must be a share of rows with bad samples, and a number of rows",
-                given=short_repr(cast(Any, max_bad_rate)),
+                given=short_repr(max_bad_rate),
                 expected="a number from 0 to 1 and an integer of at least 1, such as (0.1, 1000)",
             )
         return ErrorLimits(max_bad_samples, float(rate), window)

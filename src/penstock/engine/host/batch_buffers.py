@@ -47,12 +47,9 @@ class BatchBuffers:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return an uninitialized array whose address is a multiple of 64."""
         size = math.prod(shape) * dtype.itemsize
-        free = self._free.get(size)
-        if free is None:
-            free = self._free.setdefault(size, deque(maxlen=self._keep))
         try:
-            memory = free.pop() if free else self._fresh(size)
-        except IndexError:  # another thread took the last one
+            memory = self._free.setdefault(size, deque(maxlen=self._keep)).pop()
+        except IndexError:
             memory = self._fresh(size)
         # Arrays made with `frombuffer`, views of them, and JAX arrays that alias them keep this object alive.
         owner = (ctypes.c_char * size).from_buffer(cast(Any, memory))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import Array, Column, Indices, RowSelection, ShapeKind
+from penstock.core import Array, Column, Indices, ShapeKind
 from penstock.engine.failures.bad_row import BadRow, BadSample
+from penstock.engine.host.column_rows import scatter_column, select_rows
 from penstock.engine.host.run_context import RunContext, reader_label
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.engine.host.stream_feed import FedBatch
@@ -25,31 +27,35 @@ from penstock.sources.order.schedule import BatchStep
 
 # A value, and the number of the register that holds its column.
 Register = tuple[Value, int]
+Registers = Mapping[Value, int]
 
 
-class HostStage(Protocol):
+class HostStage(ABC):
     """Compiled stage of a plan. Immutable, because several threads run it at the same time.
 
-    Attributes:
+    Args:
         label: Name of the stage in statistics.
+        values: Values that later stages or the consumer may read.
+        registers: Register of each value.
+
+    Attributes:
         row_independent: True if a row can be computed without the other rows of the batch.
+        outputs: Registers of the values.
     """
 
-    label: str
-    row_independent: bool
+    row_independent = True
 
-    @property
-    def outputs(self) -> Sequence[Register]:
-        """Registers that later stages or the consumer may read."""
-        ...
+    def __init__(self, label: str, values: Iterable[Value], registers: Registers) -> None:
+        self.label = label
+        self.outputs: Sequence[Register] = [(value, registers[value]) for value in values]
 
+    @abstractmethod
     def run(self, frame: ExecutionFrame) -> None:
         """Compute the columns of `outputs`.
 
         Raises:
             SampleError: A row fails. Rows whose failure the frame tolerates are dropped from the frame instead.
         """
-        ...
 
 
 @dataclass
@@ -130,20 +136,23 @@ class ExecutionFrame:
 
     def retry(self, rows: Indices, replacements: NDArray[np.uint64] | None) -> ExecutionFrame:
         """Create a frame of some rows without columns, to compute them again."""
-        none: list[Any] = [None] * len(self.columns)
+        return self._part(rows, [None] * len(self.columns), replacements)
+
+    def _part(
+        self, rows: slice | Indices, columns: list[Any], replacements: NDArray[np.uint64] | None
+    ) -> ExecutionFrame:
+        # Without slots: its rows need not be contiguous in the batch buffers.
+        slots = [None] * len(columns)
         return ExecutionFrame(
-            self.step, self.rows_in_batch[rows], self.context, none, none.copy(), replacements, fed=self.fed
+            self.step, self.rows_in_batch[rows], self.context, columns, slots, replacements, fed=self.fed
         )
 
-    def samples(self, reader: Node) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
+    def samples(self, reader: Node) -> list[SampleIndices]:
         """Return the samples of a reader in the rows; see `ShardedReader.samples`."""
         return self.context.readers[reader].samples(self.step, self.rows_in_batch, self.replacements)
 
     def take_rows(self, rows: slice | Indices) -> ExecutionFrame:
-        """Create a frame of some rows of the frame of all rows, with the columns of these rows, also in branches.
-
-        The new frame does not have slots, because its rows are not contiguous in the batch buffers.
-        """
+        """Create a frame of some rows of the frame of all rows, with the columns of these rows, also in branches."""
         kept = np.arange(self.rows)[rows]
         result = self._select(rows)
         for guard, branch in self.branches.items():
@@ -154,17 +163,8 @@ class ExecutionFrame:
         return result
 
     def _select(self, rows: slice | Indices) -> ExecutionFrame:
-        columns = [None if column is None else _select_rows(column, rows, self.rows) for column in self.columns]
-        replacements = None if self.replacements is None else self.replacements[rows]
-        return ExecutionFrame(
-            self.step,
-            self.rows_in_batch[rows],
-            self.context,
-            columns,
-            [None] * len(columns),
-            replacements,
-            fed=self.fed,
-        )
+        columns = [None if column is None else select_rows(column, rows) for column in self.columns]
+        return self._part(rows, columns, None if self.replacements is None else self.replacements[rows])
 
     def forget(self, outputs: Sequence[Register]) -> None:
         """Clear some registers, which a stage may have filled in part."""
@@ -192,12 +192,13 @@ class ExecutionFrame:
             # The register is empty if the stage failed as a whole before it stored the column.
             column = target.columns[register]
             if column is None:
-                column = target.allocate(value, register) if value.spec.dense else [None] * target.rows
-                target.columns[register] = column
+                column = target.columns[register] = target.allocate(value, register)
             scatter_column(column, at, source.columns[register])
 
-    def allocate(self, value: Value, register: int) -> Array:
-        """Return the array for a dense column: its slot in the batch buffer, or new memory."""
+    def allocate(self, value: Value, register: int) -> Any:
+        """Return a column to fill: an empty list if ragged, otherwise the slot in the batch buffer or new memory."""
+        if not value.spec.dense:
+            return [None] * self.rows
         slot = self.slots[register]
         return np.empty((self.rows, *value.spec.fixed_shape), value.spec.dtype) if slot is None else slot
 
@@ -294,28 +295,11 @@ class ExecutionFrame:
                 source = f"sample {self.rows_in_batch[row]} of the {batch} that {reader.operator.stream} gave"
                 result.append(BadSample(str(reader), source=source))
                 continue
-            samples = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
-            one = samples if isinstance(samples, SampleIndices) else samples[0][1]
+            (one,) = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
             index = int(one.indices[0])
             label = reader_label(reader, self.context.readers)
             result.append(BadSample(label, index, one.source.describe(index), one.source.path(index)))
         return tuple(result) or (BadSample(str(node)),)
-
-
-def scatter_column(column: Any, rows: Indices, values: Column) -> None:
-    """Write values into rows of a column, which is an array or a list."""
-    if isinstance(column, np.ndarray):
-        column[rows] = values
-    else:
-        for row, sample in zip(rows.tolist(), values, strict=True):
-            column[row] = sample
-
-
-def _select_rows(column: Any, rows: slice | Indices, count: int) -> Any:
-    if isinstance(column, np.ndarray | RowSelection):
-        return cast(Array | RowSelection, column)[rows]
-    numbers = range(count)[rows] if isinstance(rows, slice) else rows.tolist()
-    return [column[row] for row in numbers]
 
 
 def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:

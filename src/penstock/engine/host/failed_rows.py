@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, scatter_column
+from penstock.engine.host.column_rows import scatter_column
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
+from penstock.engine.host.stages.branch_stage import full_column
 from penstock.errors import SampleError
 from penstock.graph import Node, Value
 from penstock.numerics.random_bits import random_bits, row_counters
@@ -21,44 +22,6 @@ _REPLACEMENT_STREAM = 0xFFFFFFFF
 
 # Samples to try for one row. More bad samples in a row indicate that the data set or the definition is wrong.
 _MAX_ATTEMPTS = 16
-
-
-class RowResults(NamedTuple):
-    """Results of one pass through all stages.
-
-    Args:
-        rows: Numbers in the batch of the rows that succeeded, ascending.
-        columns: A column per result, with an entry for each of these rows.
-        failed: Rows that failed and are tolerated.
-    """
-
-    rows: Indices
-    columns: Sequence[Column]
-    failed: list[BadRow]
-
-
-def run_stage(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Run a stage.
-
-    Args:
-        stage: The stage.
-        frame: The frame that holds its inputs.
-        failed: Receives the rows that fail and are tolerated.
-
-    Returns:
-        A frame of the other rows.
-
-    Raises:
-        SampleError: A row fails and is not tolerated, or the stage cannot compute rows separately.
-    """
-    try:
-        stage.run(frame)
-    except SampleError as error:
-        if not stage.row_independent:
-            raise
-        frame.drop_row(error)
-        return _run_row_by_row(stage, frame, failed)
-    return without_failed_rows(frame, failed)
 
 
 def raise_first_failing_row(
@@ -82,8 +45,21 @@ def raise_first_failing_row(
                 raise frame.failure(node, row, error) from error
 
 
-def _run_row_by_row(stage: HostStage, frame: ExecutionFrame, failed: list[BadRow]) -> ExecutionFrame:
-    """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed."""
+def run_row_by_row(stage: HostStage, frame: ExecutionFrame, error: SampleError, failed: list[BadRow]) -> ExecutionFrame:
+    """Run a stage that failed for some row again, one row at a time. Returns a frame of the rows that succeed.
+
+    Args:
+        stage: The stage.
+        frame: The frame that holds its inputs.
+        error: The error of the failed row.
+        failed: Receives the rows that fail and are tolerated.
+
+    Raises:
+        SampleError: A row fails and is not tolerated, or the stage cannot compute rows separately.
+    """
+    if not stage.row_independent:
+        raise error
+    frame.drop_row(error)
     # The stage may have filled some registers before it failed, with columns of another number of rows.
     frame.forget(stage.outputs)
     frame.failed_rows.clear()
@@ -115,9 +91,10 @@ def without_failed_rows(frame: ExecutionFrame, failed: list[BadRow]) -> Executio
 
 def replace_failed_rows(
     frame: ExecutionFrame,
-    first: RowResults,
-    run_stages: Callable[[ExecutionFrame], RowResults],
-    results: Sequence[tuple[Value, Array | None]],
+    done: ExecutionFrame,
+    failed: list[BadRow],
+    run_stages: Callable[[ExecutionFrame], tuple[ExecutionFrame, list[BadRow]]],
+    results: Sequence[tuple[Value, int, Array | None]],
     *,
     row_independent: bool,
 ) -> tuple[tuple[Column, ...], list[BadRow]]:
@@ -125,9 +102,10 @@ def replace_failed_rows(
 
     Args:
         frame: The frame of all rows.
-        first: Results of the first pass, in which rows failed.
-        run_stages: Takes a frame through all stages.
-        results: Each result and its slot in the batch buffer; None for a ragged result.
+        done: The frame of the rows that succeeded in the first pass.
+        failed: The rows that failed in it.
+        run_stages: Takes a frame through all stages, and returns the same two things.
+        results: Each result, its register, and its slot in the batch buffer; None for a ragged result.
         row_independent: False if a stage needs the whole batch, so that all rows are computed again.
 
     Returns:
@@ -136,36 +114,36 @@ def replace_failed_rows(
     Raises:
         SampleError: All samples that were tried for a row are bad.
     """
-    columns = [_result_column(value, slot, frame.rows) for value, slot in results]
+    columns = [_result_column(value, slot, frame.rows) for value, _, slot in results]
     attempts = np.zeros(frame.rows, np.int64)
     skipped: set[int] = set()
-    failed: list[BadRow] = []
-    latest = first
+    all_failed: list[BadRow] = []
     while True:
-        if len(latest.rows):
-            at = np.searchsorted(frame.rows_in_batch, latest.rows)
-            for column, values in zip(columns, latest.columns, strict=True):
-                scatter_column(column, at, values)
+        # A stage that needs the whole batch did not see all rows, so none of its results is valid.
+        if done.rows and (row_independent or not failed):
+            at = np.searchsorted(frame.rows_in_batch, done.rows_in_batch)
+            for column, (value, register, _) in zip(columns, results, strict=True):
+                scatter_column(column, at, full_column(value, register, done))
         again: set[int] = set()
-        for bad in latest.failed:
+        for bad in failed:
             row = int(np.searchsorted(frame.rows_in_batch, bad.number))
             attempts[row] += 1
             (skipped if bad.policy == "skip" else again).add(row)
             if bad.policy != "skip" and attempts[row] > _MAX_ATTEMPTS:
                 raise _all_bad_error(bad)
-        failed += latest.failed
+        all_failed += failed
         if not again:
             break
         # Skipped rows keep zeros; only rows to be replaced are computed again.
         rows = np.array(sorted(again)) if row_independent else np.arange(frame.rows)
         retry = frame.retry(rows, None)
         retry.replacements = _replacement_draws(frame.context.seed, retry.coordinates, attempts[rows])
-        latest = run_stages(retry)
+        done, failed = run_stages(retry)
     for column in columns:
         if isinstance(column, np.ndarray):
             # A row may have failed after its result was partly written into the slot.
             column[sorted(skipped)] = 0
-    return tuple(columns), sorted(failed, key=lambda bad: bad.number)
+    return tuple(columns), sorted(all_failed, key=lambda bad: bad.number)
 
 
 def _result_column(value: Value, slot: Array | None, rows: int) -> Column:

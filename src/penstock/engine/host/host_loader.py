@@ -34,8 +34,10 @@ Contract of this module:
 
 from __future__ import annotations
 
+import gc
 import math
 import os
+import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
@@ -47,6 +49,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, Indices
+from penstock.core.stage_timers import HOST_WAIT
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
@@ -183,6 +186,10 @@ class HostLoader:
             SampleError: A sample of this batch is bad.
             ContextError: Another thread closed the loader in the meantime.
         """
+        start = time.perf_counter()
+        # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That would
+        # come after the buffers of this call are allocated; after collecting now, they are recycled memory.
+        gc.collect(0)
         self.begin(step)
         while self._room(step.rows) and not self._light(step.rows):
             try:
@@ -208,6 +215,7 @@ class HostLoader:
             raise
         if self._context.feeder is not None:
             self._context.feeder.delivered(step)
+        self._context.timers.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
         return finished
 
     def close(self) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from penstock.core import Array, Column, Indices
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
-from penstock.engine.host.failed_rows import RowResults, replace_failed_rows, run_stage, without_failed_rows
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
+from penstock.engine.host.failed_rows import replace_failed_rows, run_row_by_row, without_failed_rows
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
 from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
@@ -27,8 +27,8 @@ from penstock.engine.host.stages.host_stages import (
     WholeBatchStage,
     check_narrowing,
 )
-from penstock.engine.host.stages.operand_binding import Registers
 from penstock.engine.host.stream_feed import FedBatch
+from penstock.errors import SampleError
 from penstock.graph import Value, ViewKernel
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.plan.plan import Plan
@@ -134,7 +134,12 @@ class HostProgram:
                 if failed and not stage.row_independent:
                     return frame, failed
                 rows = frame.rows
-                frame = run_stage(stage, frame, failed)
+                try:
+                    stage.run(frame)
+                except SampleError as error:
+                    frame = run_row_by_row(stage, frame, error, failed)
+                else:
+                    frame = without_failed_rows(frame, failed)
                 after = time.perf_counter()
                 self.context.timers.add(stage.label, seconds=after - before, samples=rows)
                 before = after
@@ -149,18 +154,12 @@ class HostProgram:
     def _replace_failed_rows(
         self, frame: ExecutionFrame, done: ExecutionFrame, failed: list[BadRow], slots: Sequence[Array | None]
     ) -> ChunkResult:
-        def results(done: ExecutionFrame, failed: list[BadRow]) -> RowResults:
-            # A stage that needs the whole batch did not see all rows, so none of its results is valid.
-            if not done.rows or (failed and not self._row_independent):
-                return RowResults(done.rows_in_batch[:0], (), failed)
-            columns = [full_column(value, register, done) for value, register in self._results]
-            return RowResults(done.rows_in_batch, columns, failed)
-
         columns, failed = replace_failed_rows(
             frame,
-            results(done, failed),
-            lambda retry: results(*self._run_stages(retry, slots)),
-            [(value, slot) for (value, _), slot in zip(self._results, slots, strict=True)],
+            done,
+            failed,
+            lambda retry: self._run_stages(retry, slots),
+            [(*output, slot) for output, slot in zip(self._results, slots, strict=True)],
             row_independent=self._row_independent,
         )
         if self.plan.valid is not None:  # rows past the end of the epoch are masked, so their failures do not count

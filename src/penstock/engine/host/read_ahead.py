@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from penstock.engine.host.run_context import RunContext
-from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import uncached
@@ -53,9 +52,7 @@ class ReadAhead:
         rows = self._context.local_rows(step.rows)
         ranges: list[ByteRange] = []
         for reader in self._readers:
-            samples = reader.samples(step, rows)
-            parts = [samples] if isinstance(samples, SampleIndices) else [part for _, part in samples]
-            for part in parts:
+            for part in reader.samples(step, rows):
                 if part.source.cost in self._prefetched:
                     ranges += part.source.byte_ranges(part.indices)
         # Ranges in the disk cache are read from there when the chunk needs them.

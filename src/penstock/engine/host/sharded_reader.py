@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, RowSelection
+from penstock.engine.host.column_rows import scatter_column
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph import Reader
 from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.shard_merge import ReaderFacts
-from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.source import Source
+
+# Number of a row, or numbers of several rows.
+N = TypeVar("N", int, Indices)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleIndices:
-    """Samples of some rows: their source and their indices in it."""
+    """Samples of some rows, all of one source.
+
+    Args:
+        source: The source.
+        indices: Indices of the samples in the source.
+        places: Indices of their rows among the rows that were requested, ascending.
+    """
 
     source: Source
     indices: Indices
+    places: Indices
 
 
 class ShardedReader:
@@ -155,14 +165,14 @@ class ShardedReader:
         """True if a batch consumes one position per row, all in one order."""
         return self._num_shards == 1 and self.stride(rows) == rows
 
-    def offsets(self, rows: int, numbers: Indices) -> Indices:
+    def offsets(self, rows: int, numbers: N) -> N:
         """Return the positions of rows relative to the first position of their batch."""
         if self._num_shards > 1:
             return numbers % (rows // self._num_shards)
         one = self.readers[0]
         return numbers + one.shard_id * rows if one.shard_id and not one.contiguous else numbers
 
-    def positions(self, step: BatchStep, numbers: Indices) -> Indices:
+    def positions(self, step: BatchStep, numbers: N) -> N:
         """Return the positions of rows in the sample order, given their numbers in the batch."""
         return self.offsets(step.rows, numbers) + (step.row if self.is_leader else step.consumed[self._number])
 
@@ -171,84 +181,61 @@ class ShardedReader:
 
         They contain positions in the reader's order if all rows share it, otherwise positions in the sequence of rows.
         """
-        ends = self._ends(step, numbers) if self.is_leader else None
-        if self._num_shards > 1:
-            positions = step.row * self._num_shards + numbers
-            real = None if ends is None else self.positions(step, numbers) < ends
-        else:
-            positions = step.row + self.offsets(step.rows, numbers)
-            real = None if ends is None or (isinstance(ends, int) and positions[-1] < ends) else positions < ends
-        return RowCoordinates(step.epoch, positions, _all_real(len(numbers)) if real is None else real)
+        own = step.row + self.offsets(step.rows, numbers)
+        positions = own if self._num_shards == 1 else step.row * self._num_shards + numbers
+        real = own < self._ends(step, numbers) if self.is_leader else np.ones(len(numbers), np.bool_)
+        return RowCoordinates(step.epoch, positions, real)
 
     def samples(
         self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None
-    ) -> SampleIndices | list[tuple[Indices, SampleIndices]]:
-        """Return the samples of some rows.
+    ) -> list[SampleIndices]:
+        """Return the samples of some rows, per block.
 
         Args:
             step: The batch.
             numbers: Numbers of the rows in the batch, ascending.
             replacements: Random number per row that selects another sample; 0 keeps the row's own sample. See
                 `SampleOrder.replacement_indices`.
-
-        Returns:
-            Samples of one source; or per block the indices of its rows in `numbers`, and their samples.
         """
         if self._num_shards == 1:
-            return self._replace(0, self._of_all(step, numbers), replacements)
+            places = np.arange(len(numbers))
+            return [self._of_block(0, self._indices_of_all(step, numbers), places, replacements)]
         positions = self.positions(step, numbers)
-        # The numbers of the blocks of this process need not be contiguous, because rows follow the order of the mesh.
+        # The blocks of this process need not be contiguous, because rows follow the order of the mesh.
         blocks = np.searchsorted(self._shards, numbers // (step.rows // self._num_shards))
-        parts = ((block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist())
+        parts = [(block, np.flatnonzero(blocks == block)) for block in np.unique(blocks).tolist()]
         return [
-            (
-                at,
-                self._replace(
-                    block, self._of(block, step, positions[at]), None if replacements is None else replacements[at]
-                ),
-            )
-            for block, at in parts
+            self._of_block(block, self._indices(block, step, positions[places]), places, replacements)
+            for block, places in parts
         ]
 
-    def _replace(self, block: int, samples: SampleIndices, replacements: NDArray[np.uint64] | None) -> SampleIndices:
-        if replacements is None:
-            return samples
-        return SampleIndices(samples.source, self.orders[block].replacement_indices(samples.indices, replacements))
+    def _of_block(
+        self, block: int, indices: Indices, places: Indices, replacements: NDArray[np.uint64] | None
+    ) -> SampleIndices:
+        if replacements is not None:
+            indices = self.orders[block].replacement_indices(indices, replacements[places])
+        return SampleIndices(self.readers[block].source, indices, places)
 
-    def _of_all(self, step: BatchStep, numbers: Indices) -> SampleIndices:
+    def _indices_of_all(self, step: BatchStep, numbers: Indices) -> Indices:
         first, count = int(numbers[0]), len(numbers)
         # Contiguous numbers, the usual case, use one range of the permutation, which is much cheaper than single
         # positions.
         if int(numbers[-1]) - first + 1 != count:  # gaps: rows between them belong to other processes
-            return self._of(0, step, self.positions(step, numbers))
-        order, one = self.orders[0], self.readers[0]
-        start = first + (0 if one.contiguous else one.shard_id * step.rows)
+            return self._indices(0, step, self.positions(step, numbers))
+        order, start = self.orders[0], self.positions(step, first)
         if self.is_leader:
-            return SampleIndices(one.source, order.index_range(step.epoch, step.row + start, count))
-        return SampleIndices(
-            one.source, order.index_range_over_epochs(step.consumed[self._number] + start, count, self._stride)
-        )
+            return order.index_range(step.epoch, start, count)
+        return order.index_range_over_epochs(start, count, self._stride)
 
-    def _of(self, block: int, step: BatchStep, positions: Indices) -> SampleIndices:
-        order: SampleOrder = self.orders[block]
-        indices = (
-            order.indices(step.epoch, positions)
-            if self.is_leader
-            else order.indices_over_epochs(positions, self._stride)
-        )
-        return SampleIndices(self.readers[block].source, indices)
-
-
-# Batches that end before the end of the epoch all share one array of True.
-@lru_cache(maxsize=16)
-def _all_real(rows: int) -> NDArray[np.bool_]:
-    result = np.ones(rows, np.bool_)
-    result.flags.writeable = False
-    return result
+    def _indices(self, block: int, step: BatchStep, positions: Indices) -> Indices:
+        order = self.orders[block]
+        if self.is_leader:
+            return order.indices(step.epoch, positions)
+        return order.indices_over_epochs(positions, self._stride)
 
 
 def read_columns(
-    samples: SampleIndices | list[tuple[Indices, SampleIndices]],
+    samples: Sequence[SampleIndices],
     rows: int,
     out: Sequence[Array | None],
     picked: Sequence[bool],
@@ -264,14 +251,15 @@ def read_columns(
     Returns:
         A column per value, and the errors of the rows that cannot be read.
     """
-    if isinstance(samples, SampleIndices):
+    if len(samples) == 1:
+        (part,) = samples
         # A selection refers to the arrays of the source. Fused stages read pixels from there, which saves a pass over
         # memory.
-        if any(picked) and samples.source.in_memory:
-            columns = [RowSelection(array, samples.indices) for array in samples.source.in_memory]
+        if any(picked) and part.source.in_memory:
+            columns = [RowSelection(array, part.indices) for array in part.source.in_memory]
             return tuple([c if p else c.gather(slot) for c, p, slot in zip(columns, picked, out, strict=True)]), {}
-        return samples.source.read_tolerant(samples.indices, out)
-    parts = [(places, part.source.read_tolerant(part.indices, [None] * len(out))) for places, part in samples]
+        return part.source.read_tolerant(part.indices, out)
+    parts = [(part.places, part.source.read_tolerant(part.indices, [None] * len(out))) for part in samples]
     errors = {int(places[row]): error for places, (_, failed) in parts for row, error in failed.items()}
     columns = [_interleave([(places, read[i]) for places, (read, _) in parts], rows) for i in range(len(out))]
     return tuple(columns), errors
@@ -279,16 +267,11 @@ def read_columns(
 
 def _interleave(parts: Sequence[tuple[Indices, Column]], rows: int) -> Column:
     first = parts[0][1]
-    if isinstance(first, np.ndarray):
-        result = np.empty((rows, *first.shape[1:]), first.dtype)
-        for places, column in parts:
-            result[places] = column
-        return result
-    merged: list[Array] = [np.empty(0)] * rows
+    is_array = isinstance(first, np.ndarray)
+    result = np.empty((rows, *first.shape[1:]), first.dtype) if is_array else [np.empty(0)] * rows
     for places, column in parts:
-        for place, sample in zip(places.tolist(), column, strict=True):
-            merged[place] = sample
-    return merged
+        scatter_column(result, places, column)
+    return result
 
 
 def check_same_specs(readers: Sequence[Reader]) -> None:

@@ -6,11 +6,13 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Column, Indices
+from penstock.engine.host.column_rows import select_rows
 from penstock.errors import PenstockError, SourceError
 from penstock.graph import Node
 from penstock.sources.order.schedule import BatchStep, Schedule
@@ -38,12 +40,9 @@ class FedBatch:
         places, columns = self.place(node, numbers), self.columns[node]
         if len(places) == len(columns[0]):  # indices ascend, so these are all rows
             return columns
-        if not len(places):
-            return tuple([column[:0] for column in columns])
         first, last = int(places[0]), int(places[-1])
-        if last - first + 1 == len(places):
-            return tuple([column[first : last + 1] for column in columns])
-        return tuple([c[places] if isinstance(c, np.ndarray) else [c[p] for p in places.tolist()] for c in columns])
+        rows = slice(first, last + 1) if last - first + 1 == len(places) else places
+        return tuple([select_rows(column, rows) for column in columns])
 
 
 class StreamFeeder:
@@ -51,7 +50,7 @@ class StreamFeeder:
 
     Args:
         streams: Streams per feed: one per block of this process, or one for the whole batch.
-        local: Serial numbers of the feeds with a stream per block.
+        local: Ids of the feeds with a stream per block.
         shards: Numbers of these blocks.
         blocks: Number of blocks in the whole batch.
         schedule: Steps of the run.
@@ -120,20 +119,18 @@ class StreamFeeder:
             message = "the sources of a batch return different numbers of samples"
             raise SourceError(message, given=listed, where=counts[rows].where)
         self._taken = step
-        return FedBatch(rows, columns, self._place(rows))
+        return FedBatch(rows, columns, partial(self._place, rows))
 
     def delivered(self, step: BatchStep) -> None:
         """Note that the consumer received a batch; the streams may release its data."""
         self._delivered = step
-        for passed in self._with_left_out(step):
-            for stream, node in self._all:
-                stream.release(self._request(passed, node))
+        for stream, request in self._requests(step):
+            stream.release(request)
 
     def forgive(self, step: BatchStep) -> None:
         """Clear the failures of a batch, which were raised, so that it can be tried again."""
-        for passed in self._with_left_out(step):
-            for stream, node in self._all:
-                stream.clear_failure(self._request(passed, node))
+        for stream, request in self._requests(step):
+            stream.clear_failure(request)
 
     def rewind(self) -> None:
         """Return to the last delivered batch, because the next step is not the expected one."""
@@ -152,9 +149,10 @@ class StreamFeeder:
             return step
         return self._schedule.end(replace(step, epoch=step.epoch - 1))
 
-    def _with_left_out(self, step: BatchStep) -> tuple[BatchStep, ...]:
-        left_out = self._left_out(step)
-        return (step,) if left_out is step else (left_out, step)
+    def _requests(self, step: BatchStep) -> list[tuple[Stream, BatchRequest]]:
+        """Return the requests for a batch, after those for the batch that was left out before it."""
+        steps = dict.fromkeys((self._left_out(step), step))
+        return [(stream, self._request(passed, node)) for passed in steps for stream, node in self._all]
 
     def _pass_over(self, step: BatchStep) -> None:
         """Skip the batch that was left out before this step, in sources that cannot seek."""
@@ -212,14 +210,11 @@ class StreamFeeder:
             step.epoch, step.row // schedule.stride, schedule.batch_size // parts, step.rows // parts, before
         )
 
-    def _place(self, rows: int) -> Callable[[Node, Indices], Indices]:
-        def place(node: Node, numbers: Indices) -> Indices:
-            if node.id not in self._local:
-                return numbers
-            size = rows // self._blocks
-            return np.searchsorted(self._shards, numbers // size) * size + numbers % size
-
-        return place
+    def _place(self, rows: int, node: Node, numbers: Indices) -> Indices:
+        if node.id not in self._local:
+            return numbers
+        size = rows // self._blocks
+        return np.searchsorted(self._shards, numbers // size) * size + numbers % size
 
 
 def _concatenate(parts: Sequence[Columns]) -> Columns:
@@ -227,9 +222,7 @@ def _concatenate(parts: Sequence[Columns]) -> Columns:
     joined: list[Column] = []
     for columns in zip(*parts, strict=True):
         # Ragged columns are lists, and so is the result unless all columns are arrays of one shape.
-        same_shape = len({getattr(column, "shape", None) for column in columns} | {None}) == 2
-        dense: Any = [column for column in columns if isinstance(column, np.ndarray)]
-        joined.append(
-            np.concatenate(dense) if same_shape and len(dense) == len(columns) else [s for c in columns for s in c]
-        )
+        shapes: set[Any] = {getattr(column, "shape", None) for column in columns}
+        same_shape = len(shapes) == 1 and None not in shapes
+        joined.append(np.concatenate(columns) if same_shape else [sample for column in columns for sample in column])
     return tuple(joined)

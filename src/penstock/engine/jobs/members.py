@@ -111,11 +111,7 @@ class JobMembers:
         self._iterators[group] += 1
         key = f"{group}#{self._iterators[group]}"
         self._batches[key] = 0
-        return IteratorMembership(self, key)
-
-    def board(self, key: str) -> KeyValueStore:
-        """Return the store of the processes that share an iterator."""
-        return KeyValueStore(self._client, f"{_ITERATORS}/{key}", self._process)
+        return IteratorMembership(self, key, KeyValueStore(self._client, f"{_ITERATORS}/{key}", self._process))
 
     def at_end(self, callback: Callable[[], None]) -> None:
         """Call a function when all others have left, or have been informed that the job fails."""
@@ -262,10 +258,17 @@ class JobMembers:
 
 @dataclass(frozen=True)
 class IteratorMembership:
-    """Membership of this process in an iterator that several processes build together."""
+    """Membership of this process in an iterator that several processes build together.
+
+    Args:
+        peers: The members of the job.
+        key: Names the iterator in the job.
+        store: Store of the processes that share the iterator.
+    """
 
     peers: JobMembers
     key: str
+    store: KeyValueStore
 
     def taking(self) -> AbstractContextManager[None]:
         """Enter this context around each batch. Counts it, so that processes that take fewer batches are detected.
@@ -274,10 +277,6 @@ class IteratorMembership:
             JobError: a process has failed, or has left without taking this batch.
         """
         return self.peers.taking_batch(self.key)
-
-    def board(self) -> KeyValueStore:
-        """Return the store of the processes that share the iterator."""
-        return self.peers.board(self.key)
 
 
 def _traceback(error: BaseException) -> str:

@@ -40,6 +40,7 @@ class BatchLayout(ABC):
     devices: tuple[Any, ...]
     mesh: Mesh
     axes: tuple[str, ...]
+    _rows: NamedSharding
     _whole: NamedSharding
 
     @property
@@ -86,9 +87,23 @@ class BatchLayout(ABC):
         Keys are the numbers of outputs, and None for the row mask.
         """
 
-    @abstractmethod
     def put_rows(self, column: Array) -> jax.Array:
-        """Put a column on the devices as an input of the device program."""
+        """Put a column on the devices as an input of the device program, split by rows only."""
+        return self._assemble(column, self._rows)
+
+    def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
+        if len(self.shards) == self.blocks:  # this process holds all rows
+            return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
+        rows = len(column) // len(self.shards) * self.blocks
+        numbers = self.local_rows(rows)
+
+        # JAX asks for global rows; the buffer holds only the rows of this process, in ascending blocks.
+        def piece(index: Any) -> Array:
+            start, stop, _ = index[0].indices(rows)
+            first = int(np.searchsorted(numbers, start))
+            return column[(slice(first, first + stop - start), *index[1:])]
+
+        return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
 
     @abstractmethod
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -233,24 +248,6 @@ class ShardedLayout(BatchLayout):
         """Assemble global arrays from the rows of this process."""
         return {number: self._assemble(column, self._sharding(number)) for number, column in columns.items()}
 
-    def put_rows(self, column: Array) -> jax.Array:
-        """Assemble a global array that is split by rows only, on the mesh with Auto axes."""
-        return self._assemble(column, self._rows)
-
-    def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
-        if len(self.shards) == self.blocks:  # this process holds all rows
-            return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
-        rows = len(column) // len(self.shards) * self.blocks
-        numbers = self.local_rows(rows)
-
-        # JAX asks for global rows; the buffer holds only the rows of this process, in ascending blocks.
-        def piece(index: Any) -> Array:
-            start, stop, _ = index[0].indices(rows)
-            first = int(np.searchsorted(numbers, start))
-            return column[(slice(first, first + stop - start), *index[1:])]
-
-        return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
-
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """Return the global shape with the sharding of the output."""
         return jax.ShapeDtypeStruct(shape, dtype, sharding=self._sharding(number))
@@ -296,7 +293,7 @@ class PmapLayout(BatchLayout):
         self.devices = tuple(devices)
         self.mesh = Mesh(np.array(devices), ("device",), axis_types=(AxisType.Auto,))
         self.axes = ("device",)
-        self._sharding = NamedSharding(self.mesh, PartitionSpec("device"))
+        self._rows = NamedSharding(self.mesh, PartitionSpec("device"))
         self._whole = NamedSharding(self.mesh, PartitionSpec())
 
     def put_batch(self, columns: Mapping[int | None, Array]) -> dict[int | None, jax.Array]:
@@ -304,14 +301,10 @@ class PmapLayout(BatchLayout):
         stacked = {number: column.reshape(self.blocks, -1, *column.shape[1:]) for number, column in columns.items()}
         return {number: self.put_rows(column) for number, column in stacked.items()}
 
-    def put_rows(self, column: Array) -> jax.Array:
-        """Put a column on the devices, split along its first axis."""
-        return jax.make_array_from_callback(column.shape, self._sharding, column.__getitem__)
-
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """Return the shape with a leading axis of blocks."""
         stacked = (self.blocks, shape[0] // self.blocks, *shape[1:])
-        return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._sharding)
+        return jax.ShapeDtypeStruct(stacked, dtype, sharding=self._rows)
 
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """Compile with `jax.jit`, and split the outputs into blocks."""
@@ -320,7 +313,7 @@ class PmapLayout(BatchLayout):
             state, outputs = compute(state, arrays)
             return state, tuple(output.reshape(self.blocks, -1, *output.shape[1:]) for output in outputs)
 
-        return _outside_meshes(jax.jit(stacked, out_shardings=(self._whole, self._sharding)), self.mesh)
+        return _outside_meshes(jax.jit(stacked, out_shardings=(self._whole, self._rows)), self.mesh)
 
 
 def _parts(sharding: Any) -> int:

@@ -11,14 +11,14 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices
-from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
-from penstock.engine.host.stages.operand_binding import Registers
+from penstock.engine.host.column_rows import scatter_column, select_rows
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
 from penstock.graph import Node, Value
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.plan.stage_grouping import Stage, StageKind
 
 
-class BranchStage:
+class BranchStage(HostStage):
     """Stage that runs on the rows of a branch, if there are any.
 
     Args:
@@ -30,7 +30,8 @@ class BranchStage:
     def __init__(self, stage: HostStage, planned: Stage, registers: Registers) -> None:
         guard = planned.guard
         assert guard is not None  # only stages of branches are wrapped
-        self.label, self.row_independent, self.outputs = stage.label, stage.row_independent, stage.outputs
+        super().__init__(stage.label, [value for value, _ in stage.outputs], registers)
+        self.row_independent = stage.row_independent
         self._stage, self._guard, self._taken = stage, guard, registers[guard]
         # A SelectStage gathers its rows itself: its inputs are from several branches.
         nodes = () if planned.way is StageKind.SELECT else planned.nodes
@@ -41,7 +42,9 @@ class BranchStage:
         """Run the stage on the branch's frame, which the first stage of the branch creates."""
         branch = frame.branches.get(self._guard)
         if branch is None:
-            branch = frame.branches[self._guard] = self._begin(frame)
+            outer = frame.frame_of(self._guard.node.guard)
+            taken = np.flatnonzero(outer.columns[self._taken]) if outer.rows else np.arange(0)
+            branch = frame.branches[self._guard] = outer.branch(taken)
         if not branch.rows:
             return
         for value, register in self._operands:
@@ -49,12 +52,8 @@ class BranchStage:
                 branch.columns[register] = gather_rows(value, register, branch, np.arange(branch.rows))
         self._stage.run(branch)
 
-    def _begin(self, frame: ExecutionFrame) -> ExecutionFrame:
-        outer = frame.frame_of(self._guard.node.guard)
-        return outer.branch(np.flatnonzero(outer.columns[self._taken]) if outer.rows else np.arange(0))
 
-
-class SelectStage:
+class SelectStage(HostStage):
     """Merge of the rows of several branches.
 
     Args:
@@ -62,16 +61,12 @@ class SelectStage:
         registers: Registers of the columns.
     """
 
-    row_independent = True
-
     def __init__(self, node: Node, registers: Registers) -> None:
-        self.label = node.kind
+        super().__init__(node.kind, node.values, registers)
         count = cast(BranchSelect, node.operator).branches
         inputs = [(value, registers[value]) for value in node.inputs]
         self._guards, self._values = inputs[:count], inputs[count:]
-        self._value, self._register = node.values[0], registers[node.values[0]]
-        self.outputs = [(self._value, self._register)]
-        self._dense = all(value.spec.dense for value in (*node.inputs, self._value))
+        self._dense = all(value.spec.dense for value in (*node.inputs, *node.values))
 
     def run(self, frame: ExecutionFrame) -> None:
         """Copy each row from the first branch that it takes."""
@@ -82,20 +77,12 @@ class SelectStage:
             parts.append(np.flatnonzero(taken))
             remain &= ~taken
         parts.append(np.flatnonzero(remain))
-        column: Any = frame.allocate(self._value, self._register) if self._dense else [None] * frame.rows
+        (output,) = self.outputs
+        column: Any = frame.allocate(*output) if self._dense else [None] * frame.rows
         for rows, (value, register) in zip(parts, self._values, strict=True):
-            if not len(rows):
-                continue
-            entries = gather_rows(value, register, frame, rows)
-            if self._dense:
-                column[rows] = entries
-            else:
-                for row, sample in zip(rows.tolist(), entries, strict=True):
-                    column[row] = sample
-        if self._dense:
-            frame.columns[self._register] = column
-        else:
-            frame.set_column(self._value, self._register, column)
+            if len(rows):
+                scatter_column(column, rows, gather_rows(value, register, frame, rows))
+        frame.set_column(*output, column)
 
 
 def gather_rows(value: Value, register: int, frame: ExecutionFrame, rows: Indices) -> Column:
@@ -104,8 +91,7 @@ def gather_rows(value: Value, register: int, frame: ExecutionFrame, rows: Indice
     column: Column = home.columns[register]
     if home.rows == len(rows):
         return column
-    at = home.from_whole_rows(frame.to_whole_rows(rows))
-    return column[at] if isinstance(column, np.ndarray) else [column[row] for row in at.tolist()]
+    return select_rows(column, home.from_whole_rows(frame.to_whole_rows(rows)))
 
 
 def scatter_rows(value: Value, register: int, frame: ExecutionFrame) -> Array:
@@ -125,8 +111,5 @@ def full_column(value: Value, register: int, frame: ExecutionFrame) -> Column:
         return scatter_rows(value, register, frame)
     home = frame.frame_of(value.node.guard)
     column: list[Any] = [None] * frame.whole.rows
-    for place, sample in zip(
-        home.to_whole_rows(np.arange(home.rows)).tolist(), home.columns[register] or (), strict=True
-    ):
-        column[place] = sample
+    scatter_column(column, home.to_whole_rows(np.arange(home.rows)), home.columns[register] or [])
     return column

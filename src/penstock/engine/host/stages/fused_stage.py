@@ -8,16 +8,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from penstock.core import Column, RowSelection
-from penstock.engine.host.execution_frame import ExecutionFrame, Register, unfit
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers, unfit
 from penstock.engine.host.failed_rows import raise_first_failing_row
-from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
+from penstock.engine.host.stages.operand_binding import OperandBinding
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import Node
 from penstock.graph.ir.fusion import FusibleOperator, FusionGroup, Passes
 from penstock.plan.engine_operators import HostDescription
 
 
-class FusedStage:
+class FusedStage(HostStage):
     """Operators of one fusion group, computed in one visit to the data.
 
     Args:
@@ -26,26 +26,22 @@ class FusedStage:
         seed: Seed of the pipeline.
     """
 
-    row_independent = True
-
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
         self._nodes = FusedNodes(nodes, registers, seed)
-        self.label = self._nodes.label
+        super().__init__(self._nodes.label, nodes[-1].values, registers)
         self._input = registers[nodes[0].inputs[0]]
-        self._value = nodes[-1].values[0]
-        self._register = registers[self._value]
-        self.outputs: list[Register] = [(self._value, self._register)]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Describe the rows, check the shapes of the results, and execute the passes into the batch slot."""
         data = frame.columns[self._input]
+        ((value, register),) = self.outputs
         try:
             passes = self._nodes.describe(frame, data)
-            if self._value.spec.dense:
-                out = frame.allocate(self._value, self._register)
-                frame.columns[self._register] = self._nodes.group.execute(passes, data, out)
+            if value.spec.dense:
+                out = frame.allocate(value, register)
+                frame.columns[register] = self._nodes.group.execute(passes, data, out)
             else:
-                frame.set_column(self._value, self._register, self._nodes.group.execute(passes, data, None))
+                frame.set_column(value, register, self._nodes.group.execute(passes, data, None))
         except PenstockError:
             raise
         except Exception:
@@ -53,7 +49,7 @@ class FusedStage:
             raise
 
 
-class HostDescriptionStage:
+class HostDescriptionStage(HostStage):
     """Description of a fusion group that the device program computes: its numbers, and ragged images on a canvas.
 
     Args:
@@ -62,16 +58,13 @@ class HostDescriptionStage:
         seed: Seed of the pipeline.
     """
 
-    row_independent = True
-
     def __init__(self, node: Node, registers: Registers, seed: int) -> None:
         operator = cast(HostDescription, node.operator)
         self._nodes = FusedNodes(operator.nodes, registers, seed)
-        self.label = f"describe {self._nodes.label}"
+        super().__init__(f"describe {self._nodes.label}", node.values, registers)
         self._canvas = operator.canvas
-        self._spec = operator.given.spec
-        self._input = None if self._spec.dense else registers[operator.given]
-        self.outputs: list[Register] = [(value, registers[value]) for value in node.values]
+        self._spec = operator.source.spec
+        self._input = None if self._spec.dense else registers[operator.source]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Describe the rows, check the shapes of the results, and pack the numbers and the images."""

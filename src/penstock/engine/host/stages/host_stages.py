@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import RowSelection
-from penstock.engine.host.execution_frame import ExecutionFrame, unfit
+from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers, unfit
 from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.sharded_reader import read_columns
-from penstock.engine.host.stages.operand_binding import OperandBinding, Registers
+from penstock.engine.host.stages.operand_binding import OperandBinding
 from penstock.errors import InternalError, PenstockError, SampleError
 from penstock.graph import (
     BatchContext,
@@ -27,15 +27,12 @@ from penstock.graph import (
 from penstock.plan.engine_operators import RowOperator
 
 
-class _NodeStage:
+class _NodeStage(HostStage):
     """Stage of one node."""
 
-    row_independent = True
-
     def __init__(self, node: Node, registers: Registers) -> None:
-        self.label = node.kind
+        super().__init__(node.kind, node.values, registers)
         self._node = node
-        self.outputs = [(value, registers[value]) for value in node.values]
 
 
 class ReadStage(_NodeStage):
@@ -165,7 +162,7 @@ class WholeBatchStage(_NodeStage):
             frame.set_column(value, register, column if value.spec.dense else list(column))
 
 
-class SampleStage:
+class SampleStage(HostStage):
     """Stage that takes one sample after the other through several nodes, while it is in the cache.
 
     Args:
@@ -175,14 +172,12 @@ class SampleStage:
         seed: Seed of the pipeline.
     """
 
-    row_independent = True
-
     def __init__(self, nodes: Sequence[Node], registers: Registers, kept: set[Value], seed: int) -> None:
-        self.label = " + ".join(node.kind for node in nodes)
+        values = [value for node in nodes for value in node.values if value in kept]
+        super().__init__(" + ".join(node.kind for node in nodes), values, registers)
         calls = [(node, OperandBinding(node, registers, seed, nodes)) for node in nodes]
         self._steps = [(node, _sample_kernel(node, call), call) for node, call in calls]
         self._filled = {node: [(value, registers[value], value in kept) for value in node.values] for node in nodes}
-        self.outputs = [(value, registers[value]) for node in nodes for value in node.values if value in kept]
 
     def run(self, frame: ExecutionFrame) -> None:
         """Take each row through all nodes; drop the rows that fail."""
@@ -190,24 +185,26 @@ class SampleStage:
         node, row = self._steps[0][0], 0
         # One iterator over all attempts: after a failure, the loop continues with the row after the failed one.
         rows = iter(range(frame.rows))
-        todo = True
-        while todo:
+        while True:
             try:
                 for row in rows:
                     for node, step in steps:  # noqa: B007  # the error names the node
                         step(row)
-                todo = False
             except Exception as error:  # noqa: BLE001  # a user's function may raise anything
                 failure = frame.failure(node, row, error)
                 failure.__cause__ = error
                 frame.drop_row(failure)
+            else:
+                return
 
     def _bind(
         self, node: Node, kernel: Callable[..., Any], call: OperandBinding, frame: ExecutionFrame
     ) -> Callable[[int], None]:
         """Return a function that computes one row of a node. It is bound to columns once, not in each row."""
         outputs = self._filled[node]
-        columns = [_column(value, register, kept, frame) for value, register, kept in outputs]
+        for value, register, kept in outputs:
+            frame.columns[register] = frame.allocate(value, register) if kept else _Latest([None])
+        columns = [frame.columns[register] for _, register, _ in outputs]
         inputs, arguments, bits = call.gather(frame)
         varying = [(name, arguments[name]) for name in call.by_row]
         constant = {name: value for name, value in arguments.items() if name not in call.by_row}
@@ -241,18 +238,6 @@ class _Latest(list[Any]):
 
     def __setitem__(self, row: Any, sample: Any) -> None:
         super().__setitem__(0, sample)
-
-
-def _column(value: Value, register: int, kept: bool, frame: ExecutionFrame) -> Any:
-    """Create the column that a sample stage fills row by row."""
-    if not kept:
-        column: Any = _Latest([None])
-    elif value.spec.dense:
-        column = frame.allocate(value, register)
-    else:
-        column = [None] * frame.rows
-    frame.columns[register] = column
-    return column
 
 
 def check_narrowing(frame: ExecutionFrame, value: Value, column: Any, dtype: np.dtype[Any]) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from penstock.engine.host.execution_frame import ExecutionFrame
+from penstock.engine.host.execution_frame import ExecutionFrame, Registers
 from penstock.engine.host.failed_rows import raise_first_failing_row
-from penstock.graph import Node, Value
+from penstock.graph import Node
 from penstock.numerics.random_bits import random_bits
-
-# The number of the register that holds the column of a value.
-Registers = Mapping[Value, int]
 
 
 class OperandBinding:
