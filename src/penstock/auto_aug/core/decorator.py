@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import DataNode, Range, check_annotations
 
@@ -67,8 +66,7 @@ def signed_bin(
         The bins with their signs. Index it to get one of several signs of a sample.
     """
     if random_sign is None:
-        more = seeded(seed) if shape is None else {"shape": shape, **seeded(seed)}
-        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, **more)
+        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, shape=shape, **seeded(seed))
     return SignedBin(magnitude_bin, random_sign)
 
 
@@ -106,7 +104,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if isinstance(self.mag_range, np.ndarray) and self.mag_range.ndim != 1:
-            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range, where=user_call_site())
+            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range)
         if isinstance(self.op, Augmentation):
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
@@ -114,9 +112,10 @@ class Augmentation:
         kinds = [item.kind for item in inspect.signature(self.op).parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
             raise ArgumentTypeError(
-                "an augmentation takes images and a parameter", given=short_repr(self.op),
-                expected="a function of at least two positional arguments", where=user_call_site(),
-            )  # fmt: skip
+                "an augmentation takes images and a parameter",
+                given=short_repr(self.op),
+                expected="a function of at least two positional arguments",
+            )
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
         # None selects the default. The dataclass is frozen, so this bypasses its `__setattr__`.
@@ -172,7 +171,6 @@ class Augmentation:
             raise DefinitionError(
                 f"the augmentation {self.name} needs more arguments",
                 expected=", ".join(missing),
-                where=user_call_site(),
             )
         return self.op(data, parameter, **{item.name: more[item.name] for item in takes if item.name in more})
 
@@ -186,7 +184,6 @@ class Augmentation:
                 f"the augmentation {self.name} needs the number of a bin",
                 given=one,
                 expected=f"magnitude_bin from 0 to {len(magnitudes) - 1}",
-                where=user_call_site(),
             )
         if self.randomly_negate:
             signed = number if isinstance(number, SignedBin) else signed_bin(one)
@@ -200,7 +197,6 @@ class Augmentation:
             raise DefinitionError(
                 f"mag_to_param of the augmentation {self.name} gives arrays of one type and shape",
                 given=f"{result[0].dtype}{list(result[0].shape)} and {other.dtype}{list(other.shape)}",
-                where=user_call_site(),
             )
         return types.Constant(result[0], layout="") if isinstance(one, int) else fn.constant(np.stack(result))[one]
 
@@ -210,14 +206,11 @@ class Augmentation:
                 raise DefinitionError(
                     f"the augmentation {self.name} has a magnitude for each bin",
                     given=f"{len(self.mag_range)} magnitudes, num_magnitude_bins={bins}",
-                    where=user_call_site(),
                 )
             return self.mag_range
         if bins is None:
             raise DefinitionError(
-                f"the augmentation {self.name} needs to know how many bins there are",
-                fix="num_magnitude_bins=31",
-                where=user_call_site(),
+                f"the augmentation {self.name} needs to know how many bins there are", fix="num_magnitude_bins=31"
             )
         return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
 
@@ -258,7 +251,5 @@ def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any]
     unknown = sorted(given.keys() - taken)
     if unknown:
         raise DefinitionError(
-            f"{what}: no augmentation takes {', '.join(unknown)}",
-            expected=", ".join(sorted(taken)) or "none",
-            where=user_call_site(),
+            f"{what}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)) or "none"
         )
