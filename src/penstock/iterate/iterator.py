@@ -47,7 +47,7 @@ from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import EndOfStreamError
-from penstock.types import LastBatchPolicy, OnError, as_on_error
+from penstock.types import LastBatchPolicy, OnError
 
 Batch = dict[str, jax.Array]
 _log = logging.getLogger("penstock")
@@ -118,7 +118,7 @@ class DataIterator:
         quarantine: str | PathLike[str] | None = None,
     ) -> None:
         group = as_pipelines(pipelines)
-        policies = error_policies(group[0].graph, as_on_error(on_error))
+        policies = error_policies(group[0].graph, on_error)
         limits = ErrorLimits.of(policies, max_bad_samples, max_bad_rate, quarantine)
         skips = "skip" in policies
         if skips:
