@@ -75,9 +75,6 @@ def seeded(seed: int | None) -> dict[str, Any]:
     return {} if seed is None else {"seed": seed}
 
 
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Augmentation:
     """Augmentation: a function of images and a parameter that depends on the magnitude bin.
@@ -109,13 +106,14 @@ class Augmentation:
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
             )
-        kinds = [item.kind for item in inspect.signature(self.op).parameters.values()]
-        if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
+        try:
+            inspect.signature(self.op).bind_partial(None, None)
+        except TypeError:
             raise ArgumentTypeError(
                 "an augmentation takes images and a parameter",
                 given=short_repr(self.op),
                 expected="a function of at least two positional arguments",
-            )
+            ) from None
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
         # None selects the default. The dataclass is frozen, so this bypasses its `__setattr__`.
@@ -126,7 +124,7 @@ class Augmentation:
     def __repr__(self) -> str:
         return f"Augmentation({self.name})"
 
-    def augmentation(self, *given: Any, **changed: Any) -> Augmentation:
+    def augmentation(self, *args: Any, **changed: Any) -> Augmentation:
         """Return an augmentation of the same function with other settings; None selects the default.
 
         Settings by position are `mag_range`, `randomly_negate`, `mag_to_param`, `param_device` and `name`.
@@ -134,7 +132,7 @@ class Augmentation:
         names = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
         # An argument of DALI's. There is only one class of augmentations here.
         changed.pop("augmentation_cls", None)
-        settings = {**dict(zip(names, given, strict=False)), **changed}
+        settings = {**dict(zip(names, args, strict=False)), **changed}
         if settings.get("name", "") is None:
             settings["name"] = ""
         return replace(self, **settings)
@@ -241,15 +239,15 @@ def augmentation(function: Callable[..., Any] | None = None, **settings: Any) ->
     return Augmentation(function, **settings)
 
 
-def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any], what: str) -> None:
+def check_arguments(augmentations: Sequence[Augmentation], arguments: dict[str, Any], function: str) -> None:
     """Check that every argument is in the signature of at least one augmentation.
 
     Raises:
         DefinitionError: An argument is not in any signature.
     """
     taken = {name for item in augmentations for name in list(inspect.signature(item.op).parameters)[2:]}
-    unknown = sorted(given.keys() - taken)
+    unknown = sorted(arguments.keys() - taken)
     if unknown:
         raise DefinitionError(
-            f"{what}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)) or "none"
+            f"{function}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)) or "none"
         )

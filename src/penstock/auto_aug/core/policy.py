@@ -46,7 +46,7 @@ class Policy:
                 known = isinstance(number, int) and 0 <= number < self.num_magnitude_bins
                 return "" if known else "has a bin that does not exist"
             case _:
-                return "is no such triple"
+                return "is not such a triple"
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:
