@@ -108,7 +108,7 @@ def rocal_table():
 def rocal_methods():
     yield "| method | instead |"
     yield "|---|---|"
-    for name, instead in REFUSED.items():
+    for name, instead in sorted(REFUSED.items()):
         yield f"| `{name}` | {instead} |"
 
 

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import pkgutil
 import sys
+import textwrap
 import types
 import typing
 from collections import defaultdict
@@ -58,12 +59,7 @@ def operators() -> dict[str, OperatorFunction[..., Any]]:
 def generate() -> dict[Path, str]:
     """Return the text of each generated file."""
     found = operators()
-    table = "".join(f'    "{name}": "{function.__module__}",\n' for name, function in found.items())
-    note = f'"""Module that defines each operator. {NOTE}"""'
-    imports = "from collections.abc import Mapping"
-    files = {
-        FN / "_operator_modules.py": f"{note}\n\n{imports}\n\nOPERATOR_MODULES: Mapping[str, str] = {{\n{table}}}\n"
-    }
+    files = {FN / "_operator_modules.py": module_table(found)}
     modules: dict[str, dict[str, OperatorFunction[..., Any]]] = defaultdict(dict)
     for name, function in found.items():
         module, _, last = name.rpartition(".")
@@ -72,6 +68,54 @@ def generate() -> dict[Path, str]:
         path = FN / f"{module.replace('.', '/')}.pyi" if module else FN / "__init__.pyi"
         files[path] = Stub(functions, sorted({name.partition(".")[0] for name in modules if not module} - {""})).text()
     return files
+
+
+TABLE = """{note}
+
+from collections.abc import Mapping
+
+# Operators whose module has their name, by folder of `penstock.operators`: `readers.file` is in `readers/file.py`.
+_BY_FOLDER = {{
+{folders}}}
+
+# The other operators, by module of `penstock.operators`.
+_BY_MODULE = {{
+{modules}}}
+
+OPERATOR_MODULES: Mapping[str, str] = {{
+    name: f"penstock.operators.{{folder}}.{{name.rpartition('.')[2]}}"
+    for folder, names in _BY_FOLDER.items()
+    for name in names.split()
+}} | {{name: f"penstock.operators.{{module}}" for module, names in _BY_MODULE.items() for name in names.split()}}
+"""
+
+
+def module_table(found: Mapping[str, OperatorFunction[..., Any]]) -> str:
+    """Return the text of the module that says which module defines each operator."""
+    folders: dict[str, list[str]] = defaultdict(list)
+    modules: dict[str, list[str]] = defaultdict(list)
+    for name, function in found.items():
+        module = function.__module__.removeprefix("penstock.operators.")
+        folder, _, stem = module.rpartition(".")
+        if stem == name.rpartition(".")[2]:
+            folders[folder].append(name)
+        else:
+            modules[module].append(name)
+    note = f'"""Modules that define the operators. {NOTE}"""'
+    return TABLE.format(note=note, folders=_rows(folders), modules=_rows(modules))
+
+
+def _rows(names: Mapping[str, list[str]]) -> str:
+    """Return the items of a dictionary with a string of names per key, in lines that the formatter keeps."""
+    rows: list[str] = []
+    for key, values in sorted(names.items()):
+        text = " ".join(values)
+        if len(row := f'    "{key}": "{text}",') > 120:
+            lines = [text] if len(text) <= 110 else textwrap.wrap(text, 109)
+            parts = [f'        "{line}{" " if line is not lines[-1] else ""}"' for line in lines]
+            row = "\n".join([f'    "{key}": (', *parts, "    ),"])
+        rows.append(f"{row}\n")
+    return "".join(rows)
 
 
 class Stub:

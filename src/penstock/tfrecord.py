@@ -5,12 +5,7 @@
  'boxes': VarLenFeature(shape=(4,), dtype=2, default_value=0.0)}
 """
 
-from penstock.sources.formats.tfrecord.features import Feature as Feature
-from penstock.sources.formats.tfrecord.features import FixedLenFeature as FixedLenFeature
-from penstock.sources.formats.tfrecord.features import VarLenFeature as VarLenFeature
-from penstock.sources.formats.tfrecord.features import float32 as float32
-from penstock.sources.formats.tfrecord.features import int64 as int64
-from penstock.sources.formats.tfrecord.features import string as string
+from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, float32, int64, string
 
 __all__ = [
     "Feature",

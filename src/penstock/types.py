@@ -17,7 +17,6 @@ from penstock.core.dtypes import to_dali_type as to_dali_type
 from penstock.core.dtypes import to_numpy_type as to_numpy_type
 from penstock.core.unsupported import module_getattr
 
-# Policies for bad samples: raise the error, mask the row, or read another sample in its place.
 __all__ = [
     "ANY_DATA",
     "BGR",
@@ -182,12 +181,7 @@ class NewAxis:
 newaxis = NewAxis()
 
 
-UINT8, UINT16, UINT32, UINT64 = (
-    DALIDataType.UINT8,
-    DALIDataType.UINT16,
-    DALIDataType.UINT32,
-    DALIDataType.UINT64,
-)
+UINT8, UINT16, UINT32, UINT64 = DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64
 INT8, INT16, INT32, INT64 = DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64
 FLOAT16, FLOAT, FLOAT64 = DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64
 BOOL, NO_TYPE = DALIDataType.BOOL, DALIDataType.NO_TYPE
@@ -204,19 +198,9 @@ SAME = ""
 # DALI's `device_id` for a pipeline without an accelerator.
 CPU_ONLY_DEVICE_ID = -99999
 
-RGB, BGR, GRAY = DALIImageType.RGB, DALIImageType.BGR, DALIImageType.GRAY
-YCbCr, ANY_DATA = DALIImageType.YCbCr, DALIImageType.ANY_DATA
-
-INTERP_NN, INTERP_LINEAR, INTERP_CUBIC = (
-    DALIInterpType.INTERP_NN,
-    DALIInterpType.INTERP_LINEAR,
-    DALIInterpType.INTERP_CUBIC,
-)
-INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = (
-    DALIInterpType.INTERP_LANCZOS3,
-    DALIInterpType.INTERP_TRIANGULAR,
-    DALIInterpType.INTERP_GAUSSIAN,
-)
+# Unpacking an Enum yields its members in the order of their definition, and raises if a name is missing here.
+RGB, BGR, GRAY, YCbCr, ANY_DATA = DALIImageType
+INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_TRIANGULAR, INTERP_GAUSSIAN = DALIInterpType
 
 
 def _raw_cuda_stream(stream: Any) -> Any:  # pyright: ignore[reportUnusedFunction]  # copies of DALI's feed_ndarray ask

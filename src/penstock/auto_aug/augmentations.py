@@ -39,7 +39,7 @@ def _moved_by(pixels: DataNode, one: Any) -> DataNode:
     return fn.cast(matrix, dtype=types.FLOAT)
 
 
-def _warped(data: DataNode, matrix: Any, fill_value: float | None, interp_type: Any) -> DataNode:
+def _warp(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
     interpolation = types.INTERP_LINEAR if interp_type is None else interp_type
     return fn.warp_affine(data, matrix=matrix, fill_value=fill_value, interp_type=interpolation)
 
@@ -59,46 +59,26 @@ def warp_y_param(magnitude: Any) -> list[Any]:
     return [0, magnitude]
 
 
-@augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=lambda magnitude: _sheared(magnitude, 0))
-def shear_x(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Shear the images along x."""
-    return _warped(data, matrix, fill_value, interp_type)
-
-
-@augmentation(mag_range=(0, 0.3), randomly_negate=True, mag_to_param=lambda magnitude: _sheared(0, magnitude))
-def shear_y(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Shear the images along y."""
-    return _warped(data, matrix, fill_value, interp_type)
+shear_x = Augmentation(_warp, (0, 0.3), True, lambda factor: _sheared(factor, 0), name="shear_x")
+shear_y = Augmentation(_warp, (0, 0.3), True, lambda factor: _sheared(0, factor), name="shear_y")
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True)
 def translate_x(data: Any, part: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
     """Translate the images along x by a fraction of their width."""
     # Shapes are (height, width).
-    return _warped(data, _moved_by(part * shape[1], _moved(x=1)), fill_value, interp_type)
+    return _warp(data, _moved_by(part * shape[1], _moved(x=1)), fill_value, interp_type)
 
 
 @augmentation(mag_range=(0.0, 1.0), randomly_negate=True)
 def translate_y(data: Any, part: Any, shape: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
     """Translate the images along y by a fraction of their height."""
-    return _warped(data, _moved_by(part * shape[0], _moved(y=1)), fill_value, interp_type)
+    return _warp(data, _moved_by(part * shape[0], _moved(y=1)), fill_value, interp_type)
 
 
-# The variants without a shape have the same names as those with it, so a policy can contain either.
-@augmentation(
-    mag_range=(0, 250), randomly_negate=True, mag_to_param=lambda pixels: _moved(x=pixels), name="translate_x"
-)
-def translate_x_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Translate the images along x by a number of pixels."""
-    return _warped(data, matrix, fill_value, interp_type)
-
-
-@augmentation(
-    mag_range=(0, 250), randomly_negate=True, mag_to_param=lambda pixels: _moved(y=pixels), name="translate_y"
-)
-def translate_y_no_shape(data: Any, matrix: Any, fill_value: Any = 128, interp_type: Any = None) -> DataNode:
-    """Translate the images along y by a number of pixels."""
-    return _warped(data, matrix, fill_value, interp_type)
+# Translations by a number of pixels. They have the same names as those with a shape, so a policy can contain either.
+translate_x_no_shape = Augmentation(_warp, (0, 250), True, lambda pixels: _moved(x=pixels), name="translate_x")
+translate_y_no_shape = Augmentation(_warp, (0, 250), True, lambda pixels: _moved(y=pixels), name="translate_y")
 
 
 @augmentation(mag_range=(0, 30), randomly_negate=True)
@@ -222,30 +202,27 @@ def identity(data: Any, _: Any) -> DataNode:
 
 
 def translations(
-    use_shape: bool, most: float, most_of_shape: float, given: Any, given_of_shape: Any
+    use_shape: bool, default_abs: float, default_rel: float, max_translate_abs: Any, max_translate_rel: Any
 ) -> list[Augmentation]:
     """Return the translations along x and y.
 
     Args:
         use_shape: True for translations in fractions of the size, False for pixels.
-        most: Default of `given`.
-        most_of_shape: Default of `given_of_shape`.
-        given: Largest translation in pixels: a number, (height, width), or None for the default.
-        given_of_shape: Largest translation as a fraction of the size: a number, (height, width), or None.
+        default_abs: Default of `max_translate_abs`.
+        default_rel: Default of `max_translate_rel`.
+        max_translate_abs: Largest translation in pixels: a number, (height, width), or None for the default.
+        max_translate_rel: Largest translation as a fraction of the size: a number, (height, width), or None.
 
     Raises:
         DefinitionError: The limit does not match `use_shape`.
     """
-    wrong = given if use_shape else given_of_shape
+    wrong = max_translate_abs if use_shape else max_translate_rel
     if wrong is not None:
         names = ("max_translate_abs", "max_translate_rel") if use_shape else ("max_translate_rel", "max_translate_abs")
         raise DefinitionError(
-            f"{names[0]} applies {'without' if use_shape else 'with'} shape=",
-            given=wrong,
-            fix=f"{names[1]}=...",
-            where=user_call_site(),
+            f"{names[0]} applies {'without' if use_shape else 'with'} shape=", given=wrong, fix=f"{names[1]}=..."
         )
-    limit, default = (given_of_shape, most_of_shape) if use_shape else (given, most)
+    limit, default = (max_translate_rel, default_rel) if use_shape else (max_translate_abs, default_abs)
     limit = default if limit is None else limit
     # DALI's order is that of shapes; x moves along the width.
     height, width = limit if isinstance(limit, tuple | list) else (limit, limit)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from penstock.auto_aug import augmentations as a
 from penstock.auto_aug.core.decorator import Augmentation, Translation, check_arguments, defining, seeded, signed_bin
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
-from penstock.core import user_call_site
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode
 from penstock.graph.conditionals.control_flow import if_expression
@@ -58,11 +56,18 @@ equalize .8, equalize .6
 """
 
 
-def _policy(name: str, text: str, moves: Sequence[Augmentation] = ()) -> Policy:
+def _policy(
+    name: str,
+    text: str,
+    use_shape: bool = False,
+    max_translate_abs: Translation = None,
+    max_translate_rel: Translation = None,
+) -> Policy:
     """Parse a policy with 11 bins: "NAME PROBABILITY [BIN], ...; ...", with a semicolon between sub-policies."""
+    moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
     # RandAugment and TrivialAugment do not use these two, so `learned` does not contain them.
     more = [a.solarize_add.augmentation((0, 110), False), a.invert]
-    suite: Mapping[str, Augmentation] = {item.name: item for item in (*a.learned(moves), *more)}
+    suite = {item.name: item for item in (*a.learned(moves), *more)}
 
     def entry(part: str) -> tuple[Augmentation, float, int | None]:
         kind, probability, *number = part.split()
@@ -76,8 +81,7 @@ def get_image_net_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
     """Return the policy for ImageNet. Translations are fractions of the size with `use_shape`, or up to 250 pixels."""
-    moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
-    return _policy("ImageNetPolicy", _IMAGE_NET, moves)
+    return _policy("ImageNetPolicy", _IMAGE_NET, use_shape, max_translate_abs, max_translate_rel)
 
 
 @defining
@@ -85,8 +89,7 @@ def get_reduced_cifar10_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
     """Return the policy learned on reduced CIFAR-10, with translations as for ImageNet."""
-    moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
-    return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, moves)
+    return _policy("ReducedCifar10Policy", _REDUCED_CIFAR10, use_shape, max_translate_abs, max_translate_rel)
 
 
 @defining
@@ -94,8 +97,7 @@ def get_svhn_policy(
     use_shape: bool = False, max_translate_abs: Translation = None, max_translate_rel: Translation = None
 ) -> Policy:
     """Return the policy for SVHN, with translations as for ImageNet."""
-    moves = a.translations(use_shape, 250, 1.0, max_translate_abs, max_translate_rel)
-    return _policy("SvhnPolicy", _SVHN, moves)
+    return _policy("SvhnPolicy", _SVHN, use_shape, max_translate_abs, max_translate_rel)
 
 
 @defining
@@ -160,19 +162,18 @@ def auto_augment(
                 "the policy reduced_image_net has no translations",
                 given="shape, max_translate_abs or max_translate_rel",
                 fix="leave these out",
-                where=user_call_site(),
             )
         return apply_auto_augment(get_reduced_image_net_policy(), data, seed, **more)
     if policy_name not in _POLICIES:
         names = ", ".join([*_POLICIES, "reduced_image_net"])
-        raise DefinitionError("unknown policy", given=short_repr(policy_name), expected=names, where=user_call_site())
+        raise DefinitionError("unknown policy", given=short_repr(policy_name), expected=names)
     policy = _POLICIES[policy_name](shape is not None, max_translate_abs, max_translate_rel)
     return apply_auto_augment(policy, data, seed, **more | ({} if shape is None else {"shape": shape}))
 
 
-def auto_augment_image_net(data: DataNode, *given: Any, **named: Any) -> DataNode:
+def auto_augment_image_net(data: DataNode, *args: Any, **kwargs: Any) -> DataNode:
     """Augment images with the policy for ImageNet. Takes the other arguments of `auto_augment`."""
-    return auto_augment(data, "image_net", *given, **named)
+    return auto_augment(data, "image_net", *args, **kwargs)
 
 
 @defining
@@ -192,7 +193,7 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
         DefinitionError: The policy is empty, or an argument is not in the signature of any augmentation.
     """
     if not policy.sub_policies:
-        raise DefinitionError("the policy is empty", given=short_repr(policy), where=user_call_site())
+        raise DefinitionError("the policy is empty", given=short_repr(policy))
     check_arguments(list(policy.augmentations.values()), kwargs, "apply_auto_augment")
     # A stage is a position in the sub-policies. Each augmentation is traced once per stage in which it occurs, not once
     # per sub-policy; tables, indexed by the sample's sub-policy, hold the probability, bin and augmentation of a stage.

@@ -17,7 +17,6 @@ from penstock.auto_aug.core.decorator import (
     signed_bin,
 )
 from penstock.auto_aug.core.selection import select
-from penstock.core import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Range
 from penstock.types import DALIInterpType
@@ -108,12 +107,11 @@ def apply_rand_augment(
         DefinitionError: The list is empty, `n` or `m` is out of range, or an argument is not in the signature of any
             augmentation.
     """
-    if (n and not augmentations) or n < 0 or not 0 <= m < num_magnitude_bins:
+    if (n and not augmentations) or m >= num_magnitude_bins:
         raise DefinitionError(
             "RandAugment chooses n of some augmentations, with magnitudes of bin m",
             given=f"{len(augmentations)} augmentations, n={n}, m={m}, num_magnitude_bins={num_magnitude_bins}",
-            expected="at least one augmentation, n from 0 on, m from 0 to num_magnitude_bins - 1",
-            where=user_call_site(),
+            expected="at least one augmentation, m from 0 to num_magnitude_bins - 1",
         )
     check_arguments(augmentations, kwargs, "apply_rand_augment")
     if n == 0:
@@ -123,15 +121,8 @@ def apply_rand_augment(
     signed = any(item.randomly_negate for item in augmentations)
     bins = signed_bin(m, seed=seed, shape=(n,)) if signed else None
     for number in range(n):
-        magnitude = m if bins is None else bins[number]
-        data = select(
-            augmentations,
-            chosen[number],
-            data,
-            magnitude_bin=magnitude,
-            num_magnitude_bins=num_magnitude_bins,
-            **kwargs,
-        )
+        options = {"magnitude_bin": bins[number] if bins else m, "num_magnitude_bins": num_magnitude_bins}
+        data = select(augmentations, chosen[number], data, **options, **kwargs)
     return data
 
 
@@ -144,9 +135,7 @@ def without(augmentations: Sequence[Augmentation], excluded: Sequence[str] | Non
     names = [item.name for item in augmentations]
     unknown = [name for name in excluded or () if name not in names]
     if unknown:
-        raise DefinitionError(
-            f"no augmentation is named {', '.join(unknown)}", expected=", ".join(names), where=user_call_site()
-        )
+        raise DefinitionError(f"no augmentation is named {', '.join(unknown)}", expected=", ".join(names))
     return [item for item in augmentations if item.name not in (excluded or ())]
 
 

@@ -9,6 +9,7 @@ import runpy
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -52,7 +53,7 @@ def add_to(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack. Returns 0 if all shards are written and verified."""
-    progress = _Bar() if sys.stderr.isatty() else _Lines()
+    progress = _progress()
     try:
         job = _job(parsed)
         written, skipped = pack(job, parsed.target, parsed.threads, progress)
@@ -114,16 +115,16 @@ def _outputs(source: str, names_option: list[str] | None) -> tuple[list[str | No
     """Return the names and nodes of the values to pack."""
     with Trace("pack").active():
         result = _definition(source)()
-    own: list[str | None] | None = None
+    default_names: list[str | None] | None = None
     if isinstance(result, Mapping):
         named = cast(Mapping[str | None, Any], result)
-        own, nodes = [*named], list(named.values())
+        default_names, nodes = [*named], list(named.values())
     else:
         nodes = list(cast(Any, result)) if isinstance(result, tuple | list) else [result]
-        own = [None, "cls"] if not _program(source) else None
+        default_names = None if _program(source) else [None, "cls"]
     if not nodes or not all(isinstance(node, DataNode) for node in nodes):
         raise DefinitionError("the definition must return the outputs of a reader", given=short_repr(result))
-    names = own if names_option is None else names_option
+    names = default_names if names_option is None else names_option
     if names is None or len(names) != len(nodes):
         raise UsageError(
             "each value needs a name", given=names_option and ",".join(names_option), expected=f"{len(nodes)} names",
@@ -167,6 +168,14 @@ def _program(source: str) -> tuple[str, str] | None:
     return (program, name) if program.endswith(".py") else None
 
 
+def _progress() -> _Lines:
+    """Return a bar on a terminal if tqdm is installed, otherwise lines."""
+    if sys.stderr.isatty():
+        with suppress(MissingExtraError):
+            return _Bar(optional_import.import_extra("tqdm", "train", "the progress bar of penstock pack").tqdm)
+    return _Lines()
+
+
 class _Lines:
     """Progress as a line for each tenth of the work."""
 
@@ -180,8 +189,8 @@ class _Lines:
 
     def advance(self, samples: int) -> None:
         """Add completed samples; print a line at each tenth of the phase."""
+        # The threads of the job call this.
         with self._lock:
-            # The threads of the job call this.
             before, self._done = self._done, self._done + samples
             if self._done * 10 // max(self._total, 1) > before * 10 // max(self._total, 1):
                 self.note(f"{self._what}: {self._done} of {self._total} samples")
@@ -195,34 +204,26 @@ class _Lines:
 
 
 class _Bar(_Lines):
-    """Progress as a bar of tqdm, if it is installed."""
+    """Progress as a bar of tqdm."""
 
-    _bar: Any = None
+    def __init__(self, tqdm: Any) -> None:
+        super().__init__()
+        self._tqdm = tqdm
+        self._bar: Any = None
 
     def begin(self, what: str, total: int, done: int) -> None:
         """Begin a bar."""
-        super().begin(what, total, done)
         self.close()
-        try:
-            tqdm = optional_import.import_extra("tqdm", "train", "the progress bar of penstock pack")
-        except MissingExtraError:
-            return
-        self._bar = tqdm.tqdm(total=total, initial=done, desc=what, unit=" samples")
+        self._bar = self._tqdm(total=total, initial=done, desc=what, unit=" samples")
 
     def advance(self, samples: int) -> None:
         """Advance the bar."""
-        if self._bar is None:
-            super().advance(samples)
-            return
         with self._lock:
             self._bar.update(samples)
 
     def note(self, text: str) -> None:
         """Print a line above the bar."""
-        if self._bar is None:
-            super().note(text)
-        else:
-            self._bar.write(text, file=sys.stderr)
+        self._tqdm.write(text, file=sys.stderr)
 
     def close(self) -> None:
         """Close the bar, which stays on the screen."""

@@ -146,7 +146,7 @@ class Compose:
     @check_annotations
     def __init__(self, op_list: Sequence[Callable[..., Any]]) -> None:
         if not op_list:
-            raise ArgumentTypeError("ops.Compose needs at least one operator", where=user_call_site())
+            raise ArgumentTypeError("ops.Compose needs at least one operator")
         self._operators = tuple(op_list)
 
     def __call__(self, *inputs: Any, **arguments: Any) -> Any:

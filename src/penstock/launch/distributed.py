@@ -136,12 +136,15 @@ def _cluster_coordinator(started_by: str) -> tuple[str, int]:
         # "node001", "node001,host2", "node[001-015],host2" or "node[001,007-015]"; JAX's process 0 is on the first node
         first = re.match(r"([^,\[]+)(?:\[(\w+))?", os.environ["SLURM_STEP_NODELIST"])
         job, process = int(os.environ["SLURM_JOB_ID"]), int(os.environ["SLURM_PROCID"])
+        on_one_machine = os.environ.get("SLURM_STEP_NUM_NODES") == "1"
     else:
         # Such as "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911" or "1531576320.0;tcp6://[fe80::1,fe80::2]:43370".
         uri = os.environ[_OPEN_MPI_URI]
         first = re.search(r"tcp(?:6://\[([^,\]]+)|://([^,:]+))", uri)
         # Open MPI numbers its jobs in steps of 4096.
         job, process = int(uri.partition(".")[0]) >> 12, int(os.environ["OMPI_COMM_WORLD_RANK"])
+        size = os.environ.get("OMPI_COMM_WORLD_SIZE")
+        on_one_machine = size is not None and size == os.environ.get("OMPI_COMM_WORLD_LOCAL_SIZE")
     if first is None:
         raise UsageError(
             f"the environment of {started_by} names no host for the coordinator",
@@ -149,16 +152,8 @@ def _cluster_coordinator(started_by: str) -> tuple[str, int]:
         )
     # A port that all processes compute, and that another job on the machine is unlikely to use: one of the last 4096
     port = os.environ.get("JAX_COORDINATOR_PORT", (1 << 16) - 4096 + job % 4096)
-    host = LOOPBACK if _on_one_machine(started_by) else "".join(part or "" for part in first.groups())
+    host = LOOPBACK if on_one_machine else "".join(part or "" for part in first.groups())
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}", process
-
-
-def _on_one_machine(started_by: str) -> bool:
-    """True if the launcher's variables say that all processes of the job are on this machine."""
-    if started_by == "SLURM":
-        return os.environ.get("SLURM_STEP_NUM_NODES") == "1"
-    processes, local = (os.environ.get(f"OMPI_COMM_WORLD_{name}") for name in ("SIZE", "LOCAL_SIZE"))
-    return started_by == "Open MPI" and processes is not None and processes == local
 
 
 def split_address(address: str) -> tuple[str, int]:

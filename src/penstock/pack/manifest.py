@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.core.atomic_files import fsync_file
+from penstock.core.file_lock import lock_file
 from penstock.errors import UsageError
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock
-    fcntl = None
 
 NAME = "pack.jsonl"
 
@@ -38,7 +34,10 @@ class PackManifest:
         self._path = folder / NAME
         self._file = self._path.open("a+")
         try:
-            self._lock()
+            try:
+                lock_file(self._file.fileno())
+            except BlockingIOError:
+                raise UsageError("another process is packing into this folder", given=str(folder)) from None
             self._file.seek(0)
             text = self._file.read()
             # A crash can leave an unfinished last line; its shard is written again.
@@ -57,16 +56,6 @@ class PackManifest:
         except BaseException:
             self._file.close()
             raise
-
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError("another process is packing into this folder", given=str(self._path.parent)) from None
-        except OSError:  # some network file systems have no locks
-            return
 
     def add(self, entry: Mapping[str, Any]) -> None:
         """Record a complete shard."""

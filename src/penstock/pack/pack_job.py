@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -32,15 +32,12 @@ class Progress(Protocol):
 
     def begin(self, what: str, total: int, done: int) -> None:
         """Start a phase of `total` samples, `done` of which are finished already."""
-        ...
 
     def advance(self, samples: int) -> None:
         """Add `samples` finished samples. Several threads call this."""
-        ...
 
     def note(self, text: str) -> None:
         """Show a message to the user."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -123,45 +120,36 @@ def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[
         UsageError: The folder contains another pack, or another process is packing into it.
         OSError: The folder is not writable.
     """
-    form = FORMATS[job.format]()
+    shards = _Shards(job, FORMATS[job.format](), folder, progress)
     with PackManifest(folder, job.settings()) as manifest:
         for partial in folder.glob(f".{job.title}-*.partial*"):
             partial.unlink()
-        todo = [n for n in range(job.shards) if n not in manifest.shards or not _path(job, form, folder, n).is_file()]
+        todo = [
+            shard for shard in range(job.shards) if shard not in manifest.shards or not shards.path(shard).is_file()
+        ]
         waiting = sum(len(job.positions(shard)) for shard in todo)
         progress.begin("packing", job.samples, job.samples - waiting)
-        writer = _Writer(job, form, folder, progress)
-        with closing(_run_shards(writer.shard, todo, threads, writer.stop)) as written:
+        with closing(_run(shards.write, todo, threads, shards.stop)) as written:
             for entry in written:
                 manifest.add(entry)
         entries = [manifest.shards[shard] for shard in range(job.shards)]
         samples = sum(entry["samples"] for entry in entries)
         progress.begin("verifying", samples, 0)
-
-        def check(shard: int) -> tuple[int, str | None]:
-            return shard, _fault(_path(job, form, folder, shard), form, manifest.shards[shard], writer.stop, progress)
-
-        faults = [
-            (shard, fault) for shard, fault in _run_shards(check, range(job.shards), threads, writer.stop) if fault
-        ]
+        faults = [(shard, fault) for shard, fault in _run(shards.verify, entries, threads, shards.stop) if fault]
         for shard, _ in faults:
-            _path(job, form, folder, shard).unlink(missing_ok=True)
+            shards.path(shard).unlink(missing_ok=True)
             manifest.forget(shard)
         if faults:
             shard, fault = faults[0]
             raise SourceError(
                 f"{len(faults)} of {job.shards} shards are not what was written, and were removed",
-                given=f"{_path(job, form, folder, shard).name}: {fault}",
+                given=f"{shards.path(shard).name}: {fault}",
                 fix="run the same command again to write them again; check the disk",
             )
     return samples, sum(entry["skipped"] for entry in entries)
 
 
-def _path(job: PackJob, form: Format, folder: Path, shard: int) -> Path:
-    return folder / f"{job.title}-{shard:05d}-of-{job.shards:05d}{form.suffix}"
-
-
-def _run_shards(work: Any, shards: Iterable[int], threads: int, stop: threading.Event) -> Generator[Any]:
+def _run(work: Any, shards: Iterable[Any], threads: int, stop: threading.Event) -> Generator[Any]:
     """Yield the results of `work` as shards finish. The first failure cancels the others."""
     with ThreadPoolExecutor(threads, "penstock-pack") as pool:
         futures = [pool.submit(work, shard) for shard in shards]
@@ -179,16 +167,20 @@ class _StoppedError(Exception):
     """Raised in a thread after another shard has failed."""
 
 
-class _Writer:
-    """Writer of shards, shared by all threads."""
+class _Shards:
+    """Writer and verifier of shards, shared by all threads."""
 
     def __init__(self, job: PackJob, form: Format, folder: Path, progress: Progress) -> None:
         self.stop = threading.Event()
         self._job, self._form, self._folder, self._progress = job, form, folder, progress
 
-    def shard(self, shard: int) -> dict[str, Any]:
+    def path(self, shard: int) -> Path:
+        """Return the path of a shard."""
+        return self._folder / f"{self._job.title}-{shard:05d}-of-{self._job.shards:05d}{self._form.suffix}"
+
+    def write(self, shard: int) -> dict[str, Any]:
         """Write a shard and return its entry in the manifest."""
-        path = _path(self._job, self._form, self._folder, shard)
+        path = self.path(shard)
         partial = path.with_name(f".{path.name}.partial{path.suffix}")
         files = [*zip(self._form.companions(partial), self._form.companions(path), strict=True), (partial, path)]
         count = _Count()
@@ -205,6 +197,19 @@ class _Writer:
         fsync_directory(self._folder)
         skipped = len(self._job.positions(shard)) - count.samples
         return {"shard": shard, "samples": count.samples, "skipped": skipped, "sha256": count.digest.hexdigest()}
+
+    def verify(self, entry: Mapping[str, Any]) -> tuple[int, str | None]:
+        """Return the number of a shard and its fault on disk, or None. `entry` is its entry in the manifest."""
+        shard, count = entry["shard"], _Count()
+        try:
+            for member in self._form.read(self.path(shard)):
+                if self.stop.is_set():
+                    raise _StoppedError
+                count.add(member)
+        except (OSError, ValueError) as error:
+            return shard, f"it cannot be read: {error}"
+        self._progress.advance(entry["samples"])
+        return shard, None if count.digest.hexdigest() == entry["sha256"] else "its content is not what was written"
 
     def _samples(self, shard: int) -> Iterator[list[Member]]:
         job = self._job
@@ -245,12 +250,12 @@ class _Writer:
                     "only encoded images can be resized or encoded again", given=f"{values[0].dtype}{values[0].shape}"
                 )
             try:
-                data, new = job.recoding(values[0].tobytes())
+                data, is_new = job.recoding(values[0].tobytes())
             except ValueError as error:
-                what = f"cannot be resized or encoded: {error}"
-                raise SampleError.of(index, job.source.describe(index), what, job.source.path(index)) from error
+                problem = f"cannot be resized or encoded: {error}"
+                raise SampleError.of(index, job.source.describe(index), problem, job.source.path(index)) from error
             values[0] = np.frombuffer(data, np.uint8)
-            first = "jpg" if new and job.names[0] is None else first
+            first = "jpg" if is_new and job.names[0] is None else first
         return dict(zip((first, *map(str, job.names[1:])), values, strict=True))
 
 
@@ -274,17 +279,3 @@ class _Count:
         # The length separates a name and its data from the next pair, which keeps the checksum unambiguous.
         self.digest.update(f"{name}\0{len(data)}\0".encode())
         self.digest.update(data)
-
-
-def _fault(path: Path, form: Format, entry: dict[str, Any], stop: threading.Event, progress: Progress) -> str | None:
-    """Return the fault of a shard on disk, or None."""
-    count = _Count()
-    try:
-        for member in form.read(path):
-            if stop.is_set():
-                raise _StoppedError
-            count.add(member)
-    except (OSError, ValueError) as error:
-        return f"it cannot be read: {error}"
-    progress.advance(entry["samples"])
-    return None if count.digest.hexdigest() == entry["sha256"] else "its content is not what was written"

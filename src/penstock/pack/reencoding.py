@@ -54,11 +54,8 @@ class Reencoding:
             image, profile = image.convert("RGB"), None
         if self.resize_shorter is not None and not small:
             scale = self.resize_shorter / min(image.size)
-            size = (
-                max(self.resize_shorter, round(image.width * scale)),
-                max(self.resize_shorter, round(image.height * scale)),
-            )
-            image = image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+            width, height = (max(self.resize_shorter, round(side * scale)) for side in image.size)
+            image = image.resize((width, height), Image.Resampling.LANCZOS, reducing_gap=3.0)
         file = io.BytesIO()
         image.save(file, "JPEG", quality=self.quality or _QUALITY, icc_profile=profile)
         return file.getvalue(), True

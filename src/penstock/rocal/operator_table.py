@@ -1,8 +1,8 @@
 """Table of rocAL's operators: their names, arguments and values in penstock.
 
 `OPERATORS` has a row for every reader, decoder and operator of rocAL. The row lists the operators of penstock to call
-in order, and maps the arguments. An operator without a counterpart has a row without steps. Such a row may name a
-future operator of penstock; a test fails when penstock gets that operator and its row is still empty.
+in order, and maps the arguments. An operator without a counterpart has a row without steps. A test fails when penstock
+gets an operator of that name and the row has neither steps nor the reason why it differs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from penstock import fn as core
-from penstock.core import user_call_site
+from penstock.core import with_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UnknownNameError, did_you_mean
 from penstock.graph.tracing.registry import lookup, registered
 
@@ -80,12 +80,10 @@ class OperatorMapping:
 
     Args:
         steps: Calls of penstock's operators, in order; empty without a counterpart.
-        awaits: Future operators of penstock that would be the counterpart, for a row without steps.
         differs: Reason why penstock's operator of the same name is not the counterpart, for a row without steps.
     """
 
     steps: tuple[OperatorStep, ...] = ()
-    awaits: tuple[str, ...] = ()
     differs: str = ""
 
     @property
@@ -128,10 +126,6 @@ _MIRROR = ArgumentMapping("mirror", _flag)
 # Images have no depth: `crop_d` is accepted without effect.
 _CENTER = {"crop": _CROP["crop"], "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "crop_d": ArgumentMapping()}
 _NORMALIZED = {**_same("mean", "std", "output_layout"), "mirror": _MIRROR, "output_dtype": ArgumentMapping("dtype")}
-# Reasons why an operator of the same name is not a counterpart (`OperatorMapping.differs`).
-_COLOUR = "rocAL turns colours in HSV and draws the numbers that are not given, penstock changes RGB linearly"
-_LEVELS = "rocAL draws the numbers that are not given, and shifts in units of values"
-_SOUND = "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's"
 # A size of 0 means "not given" in rocAL. It ignores `antialias`; penstock uses it.
 _RESIZE = {
     "resize_width": ArgumentMapping("resize_x", unless_zero),
@@ -158,14 +152,45 @@ DECODER_HINTS = (
     "path",
 )
 _DECODER = {**_same("output_type"), **dict.fromkeys(DECODER_HINTS, ArgumentMapping())}
-_NODES = "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder"
 _READER = {**_same("pad_last_batch"), "stick_to_shard": ArgumentMapping()}
 
+# Operators of which penstock has none of the same name.
+_MISSING = (
+    "decoders.image_raw blend box_iou_matcher color_temp exposure fish_eye fog gamma_correction lens_correction log1p "
+    "pixelate rain resize_crop roi_resize snow vignette"
+)
+# Operators of which penstock has one of the same name that is not a counterpart, by the reason.
+_DIFFERING = {
+    "penstock's reader returns nodes, in a definition of penstock.pipeline_def; rocAL's is a note for a decoder": (
+        "readers.coco readers.mxnet readers.numpy readers.sequence_reader readers.tfrecord readers.video "
+        "readers.video_resize readers.webdataset"
+    ),
+    "rocAL changes colors in HSV and draws the numbers that are not given, penstock changes RGB linearly": (
+        "color_twist hue saturation"
+    ),
+    "rocAL draws the numbers that are not given, and shifts in units of values": "brightness brightness_fixed contrast",
+    "rocAL keeps sound in padded batches, and its numbers have not been compared with penstock's": (
+        "decoders.audio mel_filter_bank nonsilent_region preemphasis_filter resample spectrogram to_decibels"
+    ),
+    "rocAL draws the window that is not given, and documents no weights": "blur",
+    "rocAL does not document the order and the form of what it encodes": "box_encoder",
+    "its JAX iterators feed no external source": "external_source",
+    "rocAL does not document how its kernel_size counts, nor what lies outside": "jitter",
+    "it gets whole batches, and penstock's gets samples": "python_function",
+    "rocAL's search for windows is another, and its boxes come from its reader": "random_bbox_crop",
+    "rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock": "random_crop",
+    "rocAL does not document which way it turns, and on which canvas": "rotate",
+    "rocAL does not document in which range its values lie": "snp_noise",
+    "rocAL does not document its thresholds": "ssd_random_crop",
+    "rocAL does not document which way its matrix maps, and about which point": "warp_affine",
+}
+
 OPERATORS: Mapping[str, OperatorMapping] = {
+    **dict.fromkeys(_MISSING.split(), OperatorMapping()),
+    **{name: OperatorMapping(differs=reason) for reason, names in _DIFFERING.items() for name in names.split()},
     "readers.caffe": _one("readers.caffe", {**_same("path"), **_READER}),
     "readers.caffe2": _one("readers.caffe2", {**_same("path"), **_READER}),
     "readers.cifar10": _one("readers.cifar10", {**_same("file_root", "filename_prefix"), **_READER}),
-    "readers.coco": OperatorMapping(differs=_NODES),
     "readers.file": _one(
         "readers.file",
         {
@@ -175,14 +200,6 @@ OPERATORS: Mapping[str, OperatorMapping] = {
             **_READER,
         },
     ),
-    "readers.mxnet": OperatorMapping(differs=_NODES),
-    "readers.numpy": OperatorMapping(differs=_NODES),
-    "readers.sequence_reader": OperatorMapping(differs=_NODES),
-    "readers.tfrecord": OperatorMapping(differs=_NODES),
-    "readers.video": OperatorMapping(differs=_NODES),
-    "readers.video_resize": OperatorMapping(differs=_NODES),
-    "readers.webdataset": OperatorMapping(differs=_NODES),
-    "decoders.audio": OperatorMapping(differs=_SOUND),
     "decoders.image": _one("decoders.image", _DECODER),
     "decoders.image_random_crop": _one(
         "decoders.image_random_crop",
@@ -190,7 +207,6 @@ OPERATORS: Mapping[str, OperatorMapping] = {
         # The defaults of rocAL's two decoders differ from each other, so both are spelled out.
         {"num_attempts": 10, "random_area": (0.08, 1.0), "random_aspect_ratio": (0.8, 1.25)},
     ),
-    "decoders.image_raw": OperatorMapping(),
     # Despite its name, rocAL's decoder cuts a random window.
     "decoders.image_slice": _one(
         "decoders.image_random_crop",
@@ -200,36 +216,16 @@ OPERATORS: Mapping[str, OperatorMapping] = {
     "random.coin_flip": _one("random.coin_flip", _same("probability")),
     "random.normal": _one("random.normal", _same("mean", "stddev")),
     "random.uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
-    "blend": OperatorMapping(),
-    "blur": OperatorMapping(differs="rocAL draws the window that is not given, and documents no weights"),
-    "box_encoder": OperatorMapping(differs="rocAL does not document the order and the form of what it encodes"),
-    "box_iou_matcher": OperatorMapping(),
-    "brightness": OperatorMapping(differs=_LEVELS),
-    "brightness_fixed": OperatorMapping(differs=_LEVELS),
     "center_crop": _one("crop", _CENTER),
-    "color_temp": OperatorMapping(),
-    "color_twist": OperatorMapping(differs=_COLOUR),
-    "contrast": OperatorMapping(differs=_LEVELS),
     "copy": _one("copy"),
     "crop": _one("crop", {**_CROP, "crop_d": ArgumentMapping(), "crop_pos_z": ArgumentMapping()}),
     "crop_mirror_normalize": _one("crop_mirror_normalize", {**_CROP, **_NORMALIZED}, _KEEP_LAYOUT),
-    "exposure": OperatorMapping(),
-    "external_source": OperatorMapping(differs="its JAX iterators feed no external source"),
-    "fish_eye": OperatorMapping(),
     "flip": _one(
         "flip",
         {"horizontal": ArgumentMapping("horizontal", _flag), "vertical": ArgumentMapping("vertical", _flag)},
         # penstock's default is DALI's, 1.
         {"horizontal": 0},
     ),
-    "fog": OperatorMapping(),
-    "gamma_correction": OperatorMapping(),
-    "hue": OperatorMapping(differs=_COLOUR),
-    "jitter": OperatorMapping(differs="rocAL does not document how its kernel_size counts, nor what lies outside"),
-    "lens_correction": OperatorMapping(),
-    "log1p": OperatorMapping(awaits=("log1p",)),
-    "mel_filter_bank": OperatorMapping(differs=_SOUND),
-    "nonsilent_region": OperatorMapping(differs=_SOUND),
     "nop": _one("copy"),
     "normalize": _one(
         "normalize",
@@ -239,19 +235,7 @@ OPERATORS: Mapping[str, OperatorMapping] = {
         },
     ),
     "one_hot": _one("one_hot", _same("num_classes")),
-    "pixelate": OperatorMapping(),
-    "preemphasis_filter": OperatorMapping(differs=_SOUND),
-    "python_function": OperatorMapping(differs="it gets whole batches, and penstock's gets samples"),
-    "rain": OperatorMapping(),
-    "random_bbox_crop": OperatorMapping(
-        differs="rocAL's search for windows is another, and its boxes come from its reader"
-    ),
-    "random_crop": OperatorMapping(
-        differs="rocAL does not document how its window is drawn; see fn.random_crop_generator of penstock"
-    ),
-    "resample": OperatorMapping(differs=_SOUND),
     "resize": _one("resize", _RESIZE),
-    "resize_crop": OperatorMapping(),
     "resize_crop_mirror": _one(
         "resize_crop_mirror",
         {**_RESIZE, "crop_h": _CROP["crop_h"], "crop_w": _CROP["crop_w"], "mirror": _MIRROR},
@@ -259,29 +243,20 @@ OPERATORS: Mapping[str, OperatorMapping] = {
     "resize_mirror_normalize": OperatorMapping(
         (OperatorStep("resize", _RESIZE), OperatorStep("crop_mirror_normalize", _NORMALIZED, _KEEP_LAYOUT))
     ),
-    "roi_resize": OperatorMapping(),
-    "rotate": OperatorMapping(differs="rocAL does not document which way it turns, and on which canvas"),
-    "saturation": OperatorMapping(differs=_COLOUR),
     "slice": _one(
         "slice",
         _same("out_of_bounds_policy", "fill_values"),
         {"normalized_anchor": False, "normalized_shape": False},
         ("anchor", "shape"),
     ),
-    "snow": OperatorMapping(),
-    "snp_noise": OperatorMapping(differs="rocAL does not document in which range its values lie"),
-    "spectrogram": OperatorMapping(differs=_SOUND),
-    "ssd_random_crop": OperatorMapping(differs="rocAL does not document its thresholds"),
     "tensor_add_tensor_float": _one("arithmetic.add"),
     "tensor_mul_scalar_float": _one("arithmetic.mul", positional=("scalar",)),
-    "to_decibels": OperatorMapping(differs=_SOUND),
     "transpose": _one("transpose", {"perm": ArgumentMapping("perm", unless_zero)}),
     "uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
-    "vignette": OperatorMapping(),
-    "warp_affine": OperatorMapping(differs="rocAL does not document which way its matrix maps, and about which point"),
 }
 
 
+@with_call_site
 def row(name: str) -> OperatorMapping:
     """Return the mapping of an operator of rocAL.
 
@@ -321,6 +296,7 @@ def passed_on(name: str, step: OperatorStep, arguments: Mapping[str, Any]) -> di
     return {**step.preset, **{argument: value for argument, value in converted.items() if value is not None}}
 
 
+@with_call_site
 def call(name: str, *inputs: Any, **arguments: Any) -> Any:
     """Call one of rocAL's operators in a definition.
 
@@ -359,12 +335,7 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
     def getattr_(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)  # Python looks for these itself
-        try:
-            rocal_operator = row(prefix + name)
-        except UnknownNameError as error:
-            error.where = user_call_site()
-            raise
-        return _function(prefix + name, rocal_operator)
+        return _function(prefix + name, row(prefix + name))
 
     def dir_() -> list[str]:
         names = (
@@ -376,8 +347,8 @@ def offer(part: str, *apart: str) -> tuple[Callable[[str], Any], Callable[[], li
 
 
 def _function(name: str, mapping: OperatorMapping) -> Callable[..., Any]:
-    def function(*inputs: Any, **given: Any) -> Any:
-        return call(name, *inputs, **given)
+    def function(*inputs: Any, **arguments: Any) -> Any:
+        return call(name, *inputs, **arguments)
 
     function.__name__ = name.rpartition(".")[2]
     function.__doc__ = f"rocAL's fn.{name}: {' and '.join(f'fn.{step.core}' for step in mapping.steps)} of penstock."

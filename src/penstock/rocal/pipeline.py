@@ -23,35 +23,27 @@ from penstock.types import INT32, LastBatchPolicy
 # Name of the pipeline's only reader. The iterator counts epochs by it.
 READER = "reader"
 
-# Alternatives to the methods of rocAL's Pipeline that are not supported.
-REFUSED = {
-    "checkpoint": "the iterator's get_state(), a few numbers, is the checkpoint",
-    "copyToExternalTensor": "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them",
-    "copy_encoded_boxes_and_lables": "boxes are not offered yet",
-    "create_float_param": "pass the number, or a node of fn.random",
-    "create_int_param": "pass the number, or a node of fn.random",
-    "deserialize": "call the definition again; the iterator's set_state() continues the stream",
-    "get_ascii_datas": "members of archives are not offered yet",
-    "get_bounding_box_cords": "boxes are not offered yet",
-    "get_bounding_box_count": "boxes are not offered yet",
-    "get_bounding_box_labels": "boxes are not offered yet",
-    "get_encoded_boxes_and_lables": "boxes are not offered yet",
-    "get_float_value": "pass the number, or a node of fn.random",
-    "get_handle": "there is no native pipeline",
-    "get_image_id": "the iterator's order is a function of the seed; see penstock.sources.order.sample_order",
-    "get_image_name": "an error names the file of its sample",
-    "get_image_name_length": "an error names the file of its sample",
-    "get_img_sizes": "samples of a batch have one size",
-    "get_int_value": "pass the number, or a node of fn.random",
-    "get_last_batch_padded_size": "is_nonpadding of a peekable iterator",
-    "get_mask_coordinates": "masks are not offered yet",
-    "get_mask_count": "masks are not offered yet",
-    "get_matched_indices": "boxes are not offered yet",
-    "get_roi_img_sizes": "samples of a batch have one size",
-    "serialize": "call the definition again; the iterator's get_state() is what has to be kept",
-    "update_float_param": "make another pipeline; batches are a function of the definition",
-    "update_int_param": "make another pipeline; batches are a function of the definition",
+# Methods of rocAL's Pipeline that are not supported, by the alternative.
+_REFUSED = {
+    "the iterator's get_state(), a few numbers, is the checkpoint": "checkpoint",
+    "arrays come from run() or the iterator, and numpy.asarray or DLPack copies them": "copyToExternalTensor",
+    "boxes are not offered yet": (
+        "copy_encoded_boxes_and_lables get_bounding_box_cords get_bounding_box_count get_bounding_box_labels "
+        "get_encoded_boxes_and_lables get_matched_indices"
+    ),
+    "pass the number, or a node of fn.random": "create_float_param create_int_param get_float_value get_int_value",
+    "call the definition again; the iterator's set_state() continues the stream": "deserialize",
+    "members of archives are not offered yet": "get_ascii_datas",
+    "there is no native pipeline": "get_handle",
+    "the iterator's order is a function of the seed; see penstock.sources.order.sample_order": "get_image_id",
+    "an error names the file of its sample": "get_image_name get_image_name_length",
+    "samples of a batch have one size": "get_img_sizes get_roi_img_sizes",
+    "is_nonpadding of a peekable iterator": "get_last_batch_padded_size",
+    "masks are not offered yet": "get_mask_coordinates get_mask_count",
+    "call the definition again; the iterator's get_state() is what has to be kept": "serialize",
+    "make another pipeline; batches are a function of the definition": "update_float_param update_int_param",
 }
+REFUSED = {name: alternative for alternative, names in _REFUSED.items() for name in names.split()}
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,7 +63,7 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
     _check_same(reference, _run(case, rows, "host"), "again")
     _check_same(reference, _run(case, rows, "host", exec_async=False), "without threads")
     if not case.mixes:
-        _check_same(reference, _one_by_one(case, rows), "in batches of one")
+        _check_same(reference, _run(case, rows, "host", batch_size=1), "in batches of one")
     _check_same(reference, _run(case, rows, "host", unfused=True), "when nothing is fused")
     # Ragged inputs cannot be on the device.
     if not all(isinstance(column, np.ndarray) for column in case.inputs):
@@ -161,33 +161,31 @@ def _check_on_device(pipeline: Pipeline) -> None:
             assert placement.place is Side.DEVICE or feeds_host, f"{node} stays on the host: {placement.why}"
 
 
-def _one_by_one(case: OperatorCase, rows: int) -> list[list[Array]]:
-    return _run(case, rows, "host", batch_size=1)
-
-
 def _check_same(reference: list[list[Array]], other: list[list[Array]], how: str) -> None:
-    for number, (left, right) in enumerate(zip(reference, other, strict=True)):
-        for row, (a, b) in enumerate(zip(left, right, strict=True)):
-            same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-            assert same, f"output {number}, row {row}: {how} it gives\n{b}\ninstead of\n{a}"
+    for place, a, b in _pairs(reference, other):
+        same = np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+        assert same, f"{place}: {how} it gives\n{b}\ninstead of\n{a}"
 
 
 def _check_close(reference: list[list[Array]], other: list[list[Array]], case: OperatorCase) -> None:
+    for place, a, b in _pairs(reference, other):
+        assert a.shape == b.shape
+        assert a.dtype == b.dtype
+        if a.dtype.kind in "fV":
+            # XLA contracts products and sums into one instruction with one rounding, so results differ by a few ULPs.
+            largest = np.max(np.abs(a.astype(np.float64)), initial=case.full_scale, where=np.isfinite(a))
+            limit = float(4 * np.finfo(np.float32 if a.dtype.itemsize > 2 else a.dtype).eps * largest)
+        else:
+            limit = 1.0 if case.rounds and a.dtype.kind != "b" else 0.0
+        # float64 cannot represent 64-bit integers, and differences of unsigned integers would wrap.
+        wide: Any = np.float64 if a.dtype.itemsize < 8 else a.dtype
+        np.testing.assert_allclose(
+            b.astype(wide), a.astype(wide), rtol=0, atol=limit, err_msg=f"{place}: on the device"
+        )
+
+
+def _pairs(reference: list[list[Array]], other: list[list[Array]]) -> Iterator[tuple[str, Array, Array]]:
+    """Yield the place, the expected and the actual sample of each row of each output."""
     for number, (left, right) in enumerate(zip(reference, other, strict=True)):
         for row, (a, b) in enumerate(zip(left, right, strict=True)):
-            assert a.shape == b.shape
-            assert a.dtype == b.dtype
-            if a.dtype.kind in "fV":
-                # XLA contracts products and sums into one instruction with one rounding, so results differ by a few
-                # ULPs.
-                scale = max(
-                    case.full_scale, float(np.max(np.abs(a.astype(np.float64)), initial=0.0, where=np.isfinite(a)))
-                )
-                limit = float(4 * np.finfo(np.float32 if a.dtype.itemsize > 2 else a.dtype).eps) * scale
-            else:
-                limit = 1.0 if case.rounds and a.dtype.kind != "b" else 0.0
-            # float64 cannot represent 64-bit integers, and differences of unsigned integers would wrap.
-            wide: Any = np.float64 if a.dtype.itemsize < 8 else a.dtype
-            np.testing.assert_allclose(
-                b.astype(wide), a.astype(wide), rtol=0, atol=limit, err_msg=f"output {number}, row {row}: on the device"
-            )
+            yield f"output {number}, row {row}", a, b

@@ -100,21 +100,23 @@ class ProgressBar(Callback):
         self._bar: Any = None
         self._start = (0.0, 0)
 
+    def _count(self, loop: TrainLoop) -> tuple[int, str]:
+        """Return the number of units in a step and their name."""
+        # Only a `DataIterator` knows its batch size and length. Otherwise the bar counts steps.
+        return (loop.iterator.batch_size, self._unit) if isinstance(loop.iterator, DataIterator) else (1, "steps")
+
     def on_step_end(self, loop: TrainLoop) -> None:
         """Advance the bar."""
-        # Only a `DataIterator` knows its batch size and length. Otherwise the bar counts steps.
-        iterator = loop.iterator
-        known = isinstance(iterator, DataIterator)
-        rows = iterator.batch_size if known else 1
+        rows, unit = self._count(loop)
         if self._bar is None:
             total, done = None, 0
-            if known and iterator.size > 0:
+            iterator = loop.iterator
+            if isinstance(iterator, DataIterator) and iterator.size > 0:
                 # The batch of this step is already delivered, and `update` below counts it. A resumed epoch does not
                 # start at 0.
                 total, done = len(iterator) * rows, (iterator.batches_delivered - 1) * rows
-            unit = self._unit if known else "steps"
-            named = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
-            self._bar = self._tqdm(total=total, initial=done, **named, **self._options)
+            texts = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
+            self._bar = self._tqdm(total=total, initial=done, **texts, **self._options)
             self._start = (time.perf_counter(), loop.step - 1)
         shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
         # `latest` returns the last finished step: reading this step's metrics would wait for the devices.
@@ -123,11 +125,8 @@ class ProgressBar(Callback):
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
         """Remove the bar and print a line."""
-        began, step = self._start
-        rate = (loop.step - step) / (time.perf_counter() - began)
-        unit = "steps"
-        if isinstance(loop.iterator, DataIterator):
-            rate, unit = rate * loop.iterator.batch_size, self._unit
+        (began, step), (rows, unit) = self._start, self._count(loop)
+        rate = rows * (loop.step - step) / (time.perf_counter() - began)
         record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
         # A bar on the screen would share its line with the record.
         self.teardown()

@@ -19,7 +19,7 @@ from penstock.errors import StateError, UsageError
 from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
-from penstock.train.device_placement import put_on_devices, replicated_sharding, unreplicate
+from penstock.train.device_placement import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.metrics_file import MetricsFile
 from penstock.train.train_loop import Callback, TrainLoop
 from penstock.train.tree_partition import NUMBERS, is_array
@@ -227,13 +227,9 @@ def _kind(leaf: Any) -> list[Any]:
     return [list(leaf.shape), str(dtype)]
 
 
-def _is_key(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
 def _plain(leaf: Any) -> jax.Array:
     """Return a leaf as a numeric `jax.Array`, which Orbax can save. Typed keys are saved as their data."""
-    if _is_key(leaf):
+    if is_key(leaf):
         return jax.random.key_data(leaf)
     return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
 
@@ -241,7 +237,7 @@ def _plain(leaf: Any) -> jax.Array:
 def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
     """Return the shape, dtype and sharding to restore: those of the leaf that it replaces."""
     shape, dtype = tuple(kind[0]), kind[1]
-    if _is_key(leaf):
+    if is_key(leaf):
         shape, dtype = jax.random.key_data(leaf).shape, np.uint32
     sharding = leaf.sharding if isinstance(leaf, jax.Array) else None
     if not isinstance(sharding, NamedSharding):
@@ -251,7 +247,7 @@ def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
 
 def _with_placement_of(array: jax.Array, leaf: Any) -> Any:
     """Return a restored array with the key type and placement of the leaf that it replaces."""
-    if _is_key(leaf):
+    if is_key(leaf):
         array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
     if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
         return put_on_devices(array, leaf.sharding, fresh=False)

@@ -7,17 +7,14 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
+from penstock.core.file_lock import lock_file
 from penstock.errors import CheckpointError, StateError
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock, so an unfinished save in progress looks like a leftover
-    fcntl = None
 
 _SUMS = "checksums.json"
 _ABOUT = "training.json"
@@ -46,19 +43,18 @@ class CheckpointFiles:
         Raises:
             CheckpointError: The directory is not writable.
         """
-        try:
+        with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
             for path in self.folder.glob(f"{_UNFINISHED}*"):
                 if not _in_use(path):
                     shutil.rmtree(path, ignore_errors=True)
-            # Permissions do not tell whether a disk is full or read-only, so write a file.
-            trial = self.begin("trial")
-            try:
+        # Permissions do not tell whether a disk is full or read-only, so write a file.
+        trial = self.begin("trial")
+        try:
+            with self._writing():
                 _write(trial / "trial", "written")
-            finally:
-                self.abandon(trial)
-        except OSError as error:
-            raise self._unwritable(error) from error
+        finally:
+            self.abandon(trial)
 
     def begin(self, name: object) -> Path:
         """Create the directory of an unfinished save.
@@ -67,23 +63,21 @@ class CheckpointFiles:
             CheckpointError: The directory cannot be created.
         """
         path = self.folder / f"{_UNFINISHED}{name}-{os.getpid()}"
-        try:
+        with self._writing():
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir()
             self._lock = _locked(path)
-        except OSError as error:
-            raise self._unwritable(error) from error
         return path
 
     def commit(self, unfinished: Path, step: int, about: Any) -> None:
         """Turn an unfinished save into a checkpoint, then remove the oldest ones beyond `keep`.
 
         Raises:
-            CheckpointError: The checkpoint cannot be written.
+            OSError: The checkpoint cannot be written; see `failed`.
         """
         try:
             _write(unfinished / _ABOUT, json.dumps(about))
-            names = sorted(path.relative_to(unfinished).as_posix() for path in _files(unfinished))
+            names = sorted(path.relative_to(unfinished).as_posix() for path in unfinished.rglob("*") if path.is_file())
             sums = {name: [(unfinished / name).stat().st_size, _digest(unfinished / name, sync=True)] for name in names}
             _write(unfinished / _SUMS, json.dumps({"version": 1, "files": sums}))
             # The rename must not reach the disk before the contents: a crash would leave a named but empty checkpoint.
@@ -92,8 +86,6 @@ class CheckpointFiles:
             self._remove(self.folder / str(step))
             unfinished.rename(self.folder / str(step))
             fsync_directory(self.folder)
-        except OSError as error:
-            raise self._unwritable(error) from error
         finally:
             self._release()
         # Only now: until the new checkpoint is on disk, an old one is the only one.
@@ -121,21 +113,20 @@ class CheckpointFiles:
         damaged: dict[int, str] = {}
         intact: int | None = None
         for step in reversed(self.steps()):
-            wrong = self._damage(step)
-            if wrong is None:
+            if (damage := self._damage(step)) is None:
                 intact = step
                 break
-            damaged[step] = wrong
+            damaged[step] = damage
         # Nothing is renamed if all are damaged: the directory may belong to another program.
         if intact is None and damaged:
             self._refuse(damaged)
-        for step, wrong in damaged.items():
+        for step, damage in damaged.items():
             aside = self.folder / f"{step}.damaged"
             shutil.rmtree(aside, ignore_errors=True)
             (self.folder / str(step)).rename(aside)
             _log.warning(
                 "the save of step %d is damaged (%s); taking that of step %d. The damaged one is now %s",
-                step, wrong, intact, aside,
+                step, damage, intact, aside,
             )  # fmt: skip
         return intact
 
@@ -153,8 +144,8 @@ class CheckpointFiles:
             )
         raise StateError(
             f"no save in {self.folder} is whole",
-            given="; ".join(f"step {step}: {wrong}" for step, wrong in damaged.items()),
-            fix="restore the folder from a copy, or start anew with another one",
+            given="; ".join(f"step {step}: {damage}" for step, damage in damaged.items()),
+            fix="restore the folder from a copy, or start again with another one",
         )
 
     def _damage(self, step: int) -> str | None:
@@ -190,6 +181,14 @@ class CheckpointFiles:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Report errors of the file system as `CheckpointError`."""
+        try:
+            yield
+        except OSError as error:
+            raise self._unwritable(error) from error
 
     def _unwritable(self, error: Exception) -> CheckpointError:
         kept = self.steps()
@@ -229,10 +228,6 @@ def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], 
     return message["found"]
 
 
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
 def _digest(path: Path, *, sync: bool = False) -> str:
     with path.open("rb") as file:
         # Orbax has written these files, so they may not be on disk yet.
@@ -247,34 +242,25 @@ def _write(path: Path, text: str) -> None:
         fsync_file(file)
 
 
-def _locked(folder: Path) -> int | None:
-    """Lock a directory until the descriptor is closed; None if the file system has no locks.
+def _locked(folder: Path) -> int:
+    """Lock a directory until the returned descriptor is closed.
 
     Raises:
         BlockingIOError: Another process holds the lock.
     """
-    if fcntl is None:
-        return None
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor)
     except BlockingIOError:
         os.close(descriptor)
         raise
-    except OSError:  # a file system without locks
-        os.close(descriptor)
-        return None
     return descriptor
 
 
 def _in_use(folder: Path) -> bool:
     """Return True if a living process is writing a save there."""
     try:
-        descriptor = _locked(folder)
-    except BlockingIOError:
-        return True
-    except OSError:  # another process has removed it
-        return False
-    if descriptor is not None:
-        os.close(descriptor)
+        os.close(_locked(folder))
+    except OSError as error:  # another process holds the lock, or has removed the directory
+        return isinstance(error, BlockingIOError)
     return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
@@ -111,9 +111,8 @@ def unreplicate(tree: Any) -> Any:
 
     def back(leaf: Any) -> jax.Array:
         _check_numeric(leaf)
-        # NumPy does not have a dtype for typed keys.
-        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-            return jax.random.wrap_key_data(back(jax.random.key_data(leaf)), impl=jax.random.key_impl(leaf))
+        if is_key(leaf):
+            return _on_key_data(back, leaf)
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
             leaf = multihost_utils.process_allgather(leaf, tiled=True)
         return jax.device_put(np.array(leaf))  # np.array copies, so that a donated original cannot change it
@@ -183,13 +182,12 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
         fresh: True guarantees that the result does not share memory with `tree`.
     """
     try:
-        wanted = jax.tree.broadcast(shardings, tree, is_leaf=lambda item: isinstance(item, NamedSharding))
+        wanted = jax.tree.broadcast(shardings, tree, is_leaf=is_sharding)
     except ValueError as error:
         raise UsageError(f"the tree of shardings does not begin as the tree does: {error}") from None
     leaves, structure = jax.tree.flatten(tree)
-    targets = jax.tree.leaves(wanted, is_leaf=lambda item: isinstance(item, NamedSharding))
-    wrong = [target for target in targets if not isinstance(target, NamedSharding)]
-    if wrong or len(targets) != len(leaves):
+    targets = jax.tree.leaves(wanted, is_leaf=is_sharding)
+    if len(targets) != len(leaves) or not all(map(is_sharding, targets)):
         raise UsageError(
             "each array has a sharding", given=short_repr(shardings), expected="a NamedSharding, or a tree of them"
         )
@@ -203,6 +201,11 @@ def put_on_devices(tree: Any, shardings: Any, *, fresh: bool) -> Any:
     for number, array in zip(numbers, put, strict=True):
         leaves[number] = array
     return jax.tree.unflatten(structure, leaves)
+
+
+def is_sharding(value: Any) -> bool:
+    """Return True for a sharding, a leaf of trees of shardings."""
+    return isinstance(value, NamedSharding)
 
 
 def _check_numeric(leaf: Any) -> None:
@@ -229,12 +232,21 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
     # `device_put` can write to all devices of this process, or move an array that already spans processes.
     if sharding.is_fully_addressable or (isinstance(leaf, jax.Array) and not leaf.is_fully_addressable):
         return jax.device_put(leaf, sharding)
-    # NumPy does not have a dtype for typed keys, so their data is placed.
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jax.random.wrap_key_data(_put(jax.random.key_data(leaf), sharding), impl=jax.random.key_impl(leaf))
+    if is_key(leaf):
+        return _on_key_data(lambda data: _put(data, sharding), leaf)
     values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
     narrow = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
     return jax.make_array_from_callback(values.shape, sharding, narrow.__getitem__)
+
+
+def is_key(leaf: Any) -> bool:
+    """Return True for an array of typed random keys, for which NumPy does not have a dtype."""
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _on_key_data(function: Callable[[Any], Any], keys: jax.Array) -> jax.Array:
+    """Apply a function to the data of typed keys."""
+    return jax.random.wrap_key_data(function(jax.random.key_data(keys)), impl=jax.random.key_impl(keys))
 
 
 # Cached for the same reason as `_stacked`.

@@ -18,6 +18,7 @@ from penstock.train.device_placement import (
     auto,
     auto_context,
     batch_sharding,
+    is_sharding,
     on_auto_axes,
     put_on_devices,
     replicated_sharding,
@@ -84,7 +85,7 @@ def data_parallel(
     """
     rows = auto(batch_sharding() if sharding is None else sharding)
     whole = replicated_sharding(rows.mesh)
-    state_sharding = whole if state_sharding is None else jax.tree.map(auto, state_sharding, is_leaf=_is_sharding)
+    state_sharding = whole if state_sharding is None else jax.tree.map(auto, state_sharding, is_leaf=is_sharding)
     inner = step if axis_name is None else _per_device(step, rows, axis_name)
     programs: dict[Any, Callable[..., Any]] = {}
 
@@ -165,13 +166,9 @@ def _shardings(parts: PartitionedTree, requested: Any) -> tuple[NamedSharding, .
     """Return the sharding of each array of a state."""
     if isinstance(requested, NamedSharding):
         return (requested,) * len(parts.arrays)
-    spread = jax.tree.broadcast(requested, parts.combine(), is_leaf=_is_sharding)
-    pairs = zip(jax.tree.leaves(spread, is_leaf=_is_sharding), parts.rest, strict=True)
+    spread = jax.tree.broadcast(requested, parts.combine(), is_leaf=is_sharding)
+    pairs = zip(jax.tree.leaves(spread, is_leaf=is_sharding), parts.rest, strict=True)
     return tuple([sharding for sharding, (fixed, _) in pairs if not fixed])
-
-
-def _is_sharding(value: Any) -> bool:
-    return isinstance(value, NamedSharding)
 
 
 def _check_rows(batch: Any, rows: NamedSharding) -> None:

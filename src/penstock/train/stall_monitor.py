@@ -114,14 +114,10 @@ def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTi
     >>> slowest_stage({}, {"read": StageTiming(2, 100, 0.1), "decode": StageTiming(2, 100, 0.3)})
     'slowest stage: decode, 75% of the work of the pipeline, 3000 us a sample'
     """
-    worked = {
-        stage: (
-            now.seconds - before.get(stage, StageTiming()).seconds,
-            now.samples - before.get(stage, StageTiming()).samples,
-        )
-        for stage, now in after.items()
-        if stage not in (HOST_WAIT, DEVICES_WAIT)
-    }
+    worked: dict[str, tuple[float, int]] = {}
+    for stage in after.keys() - {HOST_WAIT, DEVICES_WAIT}:
+        now, then = after[stage], before.get(stage, StageTiming())
+        worked[stage] = now.seconds - then.seconds, now.samples - then.samples
     total = sum(seconds for seconds, _ in worked.values())
     if not total:
         return "the pipeline keeps no count of its stages"

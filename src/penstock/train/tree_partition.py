@@ -62,7 +62,7 @@ class PartitionedTree:
             hash((structure, rest))
         except TypeError as error:
             raise UsageError(
-                "what is no array in the state becomes a part of the compiled program, so it must be hashable",
+                "non-array leaves of the state become a part of the compiled program, so they must be hashable",
                 given=str(error),
                 fix="make it an array, a number, a string, a tuple or a function",
             ) from None

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock import fn, types
-from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import DataNode, Range, check_annotations
 
@@ -67,17 +66,13 @@ def signed_bin(
         The bins with their signs. Index it to get one of several signs of a sample.
     """
     if random_sign is None:
-        more = seeded(seed) if shape is None else {"shape": shape, **seeded(seed)}
-        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, **more)
+        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, shape=shape, **seeded(seed))
     return SignedBin(magnitude_bin, random_sign)
 
 
 def seeded(seed: int | None) -> dict[str, Any]:
     """Return the keyword arguments of an operator for an optional seed."""
     return {} if seed is None else {"seed": seed}
-
-
-_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,17 +101,19 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         if isinstance(self.mag_range, np.ndarray) and self.mag_range.ndim != 1:
-            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range, where=user_call_site())
+            raise ArgumentTypeError("mag_range has a number for each bin", given=self.mag_range)
         if isinstance(self.op, Augmentation):
             raise ArgumentTypeError(
                 "this is an augmentation already", given=self.op.name, fix="change it by its .augmentation(...)"
             )
-        kinds = [item.kind for item in inspect.signature(self.op).parameters.values()]
-        if inspect.Parameter.VAR_POSITIONAL not in kinds and sum(kind in _BY_POSITION for kind in kinds) < 2:
+        try:
+            inspect.signature(self.op).bind_partial(None, None)
+        except TypeError:
             raise ArgumentTypeError(
-                "an augmentation takes images and a parameter", given=short_repr(self.op),
-                expected="a function of at least two positional arguments", where=user_call_site(),
-            )  # fmt: skip
+                "an augmentation takes images and a parameter",
+                given=short_repr(self.op),
+                expected="a function of at least two positional arguments",
+            ) from None
         own = getattr(self.op, "__name__", "augmentation")
         defaults = {"name": own, "randomly_negate": False, "mag_to_param": np.asarray, "param_device": "cpu"}
         # None selects the default. The dataclass is frozen, so this bypasses its `__setattr__`.
@@ -127,7 +124,7 @@ class Augmentation:
     def __repr__(self) -> str:
         return f"Augmentation({self.name})"
 
-    def augmentation(self, *given: Any, **changed: Any) -> Augmentation:
+    def augmentation(self, *args: Any, **changed: Any) -> Augmentation:
         """Return an augmentation of the same function with other settings; None selects the default.
 
         Settings by position are `mag_range`, `randomly_negate`, `mag_to_param`, `param_device` and `name`.
@@ -135,7 +132,7 @@ class Augmentation:
         names = ("mag_range", "randomly_negate", "mag_to_param", "param_device", "name")
         # An argument of DALI's. There is only one class of augmentations here.
         changed.pop("augmentation_cls", None)
-        settings = {**dict(zip(names, given, strict=False)), **changed}
+        settings = {**dict(zip(names, args, strict=False)), **changed}
         if settings.get("name", "") is None:
             settings["name"] = ""
         return replace(self, **settings)
@@ -172,7 +169,6 @@ class Augmentation:
             raise DefinitionError(
                 f"the augmentation {self.name} needs more arguments",
                 expected=", ".join(missing),
-                where=user_call_site(),
             )
         return self.op(data, parameter, **{item.name: more[item.name] for item in takes if item.name in more})
 
@@ -186,7 +182,6 @@ class Augmentation:
                 f"the augmentation {self.name} needs the number of a bin",
                 given=one,
                 expected=f"magnitude_bin from 0 to {len(magnitudes) - 1}",
-                where=user_call_site(),
             )
         if self.randomly_negate:
             signed = number if isinstance(number, SignedBin) else signed_bin(one)
@@ -200,7 +195,6 @@ class Augmentation:
             raise DefinitionError(
                 f"mag_to_param of the augmentation {self.name} gives arrays of one type and shape",
                 given=f"{result[0].dtype}{list(result[0].shape)} and {other.dtype}{list(other.shape)}",
-                where=user_call_site(),
             )
         return types.Constant(result[0], layout="") if isinstance(one, int) else fn.constant(np.stack(result))[one]
 
@@ -210,14 +204,11 @@ class Augmentation:
                 raise DefinitionError(
                     f"the augmentation {self.name} has a magnitude for each bin",
                     given=f"{len(self.mag_range)} magnitudes, num_magnitude_bins={bins}",
-                    where=user_call_site(),
                 )
             return self.mag_range
         if bins is None:
             raise DefinitionError(
-                f"the augmentation {self.name} needs to know how many bins there are",
-                fix="num_magnitude_bins=31",
-                where=user_call_site(),
+                f"the augmentation {self.name} needs to know how many bins there are", fix="num_magnitude_bins=31"
             )
         return np.linspace(*cast(tuple[float, float], self.mag_range), bins, dtype=np.float32)
 
@@ -248,17 +239,15 @@ def augmentation(function: Callable[..., Any] | None = None, **settings: Any) ->
     return Augmentation(function, **settings)
 
 
-def check_arguments(augmentations: Sequence[Augmentation], given: dict[str, Any], what: str) -> None:
+def check_arguments(augmentations: Sequence[Augmentation], arguments: dict[str, Any], function: str) -> None:
     """Check that every argument is in the signature of at least one augmentation.
 
     Raises:
         DefinitionError: An argument is not in any signature.
     """
     taken = {name for item in augmentations for name in list(inspect.signature(item.op).parameters)[2:]}
-    unknown = sorted(given.keys() - taken)
+    unknown = sorted(arguments.keys() - taken)
     if unknown:
         raise DefinitionError(
-            f"{what}: no augmentation takes {', '.join(unknown)}",
-            expected=", ".join(sorted(taken)) or "none",
-            where=user_call_site(),
+            f"{function}: no augmentation takes {', '.join(unknown)}", expected=", ".join(sorted(taken)) or "none"
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from penstock.auto_aug.core.decorator import Augmentation, Bins, defining
-from penstock.core import user_call_site
 from penstock.errors import DefinitionError, short_repr
 
 
@@ -33,7 +32,6 @@ class Policy:
                     f"an entry of the policy {name} {problem}",
                     given=short_repr(entry),
                     expected="(augmentation, probability from 0 to 1, bin or None)",
-                    where=user_call_site(),
                 )
         self.sub_policies = tuple(map(tuple, sub_policies))
 
@@ -48,7 +46,7 @@ class Policy:
                 known = isinstance(number, int) and 0 <= number < self.num_magnitude_bins
                 return "" if known else "has a bin that does not exist"
             case _:
-                return "is no such triple"
+                return "is not such a triple"
 
     @property
     def augmentations(self) -> dict[str, Augmentation]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from penstock.graph import DataNode, current_trace
 from penstock.graph.conditionals.branch_results import merge_branches
-from penstock.graph.conditionals.control_flow import branch_mask, under_guard
+from penstock.graph.conditionals.control_flow import branch_mask, trace_branch
 
 
 def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: Any, **kwargs: Any) -> Any:
@@ -41,8 +42,5 @@ def select(ops: Sequence[Callable[..., Any]], selected_op_idx: DataNode, *args: 
     chosen = [selected_op_idx == number for number in range(last)] + [selected_op_idx >= last]
     # Guards include the condition of an enclosing branch: a sample outside it computes none of the functions.
     guards = [branch_mask(condition, outer, wanted=True) for condition in chosen]
-    values: list[Any] = []
-    for op, guard in zip(ops, guards, strict=True):
-        with under_guard(guard):
-            values.append(op(*args, **kwargs))
+    values = [trace_branch(guard, partial(op, *args, **kwargs)) for op, guard in zip(ops, guards, strict=True)]
     return merge_branches(guards[:-1], values, "the augmentation")

@@ -1,4 +1,4 @@
-"""The syntax tree of a function, rewritten so that conditions on nodes work.
+"""Rewriting of a function's syntax tree, so that conditions on nodes work.
 
 An `if` statement becomes, with the helpers of `penstock.graph.conditionals.control_flow`::
 
@@ -7,15 +7,15 @@ An `if` statement becomes, with the helpers of `penstock.graph.conditionals.cont
         with fork:
             body
     if fork.enter_else():
-        <x and y are what they were before>
+        <restore x and y>
         with fork:
             orelse
     if fork.forks:
         fork.join()
-        <x and y are joined>
+        <assign the joined x and y>
 
 Nothing is moved into other functions, so the debugger shows the user's variables, and each statement keeps its line.
-Functions that are defined in the function stay as they are; when it calls them, they are rewritten, too.
+Nested functions are not rewritten here, but when they are called.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 
 def rewrite(function: Function) -> None:
     """Rewrite a function in place."""
-    value = [*function.args.posonlyargs, *function.args.args]
-    rewriter = _Rewriter(value[0].arg if value else "")
+    positional = [*function.args.posonlyargs, *function.args.args]
+    rewriter = _Rewriter(positional[0].arg if positional else "")
     if isinstance(function, ast.Lambda):
         function.body = rewriter.visit(function.body)
         return
@@ -53,7 +53,7 @@ def rewrite(function: Function) -> None:
     begin = ast.withitem(_hook("Activation"), ast.Name(_ACTIVATION, ast.Store()))
     rewritten = rewriter.block(body)
     if rewriter.returns:
-        rewritten.append(_placed(ast.Return(_activation("finish")), body[-1]))
+        rewritten.append(_placed(ast.Return(_activation("leave", ast.Constant(None))), body[-1]))
     function.body = [*docstring, _placed(ast.With([begin], rewritten), body[0])]
 
 
@@ -61,23 +61,21 @@ class _Rewriter(ast.NodeTransformer):
     """Rewrites the statements and expressions of one function.
 
     Args:
-        first: the name of its first argument, or "".
+        first: Name of its first argument, or "".
     """
 
     def __init__(self, first: str) -> None:
         self._first = first
-        self.returns = False
-        """Whether the function returns in an `if` statement."""
+        self.returns = False  # True if the function returns in an `if` statement
         self._count = 0
-        self._inside: list[str] = []
-        """The forks around the statement, those of the innermost loop."""
+        self._inside: list[str] = []  # forks around the current statement, inside the innermost loop
 
     def block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        matches: list[ast.stmt] = []
+        block: list[ast.stmt] = []
         for statement in statements:
             result = self.visit(statement)
-            matches += result if isinstance(result, list) else [result]
-        return matches
+            block += result if isinstance(result, list) else [result]
+        return block
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         return node if isinstance(node, _OTHER_SCOPES) else super().generic_visit(node)
@@ -93,9 +91,8 @@ class _Rewriter(ast.NodeTransformer):
         body, orelse = self.block(node.body), self.block(node.orelse)
         self._inside.pop()
         restore = [_restore(name, number, target) for number, target in enumerate(targets.values())]
-        again = [_restore(name, number, target) for number, target in enumerate(targets.values())]
         left = ast.If(_of(name, "left"), [ast.Return(_activation("end"))], [])
-        join: list[ast.stmt] = [ast.Expr(_call(_of(name, "join"))), *again, *([left] if self.returns else [])]
+        join: list[ast.stmt] = [ast.Expr(_call(_of(name, "join"))), *restore, *([left] if self.returns else [])]
         result: list[ast.stmt] = [
             ast.Assign([ast.Name(name, ast.Store())], _activation("fork", test, texts, getters)),
             ast.If(_call(_of(name, "enter_body")), [_within(name, body)], []),
@@ -108,21 +105,12 @@ class _Rewriter(ast.NodeTransformer):
         value = ast.Constant(None) if node.value is None else self.visit(node.value)
         return _placed(ast.Return(_activation("leave", value) if self.returns else value), node)
 
-    def visit_Break(self, node: ast.Break) -> list[ast.stmt]:
-        return self._jump(node, "break")
-
-    def visit_Continue(self, node: ast.Continue) -> list[ast.stmt]:
-        return self._jump(node, "continue")
-
-    def _jump(self, node: ast.stmt, word: str) -> list[ast.stmt]:
-        checks = [ast.Expr(_call(_of(name, "jump"), ast.Constant(word))) for name in self._inside]
+    def _jump(self, node: ast.Break | ast.Continue) -> list[ast.stmt]:
+        word = ast.Constant("break" if isinstance(node, ast.Break) else "continue")
+        checks = [ast.Expr(_call(_of(name, "jump"), word)) for name in self._inside]
         return [*(_placed(check, node) for check in checks), node]
 
-    def visit_For(self, node: ast.For) -> ast.AST:
-        return self._loop(node)
-
-    def visit_While(self, node: ast.While) -> ast.AST:
-        return self._loop(node)
+    visit_Break = visit_Continue = _jump  # noqa: N815  # the names of `ast`
 
     def _loop(self, node: ast.For | ast.While) -> ast.AST:
         # `break` and `continue` end only the innermost loop, so they may depend on an `if` around that loop.
@@ -131,11 +119,13 @@ class _Rewriter(ast.NodeTransformer):
         self._inside = around
         return result
 
+    visit_For = visit_While = _loop  # noqa: N815  # the names of `ast`
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if self._first and not node.args and isinstance(node.func, ast.Name) and node.func.id == "super":
             names = [ast.Name(name, ast.Load()) for name in ("__class__", self._first)]
-            node.args = [_placed(name, node.func) for name in names]  # it may come to stand in a lambda
+            node.args = [_placed(name, node.func) for name in names]  # the call may move into a lambda
         node.func = _placed(_hook("converted", node.func), node.func)
         return node
 
@@ -169,7 +159,7 @@ class _Rewriter(ast.NodeTransformer):
 
 
 def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """These nodes and all in them that belong to the same function."""
+    """Yield nodes and their descendants in the same function."""
     todo = list(nodes)
     while todo:
         node = todo.pop()
@@ -188,7 +178,8 @@ def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     names: dict[str, ast.expr] = {}
     parts: dict[str, ast.expr] = {}
     # A comprehension has a scope of its own, so its variables are not assigned in the function.
-    comprehended = {id(inner) for node in _own(statements) for inner in _variables(node)}
+    comprehensions = [node for node in _own(statements) if isinstance(node, ast.comprehension)]
+    comprehended = {id(inner) for node in comprehensions for inner in ast.walk(node.target)}
     for node in _own(statements):
         match node:
             case ast.Name(ctx=ast.Store() | ast.Del()) if id(node) not in comprehended:
@@ -207,12 +198,6 @@ def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
     return dict(sorted(names.items())) | dict(sorted(steady.items()))
 
 
-def _variables(node: ast.AST) -> Iterator[ast.AST]:
-    """The variables of a comprehension, which are its own."""
-    if isinstance(node, ast.comprehension):
-        yield from ast.walk(node.target)
-
-
 def _steady(part: ast.expr, assigned: Any) -> bool:
     """Return True if an entry or attribute can be looked up at any time: `self.x`, `d["a"]`, `d[k].y`."""
     match part:
@@ -229,7 +214,7 @@ def _steady(part: ast.expr, assigned: Any) -> bool:
 
 
 def _restore(fork: str, number: int, target: ast.expr) -> ast.stmt:
-    """Give a name the value that the fork has for it, or none."""
+    """Return a statement that assigns the fork's value to a name, or deletes the name without a value."""
     n = ast.Constant(number)
     value = ast.Subscript(ast.Name(fork, ast.Load()), n, ast.Load())
     remove = ast.If(_call(_of(fork, "stale"), n), [ast.Delete([_as(target, ast.Del())])], [])
@@ -237,24 +222,22 @@ def _restore(fork: str, number: int, target: ast.expr) -> ast.stmt:
 
 
 def _as(target: ast.expr, context: ast.expr_context) -> ast.expr:
-    """An assignment's target in another role."""
+    """Return the target of an assignment in another context."""
     result = cast(Any, ast.parse(ast.unparse(target), mode="eval").body)
     result.ctx = context
-    for node in ast.walk(result):  # places are set where it is put
+    for node in ast.walk(result):  # `_placed` sets the locations
         for name in ("lineno", "col_offset", "end_lineno", "end_col_offset"):
             node.__dict__.pop(name, None)
     return result
 
 
 def _comparing(op: ast.cmpop) -> ast.Lambda:
-    both = [ast.arg("a"), ast.arg("b")]
-    arguments = ast.arguments(posonlyargs=[], args=both, kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(arguments, ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())]))
+    return _thunk(ast.Compare(ast.Name("a", ast.Load()), [op], [ast.Name("b", ast.Load())]), "a", "b")
 
 
-def _thunk(expression: ast.expr) -> ast.Lambda:
-    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
-    return ast.Lambda(nothing, expression)
+def _thunk(expression: ast.expr, *names: str) -> ast.Lambda:
+    arguments = [ast.arg(name) for name in names]
+    return ast.Lambda(ast.arguments([], arguments, kwonlyargs=[], kw_defaults=[], defaults=[]), expression)
 
 
 def _within(fork: str, statements: list[ast.stmt]) -> ast.With:
@@ -278,5 +261,5 @@ def _hook(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 def _placed(result: Any, where: ast.AST) -> Any:
-    """A new node in the place of another; what it holds of the user's stays where it is."""
+    """Return a new node at the location of another. The user's nodes in it keep their locations."""
     return ast.fix_missing_locations(ast.copy_location(result, where))

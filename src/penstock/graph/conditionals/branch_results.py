@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -47,10 +47,9 @@ def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: st
     form = _form(first)
     if form is not None and all(_form(value) == form for value in values):
         if isinstance(first, Mapping):
-            argument = cast(Sequence[Mapping[Any, Any]], values)
+            names = cast(Mapping[Any, Any], first)
             return {
-                name: merge_branches(guards, [item[name] for item in argument], f"{what}[{name!r}]")
-                for name in argument[0]
+                name: merge_branches(guards, [value[name] for value in values], f"{what}[{name!r}]") for name in names
             }
         entries = [
             merge_branches(guards, entry, f"{what}[{number}]") for number, entry in enumerate(zip(*values, strict=True))
@@ -96,13 +95,10 @@ def _form(value: Any) -> Any:
     """Return the type and keys or length of a container, which must agree; None for other values."""
     if isinstance(value, Mapping):
         return dict, frozenset(cast(Mapping[Any, Any], value))
-    if _is_sequence(value):
-        return type(value), len(value)
+    if isinstance(value, tuple | list):
+        sequence = cast(Sequence[Any], value)
+        return type(sequence), len(sequence)
     return None
-
-
-def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, tuple | list)
 
 
 def _equal(values: Sequence[Any]) -> bool:

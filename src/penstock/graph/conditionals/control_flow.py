@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -67,7 +66,7 @@ class RewrittenCall:
         return IfStatement(self, condition, names, getters)
 
     def leave(self, value: Any) -> Any:
-        """Return the value for a `return` statement of the user's function.
+        """Return the value for a `return` statement of the user's function, or for the end of its body.
 
         Raises:
             AllRowsReturned: The statement ends a branch. `IfStatement` catches it.
@@ -89,10 +88,6 @@ class RewrittenCall:
         self._trace.branch = self._branch
         guards = [guard for guard, _ in self.returned[:-1]]
         return merge_branches(guards, [value for _, value in self.returned], "what the function returns")
-
-    def finish(self) -> Any:
-        """Return the function's result at the end of its body."""
-        return self.leave(None) if self.returned else None
 
 
 class IfStatement:
@@ -122,7 +117,7 @@ class IfStatement:
         self._guards: list[NodeHandle] = []
         self._ends: list[NodeHandle | None] = []
         if self.forks:
-            _settle(functools.partial(_check_scalar, condition))
+            _settle(_check_scalar, condition)
             self._trace = current_trace()
             self._outer = self._trace.branch
             self._states = [self._captured()]
@@ -177,7 +172,7 @@ class IfStatement:
             return one
         try:
             if one is _UNBOUND or other is _UNBOUND:
-                if name in self._activation.lost:  # what is wrong was found in a branch
+                if name in self._activation.lost:  # a branch has recorded the error
                     return _UNBOUND
                 raise DefinitionError(
                     f"{name} is assigned in one branch of a condition only",
@@ -220,13 +215,12 @@ class IfStatement:
         return [_got(getter) for getter in self._getters]
 
 
-@contextmanager
-def under_guard(guard: NodeHandle) -> Generator[None]:
-    """Record the operators that are called inside the `with` statement for the rows that take a branch."""
+def trace_branch(guard: NodeHandle, branch: Thunk) -> Any:
+    """Call a function and record the operators that it calls for the rows that take the branch."""
     trace = current_trace()
     outer, trace.branch = trace.branch, guard
     try:
-        yield
+        return branch()
     finally:
         trace.branch = outer
 
@@ -245,7 +239,7 @@ def negation(value: Any) -> Any:
     """Compute `not`."""
     if not isinstance(value, DataNode):
         return not value
-    _settle(functools.partial(_check_scalar, value))
+    _settle(_check_scalar, value)
     return branch_mask(value, None, wanted=False)
 
 
@@ -253,13 +247,10 @@ def if_expression(condition: Any, one: Thunk, other: Thunk) -> Any:
     """Compute `one if condition else other`."""
     if not isinstance(condition, DataNode):
         return one() if condition else other()
-    _settle(functools.partial(_check_scalar, condition))
+    _settle(_check_scalar, condition)
     outer = current_trace().branch
     guards = [branch_mask(condition, outer, wanted=wanted) for wanted in (True, False)]
-    values: list[Any] = []
-    for guard, thunk in zip(guards, (one, other), strict=True):
-        with under_guard(guard):
-            values.append(thunk())
+    values = [trace_branch(guard, thunk) for guard, thunk in zip(guards, (one, other), strict=True)]
     return merge_branches(guards[:1], values, "the expression")
 
 
@@ -280,23 +271,21 @@ def _logical(word: str, thunks: Sequence[Thunk], *, wanted: bool) -> Any:
                 return value
             value = thunk()
             continue
-        _settle(functools.partial(_check_logical, word, value))
+        _settle(_check_logical, word, value)
         guard = branch_mask(value, current_trace().branch, wanted=wanted)
-        with under_guard(guard):
-            other = thunk()
-        _settle(functools.partial(_check_logical, word, other))
+        other = trace_branch(guard, thunk)
+        _settle(_check_logical, word, other)
         # For rows outside the guard the value decides alone: False ends `and`, True ends `or`.
         value = select([guard], [other, not wanted])
     return value
 
 
-def _settle(check: functools.partial[None]) -> None:
+def _settle(check: Callable[..., None], *arguments: Any) -> None:
     """Check a condition. The check is recorded like a call, so that it can refuse the assumed kind of a fed input."""
-    calls = journal.get()
-    if calls is None:
-        check()
+    if (calls := journal.get()) is None:
+        check(*arguments)
     else:
-        calls.call(check)
+        calls.call(functools.partial(check, *arguments))
 
 
 def _check_scalar(condition: DataNode) -> None:

@@ -24,15 +24,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 _STDLIB = str(Path(sysconfig.get_path("stdlib")).resolve())
 _LIBRARIES = ("numpy", "jax", "jaxlib")
 _AS_WRITTEN = "_penstock_as_written"
+# Rewritten code by file and code; None if the source cannot be read.
 _codes: dict[tuple[str, CodeType], CodeType | None] = {}
-"""Per file and code what it was rewritten to; None where its source cannot be read."""
 
 
 def do_not_convert(function: F) -> F:
-    """Mark a function to be run as it is written, also where a definition with conditionals calls it.
+    """Mark a function to be run as it is written, also if a definition with conditionals calls it.
 
     Args:
-        function: works on Python values, or calls operators without conditions on them.
+        function: Function of Python values, or one that calls operators without conditions on their results.
 
     Returns:
         The function.
@@ -44,16 +44,16 @@ def do_not_convert(function: F) -> F:
     """
     if not callable(function):
         raise ArgumentTypeError("do_not_convert marks a function", given=short_repr(function), where=user_call_site())
-    with contextlib.suppress(AttributeError, TypeError):  # one of C's has no source to convert
+    with contextlib.suppress(AttributeError, TypeError):  # a function implemented in C has no source to convert
         setattr(function, _AS_WRITTEN, True)
     return function
 
 
 def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[..., Any]:
-    """A definition in which conditions on nodes work.
+    """Return a definition in which conditions on nodes work.
 
     Raises:
-        DefinitionError: its source cannot be read.
+        DefinitionError: Its source cannot be read.
     """
     result = convert_function(definition)
     function = inspect.unwrap(definition)
@@ -68,10 +68,10 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
 
 
 def convert_function(function: Any) -> Any:
-    """A function as a definition with conditionals calls it: rewritten, if it is one of the user's.
+    """Return a user's function, rewritten for a definition with conditionals that calls it.
 
-    Classes, operators, functions of the standard library, of NumPy and of JAX, generators, and what is marked by
-    `do_not_convert` or has no source, are returned as they are.
+    Other callables are returned unchanged: classes, operators, generators, functions of the standard library, NumPy and
+    JAX, functions without a source, and those marked by `do_not_convert`.
     """
     match function:
         case FunctionType():
@@ -129,12 +129,12 @@ def _is_library(function: FunctionType) -> bool:
 
 
 def _rewritten(function: FunctionType) -> CodeType | None:
-    """The code of a function after its source was rewritten; None where the source cannot be read."""
+    """Return the rewritten code of a function; None if its source cannot be read."""
     code = function.__code__
-    matches = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
-    if matches is None:
+    definition = _find(code, "".join(linecache.getlines(code.co_filename, function.__globals__)))
+    if definition is None:
         return None
-    statement, target = matches
+    statement, target = definition
     rewrite(target)
     # With the user's postponed evaluation of annotations if the file has it, and never with that of this module.
     flags = code.co_flags & annotations.compiler_flag
@@ -149,7 +149,7 @@ def _rewritten(function: FunctionType) -> CodeType | None:
 
 
 def _find(code: CodeType, text: str) -> tuple[ast.stmt, Function] | None:
-    """The statement of a module in which a function is defined, and the function in it: a copy that may be changed."""
+    """Return a copy of the module's statement that defines a function, and the function in it."""
     try:
         module = _parsed(text)
     except (SyntaxError, ValueError):
@@ -188,7 +188,7 @@ def _defines(node: ast.AST, code: CodeType) -> bool:
 
 
 def _codes_in(code: CodeType) -> Iterator[CodeType]:
-    """The code objects in another one, outer ones first."""
+    """Yield the code objects in another one, outer ones first."""
     inner = [item for item in code.co_consts if isinstance(item, CodeType)]
     yield from inner
     for item in inner:
@@ -196,11 +196,7 @@ def _codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def _same_place(result: CodeType, code: CodeType, target: Function) -> bool:
-    if (result.co_name, result.co_qualname, result.co_firstlineno) != (
-        code.co_name,
-        code.co_qualname,
-        code.co_firstlineno,
-    ):
+    if (result.co_qualname, result.co_firstlineno) != (code.co_qualname, code.co_firstlineno):
         return False
     return isinstance(target, ast.FunctionDef) or any(HOOKS in item.co_consts for item in (result, *_codes_in(result)))
 

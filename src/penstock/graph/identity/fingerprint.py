@@ -1,4 +1,4 @@
-"""Fingerprints of definitions: by what they compute, not by where, on which data, or with which code."""
+"""Fingerprints of definitions. They identify the computation, not its placement, data set or implementation."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ _offered, __dir__ = offer("decoders")
 def __getattr__(name: str) -> Callable[..., Any]:
     decode = _offered(name)
 
-    def decoder(files: Any, **given: Any) -> Any:
+    def decoder(files: Any, **arguments: Any) -> Any:
         # In rocAL, order and shard of files are arguments of the decoder. They are not part of its row in the table,
         # because penstock's reader takes them.
-        loader = {item: given.pop(item) for item in tuple(given) if item in LOADER}
+        loader = {item: arguments.pop(item) for item in tuple(arguments) if item in LOADER}
         if isinstance(files, Files):
-            return decode(files.read(**loader), **given)
+            return decode(files.read(**loader), **arguments)
         raise ArgumentTypeError(
             f"fn.decoders.{name} decodes what a reader lists",
             given=short_repr(files),
