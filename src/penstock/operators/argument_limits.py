@@ -21,6 +21,9 @@ Length = Annotated[int, Range(1, 1 << 24)]
 # Rows of a filter bank, which is multiplied with every spectrum.
 Bands = Annotated[int, Range(1, 1 << 16)]
 
+# Quality of resampling, which determines the length of the filter.
+Quality = Annotated[float, Range(0, 100)]
+
 # Random draws per sample.
 Attempts = Annotated[int, Range(high=100_000)]
 
