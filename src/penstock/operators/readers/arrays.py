@@ -78,7 +78,7 @@ def arrays(
     if isinstance(data, Mapping):
         named = dict(cast(Mapping[str, Any], data))
         if isinstance(layout, Mapping) and layout.keys() != named.keys():
-            raise DefinitionError("layout needs one entry per array", given=layout, expected=[*named])
+            raise DefinitionError("layout must have one entry per array", given=layout, expected=[*named])
         if not isinstance(layout, str | Mapping):
             raise DefinitionError("the layouts of a dict must be a string or a dict", given=layout)
         layouts = [layout if isinstance(layout, str) else layout[name] for name in named]
@@ -93,7 +93,9 @@ def arrays(
 
 def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
-        raise DefinitionError("layout needs one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts")
+        raise DefinitionError(
+            "layout must have one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
+        )
     # Tracing runs once per shard with the same arrays: all traces share one source.
     source = open_shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
@@ -105,7 +107,7 @@ def _memory(data: Any) -> _Memory:
     try:
         return _Memory(np.asarray(data))
     except Exception as error:  # ragged lists; array-likes of other libraries may raise anything
-        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=short_repr(data)) from error
+        raise ArgumentTypeError("data must be an array of numbers", given=short_repr(data)) from error
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
@@ -113,5 +115,5 @@ def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
     for array in arrays:
         # NumPy reports the narrow floats of ml_dtypes, such as bfloat16, as kind "V" without fields.
         if array.dtype.kind not in "biufcV" or array.dtype.names:
-            raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=f"dtype {array.dtype}")
+            raise ArgumentTypeError("data must be an array of numbers", given=f"dtype {array.dtype}")
     return ArraySource(arrays, layouts)

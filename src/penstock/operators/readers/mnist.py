@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 
-from penstock.errors import DefinitionError, SourceError, did_you_mean, short_repr
+from penstock.errors import SourceError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
@@ -23,7 +23,10 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 @operator("readers.mnist")
 def mnist(
-    *, path: DataLocation[str | PathLike[str]], split: DataLocation[str] = "train", **loader: Unpack[ReaderArguments]
+    *,
+    path: DataLocation[str | PathLike[str]],
+    split: DataLocation[Literal["train", "test"]] = "train",
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in the same files. Whole batches are read at once.
 
@@ -59,8 +62,6 @@ def mnist(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 28, 28, 1), [7, 9])
     """
-    if split not in _SPLITS:
-        raise DefinitionError("unknown split", given=short_repr(split), fix=did_you_mean(split, _SPLITS))
     # Absolute, so that a later change of the working directory does not open another data set under the same key.
     folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
@@ -71,8 +72,7 @@ def _open(folder: str, split: str, *files: str) -> ArraySource:
     images, labels = (read_idx(file) for file in files)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise SourceError(
-            f"the images and labels in {folder} do not match",
-            given=f"shapes {images.shape} and {labels.shape}",
+            f"the images and labels in {folder} do not match", given=f"shapes {images.shape} and {labels.shape}"
         )
     # int32 labels of shape (1,) and images with a channel axis, as DALI's readers return them.
     return ArraySource([images[..., None], labels.astype(np.int32)[:, None]], ["HWC", ""], f"{folder} ({split})")
