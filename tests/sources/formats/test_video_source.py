@@ -207,7 +207,7 @@ def test_a_video_of_bytes_that_is_none():
         pipeline.run()
     for options, message in (
         ({"frames": [1], "stride": 2}, "frames cannot be combined with stride"),
-        ({"end_frame": 3, "sequence_length": 2}, "either end_frame or sequence_length"),
+        ({"end_frame": 3, "sequence_length": 2}, "end_frame and sequence_length cannot be combined"),
         ({"pad_mode": "x"}, "no such pad_mode"),
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):

@@ -12,6 +12,7 @@ import numpy as np
 from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, check_layout, operator
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import UINT8, as_dtype
 
 
@@ -31,8 +32,6 @@ class Inflate(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec from the arguments: compressed data does not carry one."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError("fn.decoders.inflate takes compressed bytes", given=data, expected="uint8[n]")
         return Spec(self.dtype, self.shape, self.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
@@ -48,7 +47,7 @@ class Inflate(Operator, SampleKernel):
 
 @operator("decoders.inflate")
 def inflate(
-    data: DataNode,
+    data: EncodedBytes,
     *,
     shape: Annotated[int, Range(0)] | Sequence[Annotated[int, Range(0)]],
     dtype: Any = UINT8,
