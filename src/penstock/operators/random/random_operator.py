@@ -37,6 +37,7 @@ class DrawArguments(TypedDict, total=False):
     shape: Annotated[
         int | Sequence[int] | DataNode | None,
         Range(1),
+        Default(None),
         Doc("Shape of a sample; None draws one number. A node sets the shape per sample."),
     ]
     seed: Annotated[int, Default(-1), Doc("Seed of this operator; -1 derives one from the pipeline's seed.")]

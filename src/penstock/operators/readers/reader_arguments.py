@@ -23,7 +23,9 @@ class ReaderOrderArguments(TypedDict, total=False):
         bool, Default(False), Doc("If True, each epoch visits the samples in another permutation of the data set.")
     ]
     shuffle_after_epoch: Annotated[bool, Default(False), Doc("Same as `random_shuffle` here; excludes it.")]
-    shuffle_after_epoch_seed: Annotated[int | None, Doc("Seed used with `shuffle_after_epoch`; None uses `seed`.")]
+    shuffle_after_epoch_seed: Annotated[
+        int | None, Default(None), Doc("Seed used with `shuffle_after_epoch`; None uses `seed`.")
+    ]
     seed: Annotated[
         int,
         Default(-1),

@@ -57,7 +57,9 @@ class VideoArguments(ReaderArguments, total=False):
         Annotated[Path | None, Doc("Text file with a line per video; its paths are relative to the working directory.")]
     ]
     labels: Annotated[
-        int | Sequence[int] | None, Doc("Class numbers, one per entry of `filenames`; an empty list numbers the files.")
+        int | Sequence[int] | None,
+        Default(None),
+        Doc("Class numbers, one per entry of `filenames`; an empty list numbers the files."),
     ]
     stride: Annotated[int, Range(1), Default(1), Doc("Distance between frames of a clip, in frames.")]
     step: Annotated[
@@ -110,6 +112,7 @@ class VideoArguments(ReaderArguments, total=False):
     file_list_include_end: PerformanceHint[Annotated[bool, Default(True), Doc("It has no effect, as in DALI.")]]
     file_list_include_preceding_frame: Annotated[
         bool | None,
+        Default(None),
         Doc('Older spelling of `file_list_rounding`: "start_down_end_up" if True, "start_up_end_down" if False.'),
     ]
     normalized: Annotated[bool, Default(False), Doc("If True, values of FLOAT are from 0 to 1 instead of 255.")]
