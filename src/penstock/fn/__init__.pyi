@@ -745,10 +745,10 @@ def dilate(
 def dl_tensor_python_function(
     *inputs: _Input,
     function: Callable[..., Any],
-    num_outputs: int = 1,
-    output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = True,
     synchronize_stream: bool = True,
+    num_outputs: int = 1,
+    output_layouts: str | Sequence[str] | None = None,
     dtype: Any = None,
     ndim: int | Sequence[int] | _Array | None = None,
     name: str | None = None,
@@ -927,9 +927,9 @@ def expand_dims(
 
 def external_source(
     source: Any = None,
-    num_outputs: Any = None,
+    num_outputs: int | None = None,
     *,
-    cycle: bool | str | None = None,
+    cycle: Literal["no", "quiet", "raise"] | bool | None = None,
     layout: str | Sequence[str | None] | None = None,
     dtype: Any = None,
     ndim: int | Sequence[int | None] | None = None,
@@ -1964,9 +1964,9 @@ def preemphasis_filter(
 def python_function(
     *inputs: _Input,
     function: Callable[..., Any],
+    batch_processing: bool = False,
     num_outputs: int = 1,
     output_layouts: str | Sequence[str] | None = None,
-    batch_processing: bool = False,
     dtype: Any = None,
     ndim: int | Sequence[int] | _Array | None = None,
     name: str | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Unpack, cast
 
 from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, Range, operator
@@ -73,7 +73,7 @@ def fits(
     hdus = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
     check_not_empty(hdu_indices=hdus)
     if dtypes is not None:
-        dtypes = tuple(map(as_dtype, dtypes if isinstance(dtypes, list | tuple) else [dtypes]))
+        dtypes = tuple(map(as_dtype, cast(Sequence[Any], dtypes if isinstance(dtypes, list | tuple) else [dtypes])))
         if len(dtypes) != len(hdus):
             raise DefinitionError("dtypes must have one entry per HDU", given=len(dtypes), expected=len(hdus))
     # The stamp changes if files are added or written; the data set is then opened again.
