@@ -35,7 +35,7 @@ def per_output(name: str, value: Any, count: int, *, partial: bool = False) -> l
 
 
 def list_outputs(
-    code: FunctionIdentity, result: Any, count: int, error: type[PenstockError], sequences: Any = tuple | list
+    code: FunctionIdentity, result: Any, count: int, error: type[PenstockError], sequences: Any = (tuple, list)
 ) -> list[Any]:
     """Return the result of a user function as a list with an entry per output.
 
@@ -44,7 +44,7 @@ def list_outputs(
         result: Its result.
         count: Number of outputs.
         error: Class of the error for another number of outputs.
-        sequences: Type, or a union of types, that holds several outputs.
+        sequences: Type or types that hold several outputs.
     """
     if count == 0:
         return []
