@@ -40,7 +40,7 @@ class DecodeAudio(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
         """Decode one file, and downmix and resample its signal."""
-        soundfile = optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
+        soundfile = optional_import.import_extra("soundfile", "audio", "decoding sound")
         target_rate = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
@@ -101,6 +101,6 @@ def audio(
         ((100,), 8000.0)
     """
     # Imported here as well, so that a missing package fails while tracing instead of in the first batch.
-    optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
+    optional_import.import_extra("soundfile", "audio", "decoding sound")
     kernel = DecodeAudio(supported_dtype(dtype, SOUND_DTYPES), downmix, float(quality))
     return apply_many(kernel, data, sample_rate=sample_rate)

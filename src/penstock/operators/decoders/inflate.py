@@ -36,7 +36,7 @@ class Inflate(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array) -> Array:
         """Decompress one block."""
-        block = optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
+        block = optional_import.import_extra("lz4.block", "lz4", "LZ4 decompression")
         size = math.prod(self.shape) * self.dtype.itemsize
         # A raw LZ4 block does not store its size: the decoder needs it as a limit, and may return fewer bytes.
         content: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
@@ -84,7 +84,7 @@ def inflate(
     """
     if algorithm.upper() != "LZ4":
         raise DefinitionError("unknown algorithm", given=short_repr(algorithm), expected='"LZ4"')
-    optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
+    optional_import.import_extra("lz4.block", "lz4", "LZ4 decompression")
     # A single number is the length of a vector, as in DALI.
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)

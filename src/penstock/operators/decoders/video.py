@@ -161,7 +161,7 @@ def video(
         (2, 16, 32, 3)
     """
     del build_index, affine
-    optional_import.import_extra("av", "video", "fn.decoders.video")
+    optional_import.import_extra("av", "video", "decoding a video")
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}
     selection: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
     if frames is not None and selection:

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import (
@@ -50,15 +50,6 @@ _NOT_SOURCES: Sequence[tuple[Any, str]] = (
     (str | bytes | bytearray | memoryview, "a list of arrays, such as [np.frombuffer(data, np.uint8)]"),
     (Mapping, "fn.readers.items, which reads a dictionary of columns"),
 )
-
-
-class _StreamOptions(TypedDict):
-    # Arguments that all streams take.
-    kinds: Sequence[SampleKind]
-    several: bool
-    batch: bool
-    name: str
-    lends: bool
 
 
 @operator(_KIND)
@@ -149,10 +140,9 @@ def external_source(
         else:
             if repeat_last:
                 raise DefinitionError("repeat_last is for fed data and cannot be combined with a source")
-            options = _StreamOptions(
-                kinds=kinds, several=num_outputs is not None, batch=by_batch, name=input_name, lends=not no_copy
-            )
-            stream = _make_stream(source, cycle, options, batch_info=batch_info)
+            several = num_outputs is not None
+            options = {"kinds": kinds, "several": several, "batch": by_batch, "name": input_name, "lends": not no_copy}
+            stream = _make_stream(source, cycle, options, batch_info)
             trace.shared[key] = _in_processes(stream, prefetch_queue_depth) if parallel else stream
     shared: ExternalStream = trace.shared[key]
     if isinstance(shared, FeedQueue):
@@ -177,7 +167,19 @@ def external_source(
     return nodes[0] if num_outputs is None else nodes
 
 
-def _make_stream(source: Any, cycle: Any, options: _StreamOptions, *, batch_info: bool) -> InProcessStream:
+def _make_stream(source: Any, cycle: Any, options: dict[str, Any], batch_info: bool) -> InProcessStream:
+    """Return the stream of a source.
+
+    Args:
+        source: Function, iterable or generator function.
+        cycle: The user's choice at the end of an iterable.
+        options: Arguments that all streams take.
+        batch_info: True if a function receives a `types.BatchInfo`.
+
+    Raises:
+        ArgumentTypeError: The source is of another kind, or a generator cannot restart.
+        DefinitionError: Arguments exclude each other.
+    """
     generates, iterates = _is_generator_function(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     fix = next((fix for kind, fix in _NOT_SOURCES if isinstance(source, kind)), None)
@@ -242,10 +244,8 @@ def _in_processes(stream: InProcessStream, ahead: int) -> ExternalStream:
 def _is_generator_function(source: Any) -> bool:
     """Return True if a call of the source makes a generator. Callable objects count, too."""
     source = _without_partials(source)
-    if inspect.isgeneratorfunction(source):
-        return True
     call = getattr(cast(Any, type(source)), "__call__", None)  # noqa: B004  # the method itself is looked at
-    return not inspect.isfunction(source) and not inspect.ismethod(source) and inspect.isgeneratorfunction(call)
+    return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(call)
 
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:

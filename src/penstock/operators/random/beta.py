@@ -9,9 +9,8 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 
 from penstock.graph import BatchContext, DataNode, Range, operator
-from penstock.numerics.casting import broadcast_rows
 from penstock.operators.argument_limits import supported_dtype
-from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
 from penstock.types import FLOAT
 
 # Each attempt is accepted with a probability of at least 0.95, so all fail for less than one number in 10 million.
@@ -46,9 +45,7 @@ class Beta(RandomOperator):
         """Draw the numbers."""
         xp, count = context.xp, math.prod(self.shape)
         draws = self.fractions(context.bits).reshape(context.rows, 2, _WORDS, count)
-        alpha, beta = (
-            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (alpha, beta)
-        )
+        alpha, beta = parameter_rows(xp, draws.dtype, alpha, beta)
         # A device program cannot raise errors; constants are checked while tracing.
         if xp is np and (np.any(alpha <= 0) or np.any(beta <= 0)):
             raise ValueError("alpha and beta must be more than 0")

@@ -6,11 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
-import numpy as np
-
 from penstock.graph import BatchContext, DataNode, Range, operator
-from penstock.numerics.casting import broadcast_rows, cast_saturating
-from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
+from penstock.numerics.casting import cast_saturating
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
 from penstock.types import FLOAT, as_dtype
 
 
@@ -33,9 +31,7 @@ class Normal(RandomOperator):
         angles = draws[:, 1::2] * number(2 * math.pi)
         radius = xp.sqrt(number(-2) * xp.log(above_zero))
         normal = xp.concatenate([radius * xp.cos(angles), radius * xp.sin(angles)], axis=1)[:, :count]
-        center, spread = (
-            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
-        )
+        center, spread = parameter_rows(xp, draws.dtype, mean, stddev)
         return cast_saturating(xp, normal * spread + center, self.dtype).reshape(context.rows, *self.shape)
 
 

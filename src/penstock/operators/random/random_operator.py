@@ -25,6 +25,7 @@ from penstock.graph import (
     apply,
 )
 from penstock.graph.tracing.registry import running_operator
+from penstock.numerics.casting import broadcast_rows
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.first_sample import vector_length
 
@@ -87,6 +88,11 @@ def fractions(bits: Any) -> Any:
     """Convert random bits to float32 multiples of 2**-24 in [0, 1)."""
     # A float32 has 24 significant bits, so no step rounds, and NumPy and XLA agree.
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def parameter_rows(xp: Any, dtype: np.dtype[Any], *parameters: Any) -> list[Any]:
+    """Return parameters of a distribution, rounded to float32 as in DALI, to broadcast against (rows, draws)."""
+    return [broadcast_rows(xp, xp.asarray(value, np.float32).astype(dtype), 2) for value in parameters]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast, overload
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -28,22 +28,6 @@ class _Memory:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Memory) and other._key == self._key
-
-
-@overload
-def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last overload takes all other types
-    data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[ReaderArguments]
-) -> dict[str, DataNode]: ...
-
-
-@overload
-def arrays(
-    data: tuple[Any, ...], *, layout: str | Sequence[str] = "", **loader: Unpack[ReaderArguments]
-) -> tuple[DataNode, ...]: ...
-
-
-@overload
-def arrays(data: Any, *, layout: str = "", **loader: Unpack[ReaderArguments]) -> DataNode: ...
 
 
 @operator("readers.arrays")

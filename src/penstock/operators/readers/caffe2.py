@@ -7,7 +7,7 @@ from typing import Unpack
 
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.argument_limits import Length
-from penstock.operators.readers.path_checks import check_not_empty
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source

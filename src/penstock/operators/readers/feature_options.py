@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode
-from penstock.operators.readers.path_checks import check_not_empty
+from penstock.operators.readers.paths import check_not_empty
 from penstock.sources.formats.tfrecord.examples import Features
 from penstock.sources.formats.tfrecord.features import Feature, VarLenFeature, string
 

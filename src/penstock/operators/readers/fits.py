@@ -7,7 +7,7 @@ from typing import Annotated, Any, Unpack, cast
 
 from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, Range, operator
-from penstock.operators.readers.path_checks import check_not_empty
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.file_selection import Path, select_files
 from penstock.sources.formats.fits_source import FitsSource

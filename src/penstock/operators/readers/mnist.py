@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Literal, Unpack
 
 import numpy as np
 
 from penstock.errors import SourceError
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import absolute_path
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.idx_files import find_idx, read_idx
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote
 
 # Prefixes of the file names. "t10k" is the test set of 10,000 images.
 _SPLITS = {"train": "train", "test": "t10k"}
@@ -62,8 +61,7 @@ def mnist(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 28, 28, 1), [7, 9])
     """
-    # Absolute, so that a later change of the working directory does not open another data set under the same key.
-    folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
+    folder = absolute_path(path)
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
     return apply_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
 

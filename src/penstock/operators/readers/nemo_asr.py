@@ -23,7 +23,7 @@ from penstock.graph import (
 from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, supported_dtype
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
-from penstock.operators.readers.path_checks import check_not_empty
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.nemo_source import NemoSource
@@ -124,7 +124,7 @@ def nemo_asr(
     """
     del normalize_text
     # Imported here, so that a missing package fails while tracing instead of in the first batch.
-    optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
+    optional_import.import_extra("soundfile", "audio", "decoding sound")
     manifests = as_paths(manifest_filepaths)
     check_not_empty(manifest_filepaths=manifests)
     element = supported_dtype(dtype, SOUND_DTYPES)

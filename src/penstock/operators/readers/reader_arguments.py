@@ -30,8 +30,8 @@ class ReaderOrderArguments(TypedDict, total=False):
         int,
         Default(-1),
         Doc(
-            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of one length and one seed "
-            "visit their samples in the same order."
+            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of equal length and seed visit "
+            "their samples in the same order."
         ),
     ]
     shard_id: PerformanceHint[Annotated[int, Default(0), Doc("Shard to read, from 0 to `num_shards` - 1.")]]

@@ -23,7 +23,7 @@ from penstock.graph import (
 )
 from penstock.operators.argument_limits import Length, supported_dtype
 from penstock.operators.elementwise.cast import cast
-from penstock.operators.readers.path_checks import check_one_per_file
+from penstock.operators.readers.paths import check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.video.video_decoder import PadMode, fill_of
@@ -84,10 +84,7 @@ class VideoArguments(ReaderArguments, total=False):
     uniform_sample: Annotated[
         bool,
         Default(False),
-        Doc(
-            "If True, a video, or its part, is one clip of frames at equal distances; `stride`, `step` and `pad_mode` "
-            "then have no effect."
-        ),
+        Doc("If True, a video or its part is one clip of frames at equal distances, without padding."),
     ]
     enable_frame_num: Annotated[
         Literal["none", "scalar", "sequence"] | bool | None,
@@ -172,7 +169,7 @@ def video(
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
     options = with_defaults(VideoArguments, arguments)
-    optional_import.import_extra("av", "video", "fn.readers.video")
+    optional_import.import_extra("av", "video", "decoding a video")
     element, normalized = supported_dtype(dtype, ("uint8", "float32")), options["normalized"]
     # FFmpeg converts every pixel format to RGB. Other color spaces are a separate operator.
     if options["image_type"] != RGB:

@@ -11,7 +11,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
-from penstock.operators.readers.path_checks import check_not_empty, check_one_per_file
+from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of

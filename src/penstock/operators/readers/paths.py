@@ -1,10 +1,18 @@
-"""Checks of lists of files and of their indexes."""
+"""Paths of data sets: absolute ones, and checks of lists of files and of their indexes."""
 
 from __future__ import annotations
 
 from collections.abc import Sized
+from os import PathLike, fspath
+from pathlib import Path
 
 from penstock.errors import DefinitionError
+from penstock.sources.storage.object_store import is_remote
+
+
+def absolute_path(path: str | PathLike[str]) -> str:
+    """Return an absolute path: a change of the working directory must not open another data set under the same key."""
+    return fspath(path) if is_remote(path) else str(Path(path).absolute())
 
 
 def check_not_empty(**lists: Sized) -> None:
