@@ -109,7 +109,7 @@ def images():
         (
             lambda: fn.python_function(images(), function=lambda x: x, output_layouts=["HWC", "C"]),
             DefinitionError,
-            ["2 layouts", "up to 1"],
+            ["2 entries", "up to 1"],
         ),
         (lambda: images()[9], DefinitionError, ["9 along an axis of 6"]),
         (lambda: images()[0, 0, 0, 0], DefinitionError, ["4 for a value"]),
