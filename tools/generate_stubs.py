@@ -14,7 +14,7 @@ import textwrap
 import types
 import typing
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -220,6 +220,9 @@ class Stub:
         if origin is typing.Literal:
             self._used.add("Literal")
             return f"Literal[{', '.join(map(repr, inside))}]".replace("'", '"')
+        if argument and hint in (tuple[int, int], tuple[float, float]):  # any sequence of two numbers is valid
+            self._used.add("_Array")
+            return f"{self._type(Sequence[inside[0]])} | _Array"
         if origin is not None:
             text = f"{self._named(origin)}[{', '.join(map(self._type, inside))}]"
             number = argument and text in ("Sequence[float]", "Sequence[int]", "Sequence[bool]")

@@ -196,12 +196,12 @@ MISUSE = {
     "bounds": (lambda x: fn.slice(x, start=[1, 1, 1]), "a number per axis"),
     "alignment": (lambda x: fn.pad(x, align=0), "at least 1"),
     "mean": (lambda x: fn.normalize(x, mean=[1.0, 2.0]), "has all axes of a sample"),
-    "decoder dtype": (lambda x: fn.decoders.image(x[:, 0, 0], dtype=types.FLOAT64), "does not support this dtype"),
-    "decode an image": (lambda x: fn.decoders.image(x), "decodes the bytes of a file"),
+    "decoder dtype": (lambda x: fn.decoders.image(x[:, 0, 0], dtype=types.FLOAT64), "dtype is not supported"),
+    "decode an image": (lambda x: fn.decoders.image(x), "encoded bytes"),
     "list with a node": (lambda x: fn.resize(x, size=[x[0, 0, 0], 9]), "one node, or numbers"),
     "limit as a node": (lambda x: fn.resize(x, size=9, max_size=x[0, 0, 0]), "the same for all samples"),
     "axes as a node": (lambda x: fn.pad(x, axes=x[0, 0]), "the same for all samples"),
-    "deviation": (lambda x: fn.random.normal(stddev=-1), "not negative"),
+    "deviation": (lambda x: fn.random.normal(stddev=-1), "stddev is out of range"),
 }
 
 

@@ -93,7 +93,7 @@ def normal(
 def uniform(
     shape_like: _Input | None = None,
     *,
-    range: float | Sequence[float] | _Array | DataNode | None = None,
+    range: Sequence[float] | _Array | DataNode | None = None,
     values: float | Sequence[float] | _Array | DataNode | None = None,
     dtype: Any = ...,
     shape: int | Sequence[int] | _Array | DataNode | None = None,

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, NDArray
 from penstock.core.dtypes import DALIDataType
 from penstock.graph.tracing.trace import DataNode
 from penstock.sources.formats.tfrecord.features import Feature
-from penstock.types import Constant, DALIImageType, DALIInterpType
+from penstock.types import Constant, DALIImageType, DALIInterpType, LabelType
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]
 def array_record(
@@ -103,7 +103,7 @@ def caffe(
 def caffe2(
     *,
     path: str | PathLike[str] | Sequence[str | PathLike[str]],
-    label_type: int = ...,
+    label_type: LabelType = ...,
     num_labels: int = 1,
     additional_inputs: int = 0,
     bbox: bool = False,
@@ -342,7 +342,7 @@ def mix(
 def mnist(
     *,
     path: str | PathLike[str],
-    split: str = "train",
+    split: Literal["train", "test"] = "train",
     random_shuffle: bool = False,
     shuffle_after_epoch: bool = False,
     shuffle_after_epoch_seed: int | None = None,
@@ -704,7 +704,7 @@ def webdataset(
     paths: str | PathLike[str] | Sequence[str | PathLike[str]],
     ext: str | Sequence[str],
     index_paths: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
-    missing_component_behavior: str = "empty",
+    missing_component_behavior: Literal["empty", "skip", "error", ""] = "empty",
     case_sensitive_extensions: bool = True,
     dtypes: DALIDataType | Any = None,
     decode: bool = False,

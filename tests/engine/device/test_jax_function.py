@@ -147,10 +147,13 @@ MISUSES = {
     "another batch": (lambda x: jax_function(lambda a: a[:-1])(x), "leading axis of rows"),
     "no axis": (lambda x: jax_function(lambda a: a.sum())(x), "leading axis of rows"),
     "keys": (lambda x: jax_function(lambda a: jax.random.split(jax.random.key(0), 4))(x), "is not an array of numbers"),
-    "a layout of another rank": (lambda x: jax_function(lambda a: a, output_layouts="CHWF")(x), "names each axis once"),
+    "a layout of another rank": (
+        lambda x: jax_function(lambda a: a, output_layouts="CHWF")(x),
+        "must name each axis once",
+    ),
     "three layouts for one": (lambda x: jax_function(lambda a: a, output_layouts=["H", "W", "C"])(x), "one per output"),
     "a device": (lambda x: jax_function(lambda a: a, device="tpu")(x), "unknown device"),
-    "no function": (lambda x: jax_function(3), "takes a function"),
+    "no function": (lambda x: jax_function(3), "function is of another kind"),
     "no sharding": (lambda x: jax_function(lambda a: a, sharding="batch")(x), "NamedSharding"),
     "a keyword": (lambda x: jax_function(lambda a: a)(a=x), "no argument 'a'"),
     "an error inside": (lambda x: jax_function(lambda a: {}["lost"])(x), "KeyError: 'lost'"),
@@ -180,7 +183,7 @@ def test_outside_a_definition():
 def test_device_outputs_cannot_reach_host_operators():
     with Pipeline(batch_size=2):
         made = jax_function(lambda x: x)(fn.readers.arrays(IMAGES))
-        with pytest.raises(DefinitionError, match="nothing flows back") as caught:
+        with pytest.raises(DefinitionError, match="cannot use a value of the device program") as caught:
             fn.python_function(made + 1, function=np.sort)
     assert "fn.python_function(made + 1" in str(caught.value.where)
 

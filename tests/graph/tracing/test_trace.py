@@ -109,7 +109,7 @@ def images():
         (
             lambda: fn.python_function(images(), function=lambda x: x, output_layouts=["HWC", "C"]),
             DefinitionError,
-            ["2 layouts", "up to 1"],
+            ["2 entries", "up to 1"],
         ),
         (lambda: images()[9], DefinitionError, ["9 along an axis of 6"]),
         (lambda: images()[0, 0, 0, 0], DefinitionError, ["4 for a value"]),
@@ -247,7 +247,9 @@ def test_branches_that_disagree_on_what_was_fed(used):
 
 
 def test_functions_need_a_definition():
-    with pytest.raises(ContextError, match=r"fn\.python_function: the operator was called outside a pipeline definition"):
+    with pytest.raises(
+        ContextError, match=r"fn\.python_function: the operator was called outside a pipeline definition"
+    ):
         fn.python_function(fn.random.uniform(), function=np.sqrt, batch_processing=True)
 
 

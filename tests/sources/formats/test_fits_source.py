@@ -119,9 +119,9 @@ def test_definitions(tmp_path, monkeypatch):
     (tmp_path / "0.fits").write_bytes(written(UNITS["i2"]))
     for options, message in (
         ({}, "nothing to read"),
-        ({"file_root": tmp_path, "hdu_indices": [0]}, "hdu_indices count from 1"),
-        ({"file_root": tmp_path, "hdu_indices": []}, "hdu_indices count from 1"),
-        ({"file_root": tmp_path, "dtypes": [types.INT16] * 2}, "one dtype per HDU"),
+        ({"file_root": tmp_path, "hdu_indices": [0]}, "hdu_indices is out of range"),
+        ({"file_root": tmp_path, "hdu_indices": []}, "hdu_indices is empty"),
+        ({"file_root": tmp_path, "dtypes": [types.INT16] * 2}, "one entry per HDU"),
         ({"file_root": tmp_path, "dtypes": types.UINT8}, r"given:    int16(.|\n)*expected: uint8"),
     ):
         with Pipeline(batch_size=1), pytest.raises(PenstockError, match=message):

@@ -201,7 +201,7 @@ def test_a_definition_gives_one_of_three(tmp_path):
     np.save(tmp_path / "0.npy", [1, 2, 3])
     for options, message in (
         ({}, "nothing to read"),
-        ({"files": ["0.npy"], "file_list": "list"}, "either files or file_list"),
+        ({"files": ["0.npy"], "file_list": "list"}, "files and file_list cannot be combined"),
         ({"file_root": tmp_path, "roi_start": 1, "rel_roi_start": 0.5}, "given twice"),
         ({"file_root": tmp_path, "roi_start": [1, 2]}, "one number per axis"),
         (

@@ -289,8 +289,8 @@ def test_a_definition_says_which_features(tmp_path):
     for options, error, message in (
         ({"features": {}}, DefinitionError, "features is empty"),
         ({"features": ["label"]}, ArgumentTypeError, "dictionary"),
-        ({"features": {"x": FixedLenFeature([2], string, "")}}, DefinitionError, "one string per feature"),
-        ({"features": {"x": VarLenFeature(string, "")}}, DefinitionError, "one string per feature"),
+        ({"features": {"x": FixedLenFeature([2], string, "")}}, DefinitionError, "must not be a list of strings"),
+        ({"features": {"x": VarLenFeature(string, "")}}, DefinitionError, "must not be a list of strings"),
         ({**many, "index_path": [path]}, DefinitionError, "one entry per file"),
         ({"features": FEATURES, "path": []}, DefinitionError, "path is empty"),
     ):

@@ -163,9 +163,9 @@ def test_a_definition_says_what_is_read(tmp_path):
         ({"ext": ["jpg;cls"], "decode": True}, "must have the same decoder"),
         ({"ext": []}, "ext is empty"),
         ({"paths": []}, "paths is empty"),
-        ({"missing_component_behavior": "ignore"}, "unknown missing_component_behavior"),
+        ({"missing_component_behavior": "ignore"}, "no such missing_component_behavior"),
         ({"index_paths": [path, path]}, "one entry per file"),
-        ({"dtypes": ["int32", "int32", "int32"]}, "one dtype per ext"),
+        ({"dtypes": ["int32", "int32", "int32"]}, "one entry per ext"),
     ):
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.readers.webdataset(**{"paths": path, "ext": ["jpg", "cls"], **options})

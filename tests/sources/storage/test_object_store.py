@@ -129,5 +129,5 @@ def test_a_record_file_that_is_missing(reader, arguments, s3):
         found = getattr(fn.readers, reader)(**given)
         return tuple(found.values()) if isinstance(found, dict) else found
 
-    with pytest.raises(SourceNotFoundError, match=r"there is no such object|^no file"):
+    with pytest.raises(SourceNotFoundError, match=r"there is no such object|: no file"):
         definition()

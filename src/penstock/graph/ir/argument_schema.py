@@ -18,14 +18,14 @@ def as_numbers(what: str, given: Any, expected: Any = "a number or a list") -> n
     """Return numbers of the user's as an array.
 
     Args:
-        what: Operator and argument, for messages.
+        what: Name of the argument, for messages.
         given: A number, a nested sequence or an array.
         expected: Description of valid values, for messages.
 
     Raises:
         ArgumentTypeError: The value does not hold numbers.
 
-    >>> as_numbers("fn.slice: start", [1, 2]).tolist()
+    >>> as_numbers("start", [1, 2]).tolist()
     [1, 2]
     """
     try:
@@ -64,7 +64,7 @@ class Argument:
         """Check a constant, or the spec of a node.
 
         Args:
-            what: Operator and argument, for messages.
+            what: Name of the argument, for messages.
             given: A number, a nested sequence, an array, or a `Spec`.
 
         Raises:

@@ -119,7 +119,7 @@ def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> No
         windows[n, 2], windows[n, 3] = rows, columns
 
 
-def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
+def random_window(arguments: RandomWindowArguments) -> RandomWindow:
     """Return the distribution for a user's arguments.
 
     Raises:
@@ -130,14 +130,12 @@ def random_window(arguments: RandomWindowArguments, kind: str) -> RandomWindow:
     attempts = max(int(arguments.get("num_attempts", 10)), 0)
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
         raise DefinitionError(
-            f"fn.{kind}: random_area must be a range of fractions of the area",
+            "random_area must be a range of fractions of the area",
             given=area,
             expected="0 <= a <= b, 0 < b",
         )
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
-        raise DefinitionError(
-            f"fn.{kind}: random_aspect_ratio must be a range of ratios", given=ratio, expected="0 < a <= b"
-        )
+        raise DefinitionError("random_aspect_ratio must be a range of ratios", given=ratio, expected="0 < a <= b")
     return RandomWindow((area[0], area[1]), (ratio[0], ratio[1]), attempts)
 
 

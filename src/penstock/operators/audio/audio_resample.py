@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import Argument, DataNode, Input, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating, result_dtype
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.argument_limits import Quality
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 
-_POSITIVE = Argument(np.float64, low=1e-9)
+Rate = Annotated[float | DataNode | None, Argument(np.float64, low=1e-9)]
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,9 @@ class AudioResample(Operator, SampleKernel):
 
     quality: float
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "in_rate": _POSITIVE,
-        "out_rate": _POSITIVE,
-        "scale": _POSITIVE,
-        "out_length": Argument(np.int64, low=0),
-    }
 
     def infer(self, data: Spec, **arguments: Any) -> Spec:
         """Return the spec with the new length, which is unknown if arguments differ per sample."""
-        check_signal("audio_resample", data)
-        if len(data.shape) > 2:
-            raise DefinitionError("fn.audio_resample needs signals of one axis, or of samples and channels", given=data)
         extents = list(data.shape)
         varies = extents[0] is None or any(isinstance(argument, Spec) for argument in arguments.values())
         length = None if varies else _scale_and_length(extents[0] or 0, arguments)[1]
@@ -90,13 +81,13 @@ def denormalize_samples(data: Array, dtype: np.dtype[Any]) -> Array:
 
 @operator("audio_resample")
 def audio_resample(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("number",), ranks=(1, 2), needs="signals")],
     *,
-    in_rate: float | DataNode | None = None,
-    out_rate: float | DataNode | None = None,
-    scale: float | DataNode | None = None,
-    out_length: int | DataNode | None = None,
-    quality: float = 50.0,
+    in_rate: Rate = None,
+    out_rate: Rate = None,
+    scale: Rate = None,
+    out_length: Annotated[int | DataNode | None, Argument(np.int64, low=0)] = None,
+    quality: Quality = 50.0,
     dtype: Any = None,
 ) -> DataNode:
     """Convert signals to another sampling rate.
@@ -138,8 +129,6 @@ def audio_resample(
             given=f"in_rate={in_rate}, out_rate={out_rate}, scale={scale}, out_length={out_length}",
             fix="in_rate and out_rate, or scale, or out_length",
         )
-    if not 0 <= quality <= 100:
-        raise DefinitionError("quality must be from 0 to 100", given=quality)
     rates_and_length = {"in_rate": in_rate, "out_rate": out_rate, "scale": scale, "out_length": out_length}
     arguments: dict[str, Any] = {name: value for name, value in rates_and_length.items() if value is not None}
     kernel = AudioResample(float(quality), result_dtype(data.dtype, dtype))

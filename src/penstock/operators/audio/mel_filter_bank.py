@@ -12,7 +12,7 @@ from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.operators.argument_limits import Bands
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signals
 
 # Slaney's mel scale ("Auditory Toolbox", 1998): linear up to 1000 Hz with 200 / 3 Hz per mel, and logarithmic above,
 # where 27 mels are a factor of 6.4.
@@ -84,7 +84,7 @@ def _from_mel(mel: Array, htk: bool) -> Array:
 
 @operator("mel_filter_bank")
 def mel_filter_bank(
-    data: DataNode,
+    data: Signals,
     *,
     nfilter: Bands = 128,
     sample_rate: float = 44100.0,
@@ -120,13 +120,12 @@ def mel_filter_bank(
         >>> pipeline.run()[0].as_array().shape
         (1, 3, 4)
     """
-    check_signal("mel_filter_bank", data.spec)
     high = freq_high or sample_rate / 2
-    if not 0 <= freq_low < high <= sample_rate / 2 or nfilter < 1:
+    if not 0 <= freq_low < high <= sample_rate / 2:
         raise DefinitionError(
-            "nfilter, freq_low or freq_high is out of range",
-            given=f"{nfilter} bands from {freq_low} to {high} Hz at a rate of {sample_rate}",
-            expected="at least one band, and limits from 0 to half the sample rate",
+            "freq_low or freq_high is out of range",
+            given=f"{freq_low} to {high} Hz at a rate of {sample_rate}",
+            expected="0 <= freq_low < freq_high <= sample_rate / 2",
         )
     axis = data.layout.index("f") if "f" in data.layout else max(data.ndim - 2, 0)
     kernel = MelFilterBank(axis, nfilter, float(sample_rate), float(freq_low), high, mel_formula == "htk", normalize)

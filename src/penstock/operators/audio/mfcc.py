@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, axis_numbers, operator
+from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, axis_numbers, operator
 from penstock.operators.argument_limits import Bands
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,10 @@ def _weights(transform: Mfcc, extent: int) -> Array:
 
 @operator("mfcc")
 def mfcc(
-    data: DataNode,
+    data: Signals,
     *,
     n_mfcc: Bands = 20,
-    dct_type: int = 2,
+    dct_type: Annotated[int, Range(1, 4)] = 2,
     normalize: bool = False,
     axis: int = 0,
     lifter: float = 0.0,
@@ -105,12 +106,7 @@ def mfcc(
         >>> pipeline.run()[0].as_array()[0, 0].tolist()
         [16.0, 16.0, 16.0]
     """
-    check_signal("mfcc", data.spec)
-    if dct_type not in (1, 2, 3, 4) or n_mfcc < 1 or (normalize and dct_type == 1):
-        raise DefinitionError(
-            "invalid combination of arguments",
-            given=f"dct_type={dct_type}, n_mfcc={n_mfcc}, normalize={normalize}",
-            expected="dct_type from 1 to 4, at least one coefficient, and normalize=False for type 1",
-        )
+    if normalize and dct_type == 1:
+        raise DefinitionError("a transform of type 1 cannot be normalized", fix="normalize=False, or another dct_type")
     (number,) = axis_numbers([axis], None, data.spec)
     return apply(Mfcc(number, n_mfcc, dct_type, normalize, float(lifter)), data)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply_many, operator
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.graph import DataNode, Operator, PerformanceHint, Range, SampleContext, SampleKernel, apply_many, operator
+from penstock.operators.audio.signals import Signal
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,6 @@ class NonsilentRegion(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> tuple[Spec, Spec]:
         """Return the specs of the begin and the length."""
-        check_signal("nonsilent_region", data, 1)
         number = Spec(np.dtype(np.int32), ())
         return number, number
 
@@ -50,10 +49,10 @@ class NonsilentRegion(Operator, SampleKernel):
 
 @operator("nonsilent_region")
 def nonsilent_region(
-    data: DataNode,
+    data: Signal,
     *,
     cutoff_db: float = -60.0,
-    window_length: int = 2048,
+    window_length: Annotated[int, Range(1)] = 2048,
     reference_power: float = 0.0,
     reset_interval: PerformanceHint[int] = 8192,
 ) -> list[DataNode]:
@@ -83,7 +82,5 @@ def nonsilent_region(
         [[3], [2]]
     """
     del reset_interval
-    if window_length < 1:
-        raise DefinitionError("window_length must be at least 1", given=f"window_length={window_length}")
     kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
     return apply_many(kernel, data)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, axis_numbers, operator
+from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, axis_numbers, operator
 from penstock.operators.argument_limits import Length
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,9 @@ class PowerSpectrum(Operator, SampleKernel):
 
 
 @operator("power_spectrum")
-def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1, power: int = 2) -> DataNode:
+def power_spectrum(
+    data: Signals, *, nfft: Length | None = None, axis: int = -1, power: Annotated[int, Range(1, 2)] = 2
+) -> DataNode:
     """Compute the power spectrum of signals.
 
     Args:
@@ -61,8 +63,5 @@ def power_spectrum(data: DataNode, *, nfft: Length | None = None, axis: int = -1
         >>> pipeline.run()[0].as_array().tolist()
         [[0.0, 0.0, 16.0]]
     """
-    check_signal("power_spectrum", data.spec)
-    if power not in (1, 2):
-        raise DefinitionError("power must be 1 or 2", given=power)
     (number,) = axis_numbers([axis], None, data.spec)
     return apply(PowerSpectrum(nfft, number, power), data)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signal
 from penstock.types import FLOAT, as_dtype
 
 
@@ -26,11 +25,9 @@ class Preemphasis(Operator, SampleKernel):
 
     border: str
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {"preemph_coeff": Argument(np.float32)}
 
     def infer(self, data: Spec, *, preemph_coeff: Any) -> Spec:
         """Return the shape of the input in the new dtype."""
-        check_signal("preemphasis_filter", data, 1)
         return Spec(self.dtype, data.shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array, *, preemph_coeff: Any) -> Array:
@@ -44,9 +41,9 @@ class Preemphasis(Operator, SampleKernel):
 
 @operator("preemphasis_filter")
 def preemphasis_filter(
-    data: DataNode,
+    data: Signal,
     *,
-    preemph_coeff: float | DataNode = 0.97,
+    preemph_coeff: Annotated[float | DataNode, Argument(np.float32)] = 0.97,
     border: Literal["clamp", "reflect", "zero"] = "clamp",
     dtype: Any = FLOAT,
 ) -> DataNode:

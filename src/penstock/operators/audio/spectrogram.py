@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, operator
 from penstock.operators.argument_limits import Length
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signal
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,6 @@ class Spectrogram(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec of frequencies and windows."""
-        check_signal("spectrogram", data, 1)
         # A reflection needs a second sample.
         length, size = data.shape[0], len(self.window)
         if length is not None and length < (2 if self.centered and self.reflect else 1):
@@ -47,9 +46,7 @@ class Spectrogram(Operator, SampleKernel):
         windows = None if length is None else self._windows(length)
         if windows is not None and windows < 1:
             raise DefinitionError(
-                "the signal is shorter than a window",
-                given=f"{length} elements",
-                expected=f"at least {size}",
+                "the signal is shorter than a window", given=f"{length} elements", expected=f"at least {size}"
             )
         shape = (self.nfft // 2 + 1, windows)
         return Spec(np.dtype(np.float32), shape if self.layout == "ft" else shape[::-1], self.layout)
@@ -83,16 +80,16 @@ def hann(length: int) -> tuple[float, ...]:
 
 @operator("spectrogram")
 def spectrogram(
-    data: DataNode,
+    data: Signal,
     *,
     nfft: Length | None = None,
     window_length: Annotated[float, Range(1, 1 << 24)] = 512,
-    window_step: float = 256,
+    window_step: Annotated[float, Range(1)] = 256,
     window_fn: Sequence[float] | None = None,
-    power: int = 2,
+    power: Annotated[int, Range(1, 2)] = 2,
     center_windows: bool = True,
     reflect_padding: bool = True,
-    layout: str = "ft",
+    layout: Literal["ft", "tf"] = "ft",
 ) -> DataNode:
     """Compute spectrograms of signals by a short-time Fourier transform.
 
@@ -133,14 +130,12 @@ def spectrogram(
     # 512 is the default of `window_length`, so it may differ from the length of `window_fn`.
     if len(window) != window_length and window_length != 512:
         raise DefinitionError(
-            "window_fn needs one weight per sample of the window",
+            "window_fn must have one weight per sample of the window",
             given=f"{len(window)} for window_length={window_length}",
         )
-    if length < len(window) or window_step < 1 or power not in (1, 2) or layout not in ("ft", "tf"):
+    if length < len(window):
         raise DefinitionError(
-            "invalid combination of arguments",
-            given=f"nfft={length}, window_length={len(window)}, window_step={window_step}, power={power}, {layout!r}",
-            expected='nfft at least the window_length, a positive step, power 1 or 2, layout "ft" or "tf"',
+            "the transform must not be shorter than the window", given=f"nfft={length}", expected=len(window)
         )
     kernel = Spectrogram(window, window_step, length, power, center_windows, reflect_padding, layout)
     return apply(kernel, data)

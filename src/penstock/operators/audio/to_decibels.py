@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
-from penstock.operators.audio.signal_checks import check_signal
+from penstock.operators.audio.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,6 @@ class ToDecibels(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the shape of the input in float32."""
-        check_signal("to_decibels", data)
         return Spec(np.dtype(np.float32), data.shape, data.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
@@ -36,7 +35,7 @@ class ToDecibels(Operator, SampleKernel):
 
 @operator("to_decibels")
 def to_decibels(
-    data: DataNode,
+    data: Signals,
     *,
     multiplier: float = 10.0,
     reference: float = 0.0,

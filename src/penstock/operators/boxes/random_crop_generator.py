@@ -72,7 +72,5 @@ def random_crop_generator(
         >>> pipeline.run()[0].as_array().shape[3]
         3
     """
-    kernel = RandomCropGenerator(
-        random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
-    )
+    kernel = RandomCropGenerator(random_window(select_arguments(RandomWindowArguments, arguments)))
     return apply_many(kernel, shapes, seed=seed)

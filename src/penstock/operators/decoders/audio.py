@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Array, Spec, optional_import
-from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Operator, Range, SampleContext, SampleKernel, apply_many, operator
-from penstock.operators.argument_limits import MAX_RATE
+from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
+from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, supported_dtype
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.sources.storage.sample_limit import check_announced_size
-from penstock.types import FLOAT, as_dtype
+from penstock.types import FLOAT
 
 
 @dataclass(frozen=True)
@@ -33,18 +32,15 @@ class DecodeAudio(Operator, SampleKernel):
     dtype: np.dtype[Any]
     downmix: bool
     quality: float
-    schema: ClassVar[Mapping[str, Argument]] = {"sample_rate": Argument(np.float32, low=0, high=MAX_RATE)}
 
     def infer(self, data: Spec, *, sample_rate: Any) -> tuple[Spec, Spec]:
         """Return specs of unknown length and channel count; only the file knows them."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError("fn.decoders.audio takes encoded bytes", given=data, expected="uint8[n]")
         shape = (None,) if self.downmix else (None, None)
         return Spec(self.dtype, shape), Spec(np.dtype(np.float32), ())
 
     def sample(self, context: SampleContext, data: Array, *, sample_rate: Any) -> tuple[Array, Array]:
         """Decode one file, and downmix and resample its signal."""
-        soundfile = optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
+        soundfile = optional_import.import_extra("soundfile", "audio", "decoding sound")
         target_rate = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
@@ -65,10 +61,10 @@ class DecodeAudio(Operator, SampleKernel):
 
 @operator("decoders.audio")
 def audio(
-    data: DataNode,
+    data: EncodedBytes,
     *,
-    sample_rate: float | DataNode = 0.0,
-    quality: Annotated[float, Range(0, 100)] = 50.0,
+    sample_rate: Annotated[float | DataNode, Argument(np.float32, low=0, high=MAX_RATE)] = 0.0,
+    quality: Quality = 50.0,
     downmix: bool = False,
     dtype: Any = FLOAT,
 ) -> list[DataNode]:
@@ -105,8 +101,6 @@ def audio(
         ((100,), 8000.0)
     """
     # Imported here as well, so that a missing package fails while tracing instead of in the first batch.
-    optional_import.import_extra("soundfile", "audio", "fn.decoders.audio")
-    element = as_dtype(dtype)
-    if element.name not in ("float32", "int16", "int32"):
-        raise DefinitionError("unknown dtype", given=element, expected="float32, int16 or int32")
-    return apply_many(DecodeAudio(element, downmix, float(quality)), data, sample_rate=sample_rate)
+    optional_import.import_extra("soundfile", "audio", "decoding sound")
+    kernel = DecodeAudio(supported_dtype(dtype, SOUND_DTYPES), downmix, float(quality))
+    return apply_many(kernel, data, sample_rate=sample_rate)

@@ -2,69 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict, Unpack
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError, short_repr
-from penstock.graph import DataNode, Default, Doc, PerformanceHint, apply, operator, select_arguments
+from penstock.errors import DefinitionError
+from penstock.graph import DataNode, Default, Doc, PerformanceHint, Range, apply, operator, with_defaults
 from penstock.image.codecs.image_codec import Backend, ImageCodec
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
-from penstock.types import RGB, UINT8, DALIImageType, as_dtype
-
-
-class DecoderHints(TypedDict, total=False):
-    """Options of DALI's decoders for speed or memory. They have no effect here."""
-
-    affine: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_batch_copy: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_debug: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_size: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    cache_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    cache_type: PerformanceHint[Annotated[str, Doc("DALI's hint; it has no effect.")]]
-    device_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    device_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    host_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    host_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    hw_decoder_load: PerformanceHint[Annotated[float, Doc("DALI's hint; it has no effect.")]]
-    hybrid_huffman_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    memory_stats: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    preallocate_height_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    preallocate_width_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    split_stages: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    use_chunk_allocator: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-
+from penstock.operators.argument_limits import supported_dtype
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.types import RGB, UINT8, DALIImageType
 
 # Element types that decoders offer.
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
 
 # ANY_DATA returns up to four channels: RGB and alpha.
 _MAX_CHANNELS = 4
-
-
-def check_bytes(data: Spec, what: str) -> None:
-    """Check that an input can hold the bytes of files.
-
-    Args:
-        data: Spec of the input.
-        what: Beginning of the message, such as "fn.decoders.image decodes".
-
-    Raises:
-        DefinitionError: It is not a vector of uint8.
-    """
-    if data.dtype != np.uint8 or len(data.shape) != 1:
-        raise DefinitionError(
-            f"{what} the bytes of a file",
-            given=data,
-            expected="uint8[?]",
-            fix="give it the first output of a reader",
-        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +45,6 @@ class DecodeImage(ImageDecoder):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec of an image of unknown size."""
-        check_bytes(data, "fn.decoders.image decodes")
         channels = CHANNELS[self.decoding.output_type]
         # With bounds, images of any size fit into one device array, so that consumers may run on the device.
         bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
@@ -121,8 +80,8 @@ class DecodeImage(ImageDecoder):
         return cast_saturating(np, pixels.astype(wide) * wide(full / np.iinfo(pixels.dtype).max), self.dtype)
 
 
-class DecoderOptions(TypedDict, total=False):
-    """Options of image decoders."""
+class DecoderArguments(TypedDict, total=False):
+    """Arguments of image decoders."""
 
     output_type: Annotated[
         DALIImageType,
@@ -139,11 +98,7 @@ class DecoderOptions(TypedDict, total=False):
     ]
     use_fast_idct: Annotated[bool, Default(False), Doc("If True, JPEGs decode faster and slightly less exactly.")]
     jpeg_fancy_upsampling: PerformanceHint[
-        Annotated[
-            bool,
-            Default(False),
-            Doc("DALI's hint for its GPU decoder; it has no effect."),
-        ]
+        Annotated[bool, Default(False), Doc("DALI's hint for its GPU decoder; it has no effect.")]
     ]
     backend: PerformanceHint[
         Annotated[
@@ -165,66 +120,61 @@ class DecoderOptions(TypedDict, total=False):
     ]
     max_size: PerformanceHint[
         Annotated[
-            Sequence[int] | None,
-            Default(None),
+            tuple[int, int] | None,
+            Range(1),
             Doc(
                 "Height and width of the largest image; larger images are errors. With `max_size`, later operators can "
                 "run on the device, which receives images padded to this size."
             ),
         ]
     ]
+    # Options of DALI's decoders for speed or memory.
+    affine: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_batch_copy: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_debug: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    cache_size: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    cache_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    cache_type: PerformanceHint[Annotated[str, Doc("DALI's hint; it has no effect.")]]
+    device_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    device_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    host_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    host_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    hw_decoder_load: PerformanceHint[Annotated[float, Doc("DALI's hint; it has no effect.")]]
+    hybrid_huffman_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    memory_stats: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    preallocate_height_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    preallocate_width_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
+    split_stages: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    use_chunk_allocator: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
 
 
-def decoder(options: DecoderOptions, kind: str) -> DecodeImage:
-    """Return the decoder for a user's options.
+def decoder(arguments: Mapping[str, Any]) -> DecodeImage:
+    """Return the decoder for the arguments of an operator.
 
     Raises:
-        DefinitionError: The output type, dtype or backend is not supported.
-        MissingExtraError: The package of the backend is not installed.
+        DefinitionError: The dtype is not supported, or arguments exclude each other.
     """
-    output_type, dtype = options.get("output_type", RGB), as_dtype(options.get("dtype", UINT8))
-    if output_type not in CHANNELS:
-        raise DefinitionError(
-            f"fn.{kind} does not support this output_type",
-            given=short_repr(output_type),
-            expected=", ".join(f"types.{known.name}" for known in CHANNELS),
-        )
-    if dtype.name not in DTYPES:
-        raise DefinitionError(
-            f"fn.{kind} does not support this dtype",
-            given=dtype,
-            expected=", ".join(DTYPES),
-            fix="decode, then fn.cast",
-        )
-    backend = options.get("backend", "simplejpeg")
-    adjust, fast = options.get("adjust_orientation", True), options.get("use_fast_idct", False)
-    decoding = ImageCodec(DALIImageType(output_type), bool(adjust), bool(fast), backend)
-    reduced, limits = bool(options.get("reduced", False)), options.get("max_size")
-    if limits is None:
-        return DecodeImage(decoding, dtype, reduced)
-    if len(limits) != 2 or min(limits) < 1:
-        raise DefinitionError(
-            "max_size must be the height and width of the largest image",
-            given=short_repr(limits),
-            fix="(1080, 1920)",
-        )
+    options = with_defaults(DecoderArguments, arguments)
+    max_size = options["max_size"]
     # A reduced size depends on the resize that follows, which therefore has to run with the decoder, on the host.
-    if reduced:
+    if max_size is not None and options["reduced"]:
         raise DefinitionError(
             "reduced and max_size cannot be combined: the first resizes on the host, the second lets "
             "images be resized on the device",
-            given="reduced=True and max_size",
-            expected="one of them",
+            fix="leave one of them out",
         )
-    return DecodeImage(decoding, dtype, reduced, (int(limits[0]), int(limits[1])))
-
-
-class DecoderArguments(DecoderOptions, DecoderHints, total=False):
-    """Options and hints of image decoders."""
+    decoding = ImageCodec(
+        DALIImageType(options["output_type"]),
+        options["adjust_orientation"],
+        options["use_fast_idct"],
+        options["backend"],
+    )
+    dtype = supported_dtype(options["dtype"], DTYPES)
+    return DecodeImage(decoding, dtype, options["reduced"], None if max_size is None else tuple(max_size))
 
 
 @operator("decoders.image")
-def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
+def image(data: EncodedBytes, **arguments: Unpack[DecoderArguments]) -> DataNode:
     """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG 2000.
 
     libjpeg-turbo decodes JPEGs with its accurate DCT and smooth upsampling; RGB is bit-for-bit what DALI's CPU decoder
@@ -262,5 +212,4 @@ def image(data: DataNode, **arguments: Unpack[DecoderArguments]) -> DataNode:
         >>> pipeline.run()[0][0].shape
         (2, 4, 3)
     """
-    kernel = decoder(select_arguments(DecoderOptions, arguments), "decoders.image")
-    return apply(kernel, data)
+    return apply(decoder(arguments), data)

@@ -7,7 +7,8 @@ from typing import Unpack
 from penstock.graph import DataNode, apply, operator, select_arguments
 from penstock.operators.cropping.crop import Crop
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
-from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.operators.decoders.image import DecoderArguments, decoder
 
 
 class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
@@ -15,7 +16,7 @@ class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
 
 
 @operator("decoders.image_crop")
-def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataNode:
+def image_crop(data: EncodedBytes, **arguments: Unpack[ImageCropArguments]) -> DataNode:
     """Decode a window of images: `decoders.image` and `crop` in one operator.
 
     Only the rows down to the end of the window are decoded where the format allows that; the pixels are the same. The
@@ -40,7 +41,7 @@ def image_crop(data: DataNode, **arguments: Unpack[ImageCropArguments]) -> DataN
         ...     fn.decoders.image_crop(data, crop=(8, 6))
         DataNode(decoders.image_crop: uint8[8, 6, 3] HWC)
     """
-    decode = decoder(select_arguments(DecoderOptions, arguments), "decoders.image_crop")
+    decode = decoder(arguments)
     cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
     # Two nodes, of which the plan makes one step: the crop asks the decoder for its region only. `common={}` keeps the
     # user's name, preserve and the like for the second node.

@@ -11,7 +11,8 @@ from penstock.graph import DataNode, apply, operator, select_arguments
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import CropStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.operators.decoders.image import DecoderArguments, decoder
 
 
 class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
@@ -44,7 +45,7 @@ class RandomCrop(ImageOperator):
 
 
 @operator("decoders.image_random_crop")
-def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[ImageRandomCropArguments]) -> DataNode:
+def image_random_crop(data: EncodedBytes, *, seed: int = -1, **arguments: Unpack[ImageRandomCropArguments]) -> DataNode:
     """Decode images and crop a window of random area and aspect ratio.
 
     The whole image is decoded into a buffer that is reused for the next one; a `resize` that follows reads the window
@@ -71,9 +72,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
         ...     fn.resize(images, size=(32, 32))
         DataNode(resize: uint8[32, 32, 3] HWC)
     """
-    options = select_arguments(DecoderOptions, arguments)
     # Separate nodes, so that the resize that usually follows can take the window as its ROI without a copy.
-    draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
+    draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments)))
     # The seed belongs to the window; the decoder draws nothing.
-    images = apply(decoder(options, "decoders.image_random_crop"), data, common={})
-    return apply(draw, images, seed=seed)
+    return apply(draw, apply(decoder(arguments), data, common={}), seed=seed)

@@ -8,7 +8,8 @@ from typing import Annotated, Any, TypedDict, Unpack
 from penstock.graph import DataNode, Doc, apply, operator, select_arguments
 from penstock.operators.cropping.slice import Bounds
 from penstock.operators.cropping.slice import slice as cut_out
-from penstock.operators.decoders.image import DecoderArguments, DecoderOptions, decoder
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.operators.decoders.image import DecoderArguments, decoder
 
 
 class SliceBounds(TypedDict, total=False):
@@ -35,7 +36,7 @@ class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):
 
 @operator("decoders.image_slice")
 def image_slice(
-    data: DataNode,
+    data: EncodedBytes,
     anchor: DataNode | Any = None,
     shape_like: DataNode | Any = None,
     **arguments: Unpack[ImageSliceArguments],
@@ -65,6 +66,6 @@ def image_slice(
         ...     fn.decoders.image_slice(data, start=(4, 2), shape=(20, 10))
         DataNode(slice: uint8[10, 20, 3] HWC)
     """
-    image = apply(decoder(select_arguments(DecoderOptions, arguments), "decoders.image_slice"), data, common={})
+    image = apply(decoder(arguments), data, common={})
     # `forward` passes name, device, preserve and the like of this call to `slice`, the node that the user sees.
     return cut_out.forward(image, anchor, shape_like, **select_arguments(SliceBounds, arguments))

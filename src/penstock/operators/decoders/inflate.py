@@ -12,6 +12,7 @@ import numpy as np
 from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, check_layout, operator
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import UINT8, as_dtype
 
 
@@ -31,13 +32,11 @@ class Inflate(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec from the arguments: compressed data does not carry one."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError("fn.decoders.inflate takes compressed bytes", given=data, expected="uint8[n]")
         return Spec(self.dtype, self.shape, self.layout)
 
     def sample(self, context: SampleContext, data: Array) -> Array:
         """Decompress one block."""
-        block = optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
+        block = optional_import.import_extra("lz4.block", "lz4", "LZ4 decompression")
         size = math.prod(self.shape) * self.dtype.itemsize
         # A raw LZ4 block does not store its size: the decoder needs it as a limit, and may return fewer bytes.
         content: bytes = block.decompress(data.tobytes(), uncompressed_size=size)
@@ -48,7 +47,7 @@ class Inflate(Operator, SampleKernel):
 
 @operator("decoders.inflate")
 def inflate(
-    data: DataNode,
+    data: EncodedBytes,
     *,
     shape: Annotated[int, Range(0)] | Sequence[Annotated[int, Range(0)]],
     dtype: Any = UINT8,
@@ -85,7 +84,7 @@ def inflate(
     """
     if algorithm.upper() != "LZ4":
         raise DefinitionError("unknown algorithm", given=short_repr(algorithm), expected='"LZ4"')
-    optional_import.import_extra("lz4.block", "lz4", "fn.decoders.inflate")
+    optional_import.import_extra("lz4.block", "lz4", "LZ4 decompression")
     # A single number is the length of a vector, as in DALI.
     sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
     element = as_dtype(dtype)

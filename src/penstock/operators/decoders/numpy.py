@@ -12,6 +12,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, as_value, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.argument_limits import Rank
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.first_sample import first_sample
 from penstock.sources.formats.npy.npy_source import parse_npy
 from penstock.types import as_dtype
@@ -36,12 +37,12 @@ class DecodeNumpy(Operator, SampleKernel):
 
     def infer(self, file: Spec) -> Spec:
         """Return the spec of an array of unknown shape and known rank."""
-        _check_bytes(file)
         return Spec(self.dtype, (None,) * self.ndim)
 
     def sample(self, context: SampleContext, file: Array) -> Array:
         """Decode one file."""
-        array = _parse(file)
+        # The parser checks the size in the header against the bytes, so that a damaged header cannot claim memory.
+        array = parse_npy(file).copy()
         if array.dtype != self.dtype and not self.converts:
             raise ValueError(f"a .npy file holds {array.dtype}, but the first one {self.dtype}: dtype= converts all")
         if array.ndim != self.ndim:
@@ -50,18 +51,8 @@ class DecodeNumpy(Operator, SampleKernel):
         return np.asarray(cast_saturating(np, array, self.dtype), order="C")
 
 
-def _parse(file: Array) -> Array:
-    """Return the array of a file in the machine's byte order.
-
-    Raises:
-        ValueError: The bytes are not a .npy file of numbers.
-    """
-    # The parser checks the size in the header against the bytes first, so that a damaged header cannot claim memory.
-    return parse_npy(file).copy()
-
-
 @operator("decoders.numpy")
-def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> DataNode:
+def numpy(data: EncodedBytes, *, dtype: Any = None, ndim: Rank | None = None) -> DataNode:
     """Decode .npy files.
 
     The dtype and the rank must be known before the pipeline runs. Unless you give both, they are taken from the first
@@ -98,18 +89,10 @@ def numpy(data: DataNode, *, dtype: Any = None, ndim: Rank | None = None) -> Dat
     element = None if dtype is None else as_dtype(dtype)
     # XLA needs dtype and rank before there are data. DALI decides both per batch, while it runs.
     if element is None or ndim is None:
-        value = as_value(data)
-        _check_bytes(value.spec)
-        first = first_sample(value, _FIX)
+        first = first_sample(as_value(data), _FIX)
         try:
-            array = _parse(first)
+            array = parse_npy(first)
         except ValueError as error:
             raise DefinitionError("the first sample is not a .npy file", given=error, fix=_FIX) from None
-        ndim = array.ndim if ndim is None else ndim
-        return apply(DecodeNumpy(element or array.dtype, int(ndim), element is not None), data)
-    return apply(DecodeNumpy(element, int(ndim), converts=True), data)
-
-
-def _check_bytes(file: Spec) -> None:
-    if file.dtype != np.uint8 or len(file.shape) != 1:
-        raise DefinitionError("fn.decoders.numpy takes the bytes of .npy files", given=file, expected="uint8[n]")
+        element, ndim = element or array.dtype, array.ndim if ndim is None else ndim
+    return apply(DecodeNumpy(element, ndim, dtype is not None), data)

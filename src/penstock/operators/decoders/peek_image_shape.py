@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.output_channels import CHANNELS
-from penstock.operators.decoders.image import check_bytes
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 
@@ -30,7 +28,6 @@ class PeekImageShape(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec of a shape: three numbers."""
-        check_bytes(data, "fn.peek_image_shape reads")
         return Spec(self.dtype, (3,))
 
     def sample(self, context: SampleContext, data: Array) -> Array:
@@ -42,7 +39,7 @@ class PeekImageShape(Operator, SampleKernel):
 
 @operator("peek_image_shape")
 def peek_image_shape(
-    data: DataNode,
+    data: EncodedBytes,
     *,
     dtype: Any = INT64,
     image_type: DALIImageType = RGB,
@@ -76,8 +73,6 @@ def peek_image_shape(
         >>> pipeline.run()[0][0].tolist()
         [2, 4, 3]
     """
-    if image_type not in CHANNELS:
-        raise DefinitionError("unknown image_type", given=short_repr(image_type))
     # Headers are read by the decoder's own code, so that both agree on channels and orientation.
-    decoding = ImageCodec(DALIImageType(image_type), bool(adjust_orientation))
+    decoding = ImageCodec(DALIImageType(image_type), adjust_orientation)
     return apply(PeekImageShape(decoding, as_dtype(dtype)), data)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply, operator
+from penstock.graph import (
+    Argument,
+    DataNode,
+    Operator,
+    PerformanceHint,
+    Range,
+    SampleContext,
+    SampleKernel,
+    apply,
+    operator,
+)
 from penstock.graph.ir.node_checks import machine_memory
+from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.sources.formats.video.video_decoder import (
     CONSTANT,
     PadMode,
@@ -37,18 +48,9 @@ class DecodeVideo(Operator, SampleKernel):
     reads_content: ClassVar[bool] = True
     pad_mode: str
     fill: tuple[int, ...]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "frames": Argument(np.int64, (None,)),
-        "start_frame": Argument(np.int64),
-        "end_frame": Argument(np.int64),
-        "sequence_length": Argument(np.int64, low=1),
-        "stride": Argument(np.int64, low=1),
-    }
 
     def infer(self, data: Spec, **arguments: Any) -> Spec:
         """Return the spec of any number of frames of any size."""
-        if data.dtype != np.uint8 or len(data.shape) != 1:
-            raise DefinitionError("fn.decoders.video takes encoded bytes", given=data, expected="uint8[n]")
         return Spec(np.dtype(np.uint8), (None, None, None, 3), "FHWC")
 
     def sample(self, context: SampleContext, data: Array, **arguments: Any) -> Array:
@@ -104,15 +106,15 @@ class DecodeVideo(Operator, SampleKernel):
 
 @operator("decoders.video")
 def video(
-    encoded: DataNode,
+    encoded: EncodedBytes,
     *,
-    frames: int | Sequence[int] | DataNode | None = None,
-    start_frame: int | DataNode | None = None,
-    end_frame: int | DataNode | None = None,
-    sequence_length: int | DataNode | None = None,
-    stride: int | DataNode | None = None,
+    frames: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,))] = None,
+    start_frame: Annotated[int | DataNode | None, Argument(np.int64)] = None,
+    end_frame: Annotated[int | DataNode | None, Argument(np.int64)] = None,
+    sequence_length: Annotated[int | DataNode | None, Argument(np.int64, low=1)] = None,
+    stride: Annotated[int | DataNode | None, Argument(np.int64, low=1)] = None,
     pad_mode: PadMode = "constant",
-    fill_value: int | Sequence[int] = 0,
+    fill_value: Annotated[int | Sequence[int], Range(0, 255)] = 0,
     build_index: PerformanceHint[bool] = True,
     affine: PerformanceHint[bool] = True,
 ) -> DataNode:
@@ -159,17 +161,13 @@ def video(
         (2, 16, 32, 3)
     """
     del build_index, affine
-    optional_import.import_extra("av", "video", "fn.decoders.video")
+    optional_import.import_extra("av", "video", "decoding a video")
     part = {"start_frame": start_frame, "end_frame": end_frame, "sequence_length": sequence_length, "stride": stride}
     selection: dict[str, Any] = {name: value for name, value in part.items() if value is not None}
     if frames is not None and selection:
         raise DefinitionError(f"frames cannot be combined with {', '.join(selection)}", fix="leave one of them out")
     if end_frame is not None and sequence_length is not None:
-        raise DefinitionError("give either end_frame or sequence_length")
+        raise DefinitionError("end_frame and sequence_length cannot be combined", fix="leave one of them out")
     if frames is not None:
         selection["frames"] = frames
-    try:
-        fill = tuple(fill_of(fill_value).tolist())
-    except (ValueError, TypeError) as error:
-        raise DefinitionError(f"{error}") from error
-    return apply(DecodeVideo(pad_mode, fill), encoded, **selection)
+    return apply(DecodeVideo(pad_mode, tuple(fill_of(fill_value).tolist())), encoded, **selection)

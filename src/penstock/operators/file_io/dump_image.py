@@ -6,14 +6,12 @@ import os
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
+from typing import Annotated, Literal
 
 from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import BatchContext, DataNode, Operator, WholeBatchKernel, apply, operator
+from penstock.graph import BatchContext, DataNode, Input, Operator, WholeBatchKernel, apply, operator
 
-_LAYOUT = "HWC"
 _write_lock = threading.Lock()
 
 
@@ -28,16 +26,9 @@ class DumpImage(Operator, WholeBatchKernel):
     suffix: str
 
     def infer(self, images: Spec) -> Spec:
-        """Return the spec of the input, after a check that PPM can hold it."""
-        # An unknown number of channels passes here and is checked per image.
-        supported = images.dtype == np.uint8 and len(images.shape) == 3 and images.shape[2] in (None, 1, 3)
-        if not supported or images.layout not in ("", _LAYOUT):
-            raise DefinitionError(
-                "fn.dump_image takes gray or RGB images",
-                given=images,
-                expected="uint8[h, w, 1] or uint8[h, w, 3], layout HWC",
-                fix="fn.cast for another type, fn.transpose for another order of axes",
-            )
+        """Return the spec of the input."""
+        if images.layout not in ("", "HWC"):
+            raise DefinitionError("the layout must be HWC", given=images, fix="fn.transpose")
         return images
 
     def whole_batch(self, context: BatchContext, images: Column) -> Column:
@@ -66,7 +57,12 @@ def _write(path: Path, image: Array) -> None:
 
 
 @operator("dump_image")
-def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOUT) -> DataNode:
+def dump_image(
+    images: Annotated[DataNode, Input(("uint8",), ranks=(3,), axes="HWC", channels=(1, 3), needs="gray or RGB images")],
+    *,
+    suffix: str = "",
+    input_layout: Literal["HWC"] = "HWC",
+) -> DataNode:
     """Write images to files in the working directory, to inspect what a pipeline computes.
 
     The image in row 3 of a batch is written to "3-{suffix}-0.ppm", as text in the PPM format (PGM for gray images). The
@@ -99,8 +95,7 @@ def dump_image(images: DataNode, *, suffix: str = "", input_layout: str = _LAYOU
         ...     pathlib.Path("0-gray-0.ppm").read_text().split()
         ['P2', '2', '2', '255', '0', '1', '2', '3']
     """
-    if input_layout != _LAYOUT:
-        raise DefinitionError("unknown input_layout", given=short_repr(input_layout), expected=repr(_LAYOUT))
+    del input_layout
     # Neither can be in a file name; a slash would also write outside of the working directory.
     if "/" in suffix or "\0" in suffix:
         raise DefinitionError("suffix must be a part of a file name", given=short_repr(suffix))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, PerformanceHint, SampleContext, SampleKernel, apply, operator
+from penstock.graph import DataNode, Input, Operator, PerformanceHint, SampleContext, SampleKernel, apply, operator
 from penstock.sources.storage.local_bytes import read_file
 
 
@@ -20,9 +19,7 @@ class ReadFile(Operator, SampleKernel):
     reads_content: ClassVar[bool] = True
 
     def infer(self, path: Spec) -> Spec:
-        """Return the spec of a vector of bytes, after a check that the input can hold paths."""
-        if path.dtype.kind not in "iu" or path.dtype.itemsize != 1 or len(path.shape) != 1:
-            raise DefinitionError("fn.io.file.read takes paths as vectors of bytes", given=path, expected="uint8[n]")
+        """Return the spec of a vector of bytes."""
         return Spec(np.dtype(np.uint8), (None,))
 
     def sample(self, context: SampleContext, path: Array) -> Array:
@@ -33,7 +30,7 @@ class ReadFile(Operator, SampleKernel):
 
 @operator("io.file.read")
 def read(
-    filepaths: DataNode,
+    filepaths: Annotated[DataNode, Input(("uint8", "int8"), (None,), needs="paths as vectors of bytes")],
     *,
     dont_use_mmap: PerformanceHint[bool] = False,
     use_o_direct: PerformanceHint[bool] = False,

@@ -6,7 +6,7 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, Literal, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import (
@@ -22,6 +22,7 @@ from penstock.graph import (
 from penstock.graph.tracing.free_nodes import OUTSIDE, made_again, made_outside
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.operators.user_code.outputs import per_output
 from penstock.sources.external.array_conversion import SampleKind
 from penstock.sources.external.external_stream import (
     Cycle,
@@ -39,8 +40,6 @@ from penstock.types import as_dtype
 
 _KIND = "external_source"
 _log = logging.getLogger("penstock")
-# More outputs are certainly a mistake.
-_MAX_OUTPUTS = 1000
 
 # DALI's spellings of `cycle`, as its documentation lists them.
 _CYCLES: dict[Any, Cycle] = {None: "no", False: "no", "no": "no", True: "quiet", "quiet": "quiet", "raise": "raise"}
@@ -53,21 +52,12 @@ _NOT_SOURCES: Sequence[tuple[Any, str]] = (
 )
 
 
-class _StreamOptions(TypedDict):
-    # Arguments that all streams take.
-    kinds: Sequence[SampleKind]
-    several: bool
-    batch: bool
-    name: str
-    lends: bool
-
-
 @operator(_KIND)
 def external_source(
     source: DataLocation[Any] = None,
-    num_outputs: Any = None,
+    num_outputs: Annotated[int | None, Range(1, 1000)] = None,
     *,
-    cycle: bool | str | None = None,
+    cycle: Literal["no", "quiet", "raise"] | bool | None = None,
     layout: str | Sequence[str | None] | None = None,
     dtype: Any = None,
     ndim: Rank | Sequence[Rank | None] | None = None,
@@ -132,18 +122,6 @@ def external_source(
         [[0, 1, 4], [9, 16, 25]]
     """
     del blocking, cuda_stream, use_copy_kernel
-    if cycle not in _CYCLES:
-        raise DefinitionError(
-            "unknown cycle",
-            given=short_repr(cycle),
-            expected='None, False, "no", True, "quiet" or "raise"',
-        )
-    is_integer = isinstance(num_outputs, int) and not isinstance(num_outputs, bool)
-    if num_outputs is not None and not (is_integer and 1 <= num_outputs <= _MAX_OUTPUTS):
-        raise DefinitionError(
-            f"num_outputs must be an integer from 1 to {_MAX_OUTPUTS}",
-            given=short_repr(cast(object, num_outputs)),
-        )
     by_batch = batch is None or batch
     trace = current_trace()
     common = common_arguments()
@@ -162,10 +140,9 @@ def external_source(
         else:
             if repeat_last:
                 raise DefinitionError("repeat_last is for fed data and cannot be combined with a source")
-            options = _StreamOptions(
-                kinds=kinds, several=num_outputs is not None, batch=by_batch, name=input_name, lends=not no_copy
-            )
-            stream = _make_stream(source, cycle, options, batch_info=batch_info)
+            several = num_outputs is not None
+            options = {"kinds": kinds, "several": several, "batch": by_batch, "name": input_name, "lends": not no_copy}
+            stream = _make_stream(source, cycle, options, batch_info)
             trace.shared[key] = _in_processes(stream, prefetch_queue_depth) if parallel else stream
     shared: ExternalStream = trace.shared[key]
     if isinstance(shared, FeedQueue):
@@ -190,7 +167,19 @@ def external_source(
     return nodes[0] if num_outputs is None else nodes
 
 
-def _make_stream(source: Any, cycle: Any, options: _StreamOptions, *, batch_info: bool) -> InProcessStream:
+def _make_stream(source: Any, cycle: Any, options: dict[str, Any], batch_info: bool) -> InProcessStream:
+    """Return the stream of a source.
+
+    Args:
+        source: Function, iterable or generator function.
+        cycle: The user's choice at the end of an iterable.
+        options: Arguments that all streams take.
+        batch_info: True if a function receives a `types.BatchInfo`.
+
+    Raises:
+        ArgumentTypeError: The source is of another kind, or a generator cannot restart.
+        DefinitionError: Arguments exclude each other.
+    """
     generates, iterates = _is_generator_function(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     fix = next((fix for kind, fix in _NOT_SOURCES if isinstance(source, kind)), None)
@@ -255,10 +244,8 @@ def _in_processes(stream: InProcessStream, ahead: int) -> ExternalStream:
 def _is_generator_function(source: Any) -> bool:
     """Return True if a call of the source makes a generator. Callable objects count, too."""
     source = _without_partials(source)
-    if inspect.isgeneratorfunction(source):
-        return True
     call = getattr(cast(Any, type(source)), "__call__", None)  # noqa: B004  # the method itself is looked at
-    return not inspect.isfunction(source) and not inspect.ismethod(source) and inspect.isgeneratorfunction(call)
+    return inspect.isgeneratorfunction(source) or inspect.isgeneratorfunction(call)
 
 
 def _takes_one_argument(function: Callable[..., Any]) -> bool:
@@ -305,21 +292,7 @@ def _check_fed(num_outputs: int | None, cycle: Any, batch_info: bool) -> None:
 
 def _sample_kinds(num_outputs: int | None, layout: Any, dtype: Any, ndim: Any) -> tuple[SampleKind, ...]:
     count = num_outputs or 1
-    layouts = [item or "" for item in _per_output("layout", layout, count)]
-    dtypes = [None if item is None else as_dtype(item) for item in _per_output("dtype", dtype, count)]
-    ranks = _per_output("ndim", ndim, count)
+    layouts = [item or "" for item in per_output("layout", layout, count, partial=True)]
+    dtypes = [None if item is None else as_dtype(item) for item in per_output("dtype", dtype, count, partial=True)]
+    ranks = per_output("ndim", ndim, count, partial=True)
     return tuple(map(SampleKind, dtypes, ranks, layouts))
-
-
-def _per_output(name: str, value: Any, count: int) -> list[Any]:
-    """Return a value per output. A list may leave out the last outputs."""
-    if not isinstance(value, list | tuple):
-        return [value] * count
-    values = list(cast(Sequence[Any], value))
-    if len(values) > count:
-        raise DefinitionError(
-            f"{name} must have one entry for all outputs, or one per output",
-            given=f"{len(values)} entries",
-            expected=f"{count}",
-        )
-    return [*values, *[None] * (count - len(values))]

@@ -50,7 +50,7 @@ def video(
           at:       ...
     """
     del affine, blocking, no_copy
-    optional_import.import_extra("av", "video", f"fn.{_KIND}")
+    optional_import.import_extra("av", "video", "decoding a video")
     trace = current_trace()
     input_name = common_arguments().get("name") or f"input {trace.num_nodes}"
     # Tracing may repeat, for example when a definition waits for its first data. The key, with the position of the

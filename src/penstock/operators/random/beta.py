@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, operator
-from penstock.numerics.casting import broadcast_rows
-from penstock.operators.random.random_operator import Extents, RandomOperator, draw
-from penstock.types import FLOAT, as_dtype
+from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.operators.argument_limits import supported_dtype
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
+from penstock.types import FLOAT
 
 # Each attempt is accepted with a probability of at least 0.95, so all fail for less than one number in 10 million.
 # The number is fixed because XLA programs, and random bits per element, need a fixed size.
@@ -23,6 +22,9 @@ _WORDS = 3 * _ATTEMPTS + 1
 
 # If both parameters are below this, all draws are 0 or 1, and only the ratio of the parameters matters.
 _ONLY_RATIO_BELOW = 2.0**-80
+
+# Smaller numbers are 0 in float32.
+Parameter = Annotated[float | DataNode, Range(math.nextafter(2.0**-150, 1))]
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,7 @@ class Beta(RandomOperator):
         """Draw the numbers."""
         xp, count = context.xp, math.prod(self.shape)
         draws = self.fractions(context.bits).reshape(context.rows, 2, _WORDS, count)
-        alpha, beta = (
-            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (alpha, beta)
-        )
+        alpha, beta = parameter_rows(xp, draws.dtype, alpha, beta)
         # A device program cannot raise errors; constants are checked while tracing.
         if xp is np and (np.any(alpha <= 0) or np.any(beta <= 0)):
             raise ValueError("alpha and beta must be more than 0")
@@ -90,24 +90,22 @@ def _log_gamma_variate(xp: Any, shape: Any, draws: Any, epsilon: float) -> Any:
 def beta(
     shape_like: DataNode | None = None,
     *,
-    alpha: float | DataNode = 1.0,
-    beta: float | DataNode = 1.0,
+    alpha: Parameter = 1.0,
+    beta: Parameter = 1.0,
     dtype: Any = FLOAT,
-    shape: Extents | None = None,
-    seed: int = -1,
+    **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw numbers from the beta distribution, such as weights for mixup.
 
-    Samples are independent and change with the epoch. A sample's draws do
-    not depend on threads, devices, processes or shards.
+    Samples are independent and change with the epoch. A sample's draws do not depend on threads, devices, processes or
+    shards.
 
     Args:
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         alpha: First shape parameter, greater than 0. A node sets it per sample.
         beta: Second shape parameter, greater than 0. A node sets it per sample.
         dtype: Element type, a float.
-        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
-        seed: Seed of this operator; -1 derives one from the pipeline's seed.
+        **arguments: See `DrawArguments`.
 
     Returns:
         Numbers from 0 to 1, of type `dtype`.
@@ -124,11 +122,5 @@ def beta(
         >>> bool(abs(pipeline.run()[0].as_array().mean() - 2 / 8) < 0.01)
         True
     """
-    for name, term in (("alpha", alpha), ("beta", beta)):
-        # Smaller numbers are 0 in float32.
-        if not isinstance(term, DataNode) and not term > 2.0**-150:
-            raise DefinitionError(f"{name} must be more than 0", given=term, expected="1e-45 or more")
-    element = as_dtype(dtype)
-    if element.kind != "f":
-        raise DefinitionError("dtype must be a float", given=element, fix="fn.cast(x, dtype=...)")
-    return draw(Beta((), element), like=shape_like, shape=shape, option="alpha", seed=seed, alpha=alpha, beta=beta)
+    kernel = Beta((), supported_dtype(dtype, ("float16", "float32", "float64")))
+    return draw(kernel, like=shape_like, option="alpha", arguments=arguments, alpha=alpha, beta=beta)

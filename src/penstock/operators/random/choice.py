@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, operator
-from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
+from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, fractions
 
 # Probabilities are converted to integer multiples of 1 / _UNIT: cumulative sums of integers, unlike those of floats,
 # are the same in NumPy and XLA.
@@ -28,7 +28,7 @@ class Choice(RandomOperator):
         options = inputs[0]
         if not options.shape:
             if options.dtype.kind not in "iu":
-                raise DefinitionError("a number of values must be an integer", given=options)
+                raise DefinitionError("the number of values must be an integer", given=options)
             return Spec(options.dtype, self.shape)
         # Choices along one axis take the place of the first axis, so the layout still fits.
         layout = {0: options.layout[1:], 1: options.layout}.get(len(self.shape), "")
@@ -79,21 +79,20 @@ def choice(
     a: DataNode,
     shape_like: DataNode | None = None,
     *,
-    p: Sequence[float] | DataNode | None = None,
-    shape: Extents | None = None,
-    seed: int = -1,
+    p: Annotated[Sequence[float] | DataNode | None, Range(0)] = None,
+    **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Choose from several values, with replacement.
 
-    Samples are independent and change with the epoch. A sample's draws do
-    not depend on threads, devices, processes or shards.
+    Samples are independent and change with the epoch. A sample's draws do not depend on threads, devices, processes or
+    shards.
 
     Args:
         a: Values to choose from, along the first axis; or a number n for the integers from 0 to n - 1.
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         p: Probability of each value, with a sum of 1; None uses equal probabilities. A node sets it per sample.
         shape: Shape of the choices of a sample; None chooses once. A node sets the shape per sample.
-        seed: Seed of this operator; -1 derives one from the pipeline's seed.
+        **arguments: See `DrawArguments`.
 
     Returns:
         The chosen values, in the dtype of `a`. Axes of a value follow those of `shape`.
@@ -111,14 +110,9 @@ def choice(
         [30, 30]
     """
     if p is not None and not isinstance(p, DataNode):
-        weights = np.asarray(p, np.float64)
-        if weights.ndim != 1 or not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-3:
-            raise DefinitionError("p must sum to 1, without negative entries", given=p)
-        if a.ndim and a.spec.shape[0] not in (None, len(weights)):
-            raise DefinitionError(
-                "p needs one probability per value",
-                given=f"{len(weights)} for {a.spec}",
-                expected=f"{a.spec.shape[0]}",
-            )
-    arguments = {} if p is None else {"p": p}
-    return draw(Choice((), a.dtype), a, like=shape_like, shape=shape, option="a", seed=seed, **arguments)
+        if abs(np.sum(p) - 1) > 1e-3:
+            raise DefinitionError("p must sum to 1", given=p)
+        if a.ndim and a.spec.shape[0] not in (None, len(p)):
+            raise DefinitionError("p must have one entry per value", given=len(p), expected=a.spec.shape[0])
+    options = {} if p is None else {"p": p}
+    return draw(Choice((), a.dtype), a, like=shape_like, option="a", arguments=arguments, **options)

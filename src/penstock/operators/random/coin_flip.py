@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, operator
+from penstock.graph import BatchContext, DataNode, Range, operator
 from penstock.numerics.casting import broadcast_rows
-from penstock.operators.random.random_operator import Extents, RandomOperator, draw, fractions
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, fractions
 from penstock.types import INT32, as_dtype
 
 
@@ -30,22 +29,20 @@ class CoinFlip(RandomOperator):
 def coin_flip(
     shape_like: DataNode | None = None,
     *,
-    probability: float | DataNode = 0.5,
+    probability: Annotated[float | DataNode, Range(0, 1)] = 0.5,
     dtype: Any = INT32,
-    shape: Extents | None = None,
-    seed: int = -1,
+    **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw 1 with a probability, otherwise 0.
 
-    Samples are independent and change with the epoch. A sample's draws do
-    not depend on threads, devices, processes or shards.
+    Samples are independent and change with the epoch. A sample's draws do not depend on threads, devices, processes or
+    shards.
 
     Args:
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         probability: Probability of 1, from 0 to 1. A node sets it per sample.
         dtype: Element type.
-        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
-        seed: Seed of this operator; -1 derives one from the pipeline's seed.
+        **arguments: See `DrawArguments`.
 
     Returns:
         Samples of `shape`, of type `dtype`.
@@ -62,13 +59,5 @@ def coin_flip(
         >>> pipeline.run()[0].as_array().tolist()
         [1, 1, 1]
     """
-    if not isinstance(probability, DataNode) and not 0 <= probability <= 1:
-        raise DefinitionError("probability must be from 0 to 1", given=probability)
-    return draw(
-        CoinFlip((), as_dtype(dtype)),
-        like=shape_like,
-        shape=shape,
-        option="probability",
-        seed=seed,
-        probability=probability,
-    )
+    kernel = CoinFlip((), as_dtype(dtype))
+    return draw(kernel, like=shape_like, option="probability", arguments=arguments, probability=probability)

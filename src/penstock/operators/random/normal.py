@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Unpack
 
-import numpy as np
-
-from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, operator
-from penstock.numerics.casting import broadcast_rows, cast_saturating
-from penstock.operators.random.random_operator import Extents, RandomOperator, draw
+from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.numerics.casting import cast_saturating
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
 from penstock.types import FLOAT, as_dtype
 
 
@@ -34,9 +31,7 @@ class Normal(RandomOperator):
         angles = draws[:, 1::2] * number(2 * math.pi)
         radius = xp.sqrt(number(-2) * xp.log(above_zero))
         normal = xp.concatenate([radius * xp.cos(angles), radius * xp.sin(angles)], axis=1)[:, :count]
-        center, spread = (
-            broadcast_rows(xp, xp.asarray(term, np.float32).astype(draws.dtype), 2) for term in (mean, stddev)
-        )
+        center, spread = parameter_rows(xp, draws.dtype, mean, stddev)
         return cast_saturating(xp, normal * spread + center, self.dtype).reshape(context.rows, *self.shape)
 
 
@@ -45,23 +40,21 @@ def normal(
     shape_like: DataNode | None = None,
     *,
     mean: float | DataNode = 0.0,
-    stddev: float | DataNode = 1.0,
+    stddev: Annotated[float | DataNode, Range(0)] = 1.0,
     dtype: Any = FLOAT,
-    shape: Extents | None = None,
-    seed: int = -1,
+    **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw numbers from the normal distribution.
 
-    Samples are independent and change with the epoch. A sample's draws do
-    not depend on threads, devices, processes or shards.
+    Samples are independent and change with the epoch. A sample's draws do not depend on threads, devices, processes or
+    shards.
 
     Args:
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         mean: Mean of the distribution. A node sets it per sample.
         stddev: Standard deviation, not negative. A node sets it per sample.
         dtype: Element type. Integers are rounded and saturate.
-        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
-        seed: Seed of this operator; -1 derives one from the pipeline's seed.
+        **arguments: See `DrawArguments`.
 
     Returns:
         Samples of `shape`, of type `dtype`.
@@ -78,8 +71,5 @@ def normal(
         >>> bool(abs(pipeline.run()[0].as_array().mean() - 5) < 0.05)
         True
     """
-    if not isinstance(stddev, DataNode) and stddev < 0:
-        raise DefinitionError("stddev must not be negative", given=stddev)
-    return draw(
-        Normal((), as_dtype(dtype)), like=shape_like, shape=shape, option="mean", seed=seed, mean=mean, stddev=stddev
-    )
+    kernel = Normal((), as_dtype(dtype))
+    return draw(kernel, like=shape_like, option="mean", arguments=arguments, mean=mean, stddev=stddev)

@@ -6,21 +6,42 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
 from penstock.core import Array, Spec, user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, SampleContext, SampleKernel, apply
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Default,
+    Doc,
+    Operator,
+    Range,
+    SampleContext,
+    SampleKernel,
+    apply,
+)
 from penstock.graph.tracing.registry import running_operator
+from penstock.numerics.casting import broadcast_rows
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.first_sample import vector_length
 
 _log = logging.getLogger("penstock")
 
-# The `shape` argument of an operator; a node holds one shape per sample.
-Extents = int | Sequence[int] | DataNode
+
+class DrawArguments(TypedDict, total=False):
+    """Arguments of all random operators."""
+
+    shape: Annotated[
+        int | Sequence[int] | DataNode | None,
+        Range(1),
+        Default(None),
+        Doc("Shape of a sample; None draws one number. A node sets the shape per sample."),
+    ]
+    seed: Annotated[int, Default(-1), Doc("Seed of this operator; -1 derives one from the pipeline's seed.")]
 
 
 @dataclass(frozen=True)
@@ -69,6 +90,11 @@ def fractions(bits: Any) -> Any:
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
 
+def parameter_rows(xp: Any, dtype: np.dtype[Any], *parameters: Any) -> list[Any]:
+    """Return parameters of a distribution, rounded to float32 as in DALI, to broadcast against (rows, draws)."""
+    return [broadcast_rows(xp, xp.asarray(value, np.float32).astype(dtype), 2) for value in parameters]
+
+
 @dataclass(frozen=True)
 class RandomOperatorPerSample(Operator, SampleKernel):
     """Random numbers whose shape differs per sample. The last input has that shape or contains it.
@@ -109,10 +135,9 @@ def draw(
     base: RandomOperator,
     *inputs: DataNode,
     like: DataNode | None,
-    shape: Extents | None,
     option: str,
-    seed: int,
-    **arguments: Any,
+    arguments: DrawArguments,
+    **parameters: Any,
 ) -> DataNode:
     """Return a node that draws random numbers.
 
@@ -120,30 +145,28 @@ def draw(
         base: The operator; its shape is set here.
         inputs: Inputs of the operator, without `like`.
         like: A node with the shape of the draws, or None.
-        shape: Shape of the draws, or None; a node contains one shape per sample.
         option: Argument that a user most likely meant who passes a single number as `like`. A warning names it.
-        seed: Seed of this node, or -1.
-        arguments: Arguments of the operator.
+        arguments: Shape and seed.
+        parameters: Other arguments of the operator.
 
     Raises:
         DefinitionError: Both `like` and `shape` are set, or the shape is not a vector of integers.
     """
+    shape, seed = arguments.get("shape"), arguments.get("seed", -1)
     if like is not None and shape is not None:
-        raise DefinitionError("both shape and shape_like are set", fix="pass only one of them")
+        raise DefinitionError("shape and shape_like cannot be combined", fix="leave one of them out")
     if like is not None and not like.spec.shape and like.value.node.kind == "constant":
         # In DALI, such a program also runs, with the default of the option. So this is a warning, not an error.
         message = "%s uses only the shape of its input, here a single number; did you mean %s=? (%s)"
         _log.warning(message, running_operator(), option, user_call_site())
     if like is not None and like.spec.dense:
-        return apply(replace(base, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **arguments)
+        return apply(replace(base, shape=like.spec.fixed_shape), *inputs, like, seed=seed, **parameters)
     if like is not None:
-        return apply(RandomOperatorPerSample(base, like.ndim, False), *inputs, like, seed=seed, **arguments)
+        return apply(RandomOperatorPerSample(base, like.ndim, False), *inputs, like, seed=seed, **parameters)
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError("shape must be a vector of integers", given=shape.spec)
         rank = vector_length(shape, "shape") if shape.ndim else 1
-        return apply(RandomOperatorPerSample(base, rank, True), *inputs, shape, seed=seed, **arguments)
+        return apply(RandomOperatorPerSample(base, rank, True), *inputs, shape, seed=seed, **parameters)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
-    if not all(isinstance(size, int) and size > 0 for size in sizes):
-        raise DefinitionError("shape must consist of positive integers", given=shape)
-    return apply(replace(base, shape=sizes), *inputs, seed=seed, **arguments)
+    return apply(replace(base, shape=sizes), *inputs, seed=seed, **parameters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from penstock.core import Array
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, DataNode, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
-from penstock.operators.random.random_operator import Extents, RandomOperator, draw
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype
 
 
@@ -52,16 +52,15 @@ def _constants(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
 def uniform(
     shape_like: DataNode | None = None,
     *,
-    range: Sequence[float] | DataNode | None = None,  # noqa: A002  # DALI's name
+    range: tuple[float, float] | DataNode | None = None,  # noqa: A002  # DALI's name
     values: Sequence[float] | DataNode | None = None,
     dtype: Any = FLOAT,
-    shape: Extents | None = None,
-    seed: int = -1,
+    **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw uniformly distributed numbers.
 
-    Samples are independent and change with the epoch. A sample's draws do
-    not depend on threads, devices, processes or shards.
+    Samples are independent and change with the epoch. A sample's draws do not depend on threads, devices, processes or
+    shards.
 
     Args:
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
@@ -69,7 +68,7 @@ def uniform(
             contains two numbers per sample.
         values: Numbers to choose from with equal probability. A node sets them per sample.
         dtype: Element type. Integers are rounded.
-        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
+        **arguments: See `DrawArguments`.
         seed: Seed of this operator; -1 derives one from the pipeline's seed. Operators with the same seed and shape
             draw the same numbers.
 
@@ -91,11 +90,11 @@ def uniform(
         ((4,), True)
     """
     if range is not None and values is not None:
-        raise DefinitionError("set either range or values, not both", given=f"range={range}, values={values}")
+        raise DefinitionError("range and values cannot be combined", given=f"range={range}, values={values}")
     limits = [-1.0, 1.0] if range is None else range
-    if not isinstance(limits, DataNode) and (len(limits) != 2 or not limits[0] < limits[1]):
-        raise DefinitionError("range must be two numbers, the first less than the second", given=limits)
+    if not isinstance(limits, DataNode) and not limits[0] < limits[1]:
+        raise DefinitionError("the first number of range must be less than the second", given=limits)
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
         raise DefinitionError("values must not be empty")
-    arguments: dict[str, Any] = {"range": limits} if values is None else {"values": values}
-    return draw(Uniform((), as_dtype(dtype)), like=shape_like, shape=shape, option="range", seed=seed, **arguments)
+    options: dict[str, Any] = {"range": limits} if values is None else {"values": values}
+    return draw(Uniform((), as_dtype(dtype)), like=shape_like, option="range", arguments=arguments, **options)

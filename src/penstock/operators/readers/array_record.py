@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
-from penstock.operators.readers.feature_options import as_features
+from penstock.operators.readers.feature_options import as_features, nodes_by_name
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.array_record_source import ArrayRecordSource
@@ -61,13 +61,7 @@ def array_record(
         [b'a jpeg', b'another']
     """
     files = as_shards(paths, ".array_record")
-    if not files:
-        raise DefinitionError("paths is empty")
-    # Sorted by name, so that the order of the dictionary does not matter for the shared source.
-    selection = () if features is None else as_features("fn.readers.array_record", features)
+    check_not_empty(paths=files)
+    selection = () if features is None else as_features(features)
     nodes = apply_reader(open_shared(ArrayRecordSource, files, selection, stamp=file_stamps(*files)), loader)
-    if features is None:
-        return nodes[0]
-    # Back in the order of the user's dictionary.
-    named = dict(zip([name for name, _ in selection], nodes, strict=True))
-    return {name: named[name] for name in features}
+    return nodes[0] if features is None else nodes_by_name(features, nodes)

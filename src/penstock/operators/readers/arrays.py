@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast, overload
+from typing import Any, Unpack, cast
 
 import numpy as np
 
@@ -28,22 +28,6 @@ class _Memory:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Memory) and other._key == self._key
-
-
-@overload
-def arrays(  # pyright: ignore[reportOverlappingOverload]  # the last overload takes all other types
-    data: Mapping[str, Any], *, layout: str | Mapping[str, str] = "", **loader: Unpack[ReaderArguments]
-) -> dict[str, DataNode]: ...
-
-
-@overload
-def arrays(
-    data: tuple[Any, ...], *, layout: str | Sequence[str] = "", **loader: Unpack[ReaderArguments]
-) -> tuple[DataNode, ...]: ...
-
-
-@overload
-def arrays(data: Any, *, layout: str = "", **loader: Unpack[ReaderArguments]) -> DataNode: ...
 
 
 @operator("readers.arrays")
@@ -78,7 +62,7 @@ def arrays(
     if isinstance(data, Mapping):
         named = dict(cast(Mapping[str, Any], data))
         if isinstance(layout, Mapping) and layout.keys() != named.keys():
-            raise DefinitionError("layout needs one entry per array", given=layout, expected=[*named])
+            raise DefinitionError("layout must have one entry per array", given=layout, expected=[*named])
         if not isinstance(layout, str | Mapping):
             raise DefinitionError("the layouts of a dict must be a string or a dict", given=layout)
         layouts = [layout if isinstance(layout, str) else layout[name] for name in named]
@@ -93,7 +77,9 @@ def arrays(
 
 def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[DataNode]:
     if not data or len(layouts) != len(data):
-        raise DefinitionError("layout needs one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts")
+        raise DefinitionError(
+            "layout must have one entry per array", given=f"{len(data)} arrays, {len(layouts)} layouts"
+        )
     # Tracing runs once per shard with the same arrays: all traces share one source.
     source = open_shared(_open, tuple(map(_memory, data)), tuple(layouts))
     for spec in source.specs:
@@ -105,7 +91,7 @@ def _memory(data: Any) -> _Memory:
     try:
         return _Memory(np.asarray(data))
     except Exception as error:  # ragged lists; array-likes of other libraries may raise anything
-        raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=short_repr(data)) from error
+        raise ArgumentTypeError("data must be an array of numbers", given=short_repr(data)) from error
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
@@ -113,5 +99,5 @@ def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
     for array in arrays:
         # NumPy reports the narrow floats of ml_dtypes, such as bfloat16, as kind "V" without fields.
         if array.dtype.kind not in "biufcV" or array.dtype.names:
-            raise ArgumentTypeError("fn.readers.arrays reads arrays of numbers", given=f"dtype {array.dtype}")
+            raise ArgumentTypeError("data must be an array of numbers", given=f"dtype {array.dtype}")
     return ArraySource(arrays, layouts)

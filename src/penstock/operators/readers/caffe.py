@@ -7,6 +7,7 @@ from typing import Unpack
 
 from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe_source import CaffeSource
@@ -57,13 +58,10 @@ def caffe(
         [3, 5]
     """
     paths = as_paths(path)
-    if not paths:
-        raise DefinitionError("path is empty")
+    check_not_empty(path=paths)
     if not (image_available or label_available):
         raise DefinitionError("nothing to read", fix="image_available=True or label_available=True")
     # The stamp opens the data set again if it was written to since the last definition.
     stamp = lmdb_stamp(paths)
-    first, *others = apply_reader(
-        open_shared(CaffeSource, paths, bool(image_available), bool(label_available), stamp=stamp), loader
-    )
-    return [first, *others] if others else first
+    nodes = apply_reader(open_shared(CaffeSource, paths, image_available, label_available, stamp=stamp), loader)
+    return nodes if len(nodes) > 1 else nodes[0]

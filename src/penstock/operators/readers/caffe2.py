@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.argument_limits import Length
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source
@@ -20,7 +20,7 @@ from penstock.types import LabelType
 def caffe2(
     *,
     path: DataLocation[Path | Sequence[Path]],
-    label_type: int = LabelType.SINGLE_LABEL,
+    label_type: LabelType = LabelType.SINGLE_LABEL,
     num_labels: Length = 1,
     additional_inputs: int = 0,
     bbox: bool = False,
@@ -66,19 +66,16 @@ def caffe2(
         [3, 5]
     """
     paths = as_paths(path)
-    if not paths:
-        raise DefinitionError("path is empty")
-    # DALI takes plain integers as well as members of the enum.
-    if label_type not in set(LabelType):
-        raise DefinitionError("unknown label_type", given=label_type, expected="0 to 4")
+    check_not_empty(path=paths)
     source = open_shared(
         Caffe2Source,
         paths,
+        # As in DALI, users may also give a member's number.
         LabelType(label_type),
         num_labels,
         additional_inputs,
-        bool(bbox),
-        bool(image_available),
+        bbox,
+        image_available,
         # The stamp opens the data set again if it was written to since the last definition.
         stamp=lmdb_stamp(paths),
     )

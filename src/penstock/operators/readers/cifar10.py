@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Unpack
 
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import absolute_path
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.cifar10_files import open_cifar10, stamp_of_cifar10
 from penstock.sources.open_sources import open_shared
-from penstock.sources.storage.object_store import is_remote
 
 
 @operator("readers.cifar10")
@@ -51,8 +50,7 @@ def cifar10(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 3, 32, 32), [7, 9])
     """
-    # Absolute, so that a later change of the working directory does not open another data set under the same key.
-    folder = fspath(file_root) if is_remote(file_root) else str(Path(fspath(file_root)).absolute())
+    folder = absolute_path(file_root)
     # The stamp covers the listing of the folder: files may be added to it.
     stamp = stamp_of_cifar10(folder, filename_prefix)
     return apply_reader(open_shared(open_cifar10, folder, filename_prefix, stamp=stamp), loader)

@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from penstock.errors import DefinitionError, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.coco.coco_annotations import CocoOptions
@@ -116,11 +116,8 @@ def coco(
         >>> [output.at(0).tolist() for output in pipeline.run()]
         [[[10.0, 20.0, 40.0, 35.0]], [1]]
     """
-    # A string is a sequence of strings, too: its letters.
-    if isinstance(images, str):
-        raise DefinitionError("images must be a list of file names", given=short_repr(images), fix=f"[{images!r}]")
     if (polygon_masks or masks) and pixelwise_masks:
-        raise DefinitionError("give polygon_masks or pixelwise_masks", fix="leave one out")
+        raise DefinitionError("polygon_masks and pixelwise_masks cannot be combined", fix="leave one out")
     preprocessed_annotations = _renamed(
         "preprocessed_annotations", preprocessed_annotations, "meta_files_path", meta_files_path
     )
@@ -132,41 +129,39 @@ def coco(
     # save=False with a folder is allowed, to switch saving off in one place.
     if (save and save_to is None) or (save is None and save_to is not None):
         raise DefinitionError(
-            "save_preprocessed_annotations and save_preprocessed_annotations_dir need each other",
+            "save_preprocessed_annotations and save_preprocessed_annotations_dir must be set together",
             given=f"save_preprocessed_annotations={save}, save_preprocessed_annotations_dir={save_to!r}",
             fix="give both, or neither",
         )
     # The saved vertices would be fractions of the size, but masks are drawn from vertices in pixels.
     if save and pixelwise_masks and ratio:
         raise DefinitionError(
-            "fn.readers.coco cannot save pixelwise_masks, which are in pixels, together with ratio=True",
-            fix="leave one out",
+            "pixelwise_masks, which are in pixels, cannot be saved together with ratio=True", fix="leave one out"
         )
     options = CocoOptions(
-        ratio=bool(ratio),
-        ltrb=bool(ltrb),
+        ratio=ratio,
+        ltrb=ltrb,
         size_threshold=float(size_threshold),
-        include_iscrowd=bool(include_iscrowd),
-        skip_empty=bool(skip_empty),
-        avoid_class_remapping=bool(avoid_class_remapping),
-        polygon_masks=bool(polygon_masks or masks),
-        count_coordinates=bool(masks),
-        pixelwise_masks=bool(pixelwise_masks),
-        image_ids=bool(image_ids or save_img_ids),
+        include_iscrowd=include_iscrowd,
+        skip_empty=skip_empty,
+        avoid_class_remapping=avoid_class_remapping,
+        polygon_masks=polygon_masks or masks,
+        count_coordinates=masks,
+        pixelwise_masks=pixelwise_masks,
+        image_ids=image_ids or save_img_ids,
         save_to=fspath(save_to) if save and save_to is not None else None,
     )
     names = None if images is None else tuple(images)
     if (annotations_file is None) == (preprocessed_annotations is None):
         raise DefinitionError(
-            "fn.readers.coco needs either annotations_file or preprocessed_annotations",
+            "exactly one of annotations_file and preprocessed_annotations must be set",
             given="neither" if annotations_file is None else "both",
             fix="give one of them",
         )
     if annotations_file is not None:
         path = fspath(annotations_file)
-        return apply_reader(
-            open_shared(CocoSource, fspath(file_root), path, names, options, stamp=file_stamps(path)), loader
-        )
+        source = open_shared(CocoSource, fspath(file_root), path, names, options, stamp=file_stamps(path))
+        return apply_reader(source, loader)
     assert preprocessed_annotations is not None
     folder = fspath(preprocessed_annotations)
     read_options = CocoOptions(**{name: getattr(options, name) for name in _READ_OPTIONS}, preprocessed=True)

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
 
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph import DataNode
+from penstock.operators.readers.paths import check_not_empty
 from penstock.sources.formats.tfrecord.examples import Features
 from penstock.sources.formats.tfrecord.features import Feature, VarLenFeature, string
 
 
-def as_features(reader: str, features: Any) -> Features:
+def as_features(features: Mapping[str, Feature]) -> Features:
     """Check the `features` argument and return its items, sorted by name.
 
-    Args:
-        reader: Name of the operator, for messages.
-        features: Dictionary of names and features.
-
     Raises:
-        ArgumentTypeError: It is not such a dictionary.
         DefinitionError: It is empty, or has a list of strings.
     """
-    if not isinstance(features, Mapping) or not all(
-        isinstance(name, str) and isinstance(feature, Feature)
-        for name, feature in cast(Mapping[Any, Any], features).items()
-    ):
-        raise ArgumentTypeError(
-            f"{reader}: features must be a dictionary of names and tfrecord.FixedLenFeature or VarLenFeature",
-            given=short_repr(cast(Any, features)),
-        )
-    if not features:
-        raise DefinitionError(f"{reader}: features is empty")
-    named = cast(Mapping[str, Feature], features)
-    for name, feature in named.items():
+    check_not_empty(features=features)
+    for name, feature in features.items():
         # A string becomes a vector of bytes. Several of different lengths would not form an array.
         is_list = isinstance(feature, VarLenFeature) or math.prod(feature.shape) != 1
         if feature.dtype == string and is_list:
             raise DefinitionError(
-                f"{reader} reads one string per feature",
+                "a feature must not be a list of strings",
                 given=f"{name!r}: {short_repr(feature)}",
                 expected='FixedLenFeature((), tfrecord.string, "")',
             )
-    return tuple(sorted(named.items()))
+    # Sorted, so that the order of the dictionary does not matter for the shared source.
+    return tuple(sorted(features.items()))
+
+
+def nodes_by_name(features: Mapping[str, Feature], nodes: Sequence[DataNode]) -> dict[str, DataNode]:
+    """Return the nodes of a reader of `as_features` by name, in the order of the user's dictionary."""
+    named = dict(zip(sorted(features), nodes, strict=True))
+    return {name: named[name] for name in features}

@@ -78,9 +78,9 @@ def file(
     """
     root = None if file_root is None else fspath(file_root)
     if files is not None and file_list is not None:
-        raise DefinitionError("give either files or file_list")
+        raise DefinitionError("files and file_list cannot be combined", fix="leave one of them out")
     if labels is not None and files is None:
-        raise DefinitionError("labels need files", fix="give files=, or leave labels out")
+        raise DefinitionError("labels can only be combined with files", fix="give files=, or leave labels out")
     if files is not None:
         # One label may be a plain number, for one file.
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
@@ -92,7 +92,7 @@ def file(
         patterns = _patterns(file_filters), _patterns(dir_filters)
         source = open_shared(list_class_folders, root, *patterns, case_sensitive_filter, stamp=class_folder_stamp(root))
     else:
-        raise DefinitionError("fn.readers.file has nothing to read", fix="give file_root, files or file_list")
+        raise DefinitionError("there is nothing to read", fix="give file_root, files or file_list")
     return apply_reader(source, loader)
 
 

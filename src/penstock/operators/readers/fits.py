@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack, cast
-
-import numpy as np
+from typing import Annotated, Any, Unpack, cast
 
 from penstock.errors import DefinitionError
-from penstock.graph import DataLocation, DataNode, operator
+from penstock.graph import DataLocation, DataNode, Range, operator
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.file_selection import Path, select_files
 from penstock.sources.formats.fits_source import FitsSource
@@ -23,7 +22,7 @@ def fits(
     files: DataLocation[Path | Sequence[Path] | None] = None,
     file_list: DataLocation[Path | None] = None,
     file_filter: DataLocation[str] = "*.fits",
-    hdu_indices: int | Sequence[int] = 2,
+    hdu_indices: Annotated[int | Sequence[int], Range(1)] = 2,
     dtypes: DALIDataType | Any | Sequence[DALIDataType | Any] | None = None,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
@@ -69,17 +68,13 @@ def fits(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0, 1, 2], [3, 4, 5]]]
     """
-    choice = select_files("fn.readers.fits", file_root, files, file_list, file_filter)
+    choice = select_files(file_root, files, file_list, file_filter)
     # Counted from 1 as in DALI and CFITSIO, whereas astropy counts from 0.
     hdus = (hdu_indices,) if isinstance(hdu_indices, int) else tuple(hdu_indices)
-    if not hdus or min(hdus) < 1:
-        raise DefinitionError("hdu_indices count from 1", given=f"hdu_indices={hdu_indices}", fix="[2]")
-    elements = None if dtypes is None else _dtypes(dtypes)
-    if elements is not None and len(elements) != len(hdus):
-        raise DefinitionError("one dtype per HDU", given=len(elements), expected=len(hdus))
+    check_not_empty(hdu_indices=hdus)
+    if dtypes is not None:
+        dtypes = tuple(map(as_dtype, cast(Sequence[Any], dtypes if isinstance(dtypes, list | tuple) else [dtypes])))
+        if len(dtypes) != len(hdus):
+            raise DefinitionError("dtypes must have one entry per HDU", given=len(dtypes), expected=len(hdus))
     # The stamp changes if files are added or written; the data set is then opened again.
-    return apply_reader(open_shared(FitsSource, choice, hdus, elements, stamp=choice.stamp()), loader)
-
-
-def _dtypes(dtypes: Any) -> tuple[np.dtype[Any], ...]:
-    return tuple(map(as_dtype, cast(Sequence[Any], dtypes if isinstance(dtypes, list | tuple) else [dtypes])))
+    return apply_reader(open_shared(FitsSource, choice, hdus, dtypes, stamp=choice.stamp()), loader)

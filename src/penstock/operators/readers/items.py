@@ -48,7 +48,7 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
     columns: list[Any] = [*cast(Any, items).values()] if isinstance(items, Mapping) else [items]
     if not all(map(_is_indexable, columns)):
         raise ArgumentTypeError(
-            "fn.readers.items needs an object with a length and items by index",
+            "items must have a length and items by index",
             given=f"{short_repr(cast(object, items))} of type {type(cast(object, items)).__name__}",
             fix="fn.external_source, for iterables and generators",
         )

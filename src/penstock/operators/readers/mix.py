@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack, cast
+from typing import Annotated, Any, Unpack, cast
 
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph import DataNode, Node, Reader, operator, parameters
+from penstock.graph import DataNode, Node, Range, Reader, operator, parameters
 from penstock.operators.readers.reader_arguments import ReaderOrderArguments, apply_whole_reader
 from penstock.sources.combine.concatenation import ConcatMember, ConcatSource
 from penstock.sources.combine.subset import check_weights
 from penstock.sources.order.interleaving import InterleavedSelection, Interleaving
+
+# Positions in the stream are 64-bit integers.
+EpochSize = Annotated[int, Range(1, (1 << 62) - 1)]
 
 
 @operator("readers.mix")
 def mix(
     *readers: DataNode | Sequence[DataNode] | Mapping[str, DataNode],
     weights: Any = None,
-    epoch_size: int | None = None,
+    epoch_size: EpochSize | None = None,
     **loader: Unpack[ReaderOrderArguments],
 ) -> Any:
     """Read several data sets as one: concatenated, or mixed with weights.
@@ -29,10 +32,9 @@ def mix(
     reader that is passed twice is read twice.
 
     With `weights`, the data sets are interleaved. Each has its exact share of any stretch of the stream, across the
-    ends of
-    epochs: of two data sets, any L consecutive samples deviate from ``share * L`` by less than one sample. Each data
-    set visits all of its samples, in its own order, before it repeats one, and continues in the next epoch where it
-    stopped. The position of every sample is computed, so the stream can resume anywhere.
+    ends of epochs: of two data sets, any L consecutive samples deviate from ``share * L`` by less than one sample. Each
+    data set visits all of its samples, in its own order, before it repeats one, and continues in the next epoch where
+    it stopped. The position of every sample is computed, so the stream can resume anywhere.
 
     Args:
         readers: Outputs of each reader: a node, or a list, tuple or dictionary of nodes. They may be a part of its
@@ -63,7 +65,7 @@ def mix(
         [0, 1, 100, 2, 3, 4, 101, 5]
     """
     if not readers:
-        raise DefinitionError("fn.readers.mix has nothing to read", fix="fn.readers.mix(reader, another)")
+        raise DefinitionError("there is nothing to read", fix="fn.readers.mix(reader, another)")
     names = list(readers[0]) if isinstance(readers[0], Mapping) else None
     members = [_member(number, outputs, names) for number, outputs in enumerate(readers)]
     nodes = apply_whole_reader(ConcatSource(members, _mixture(members, weights, epoch_size)), loader)
@@ -75,11 +77,6 @@ def mix(
 def _mixture(members: Sequence[ConcatMember], weights: Any, epoch_size: int | None) -> InterleavedSelection | None:
     """Return the interleaving of the data sets; None if they are concatenated and visited once."""
     sources = [member.source for member in members]
-    # Positions in the stream are 64-bit integers.
-    if epoch_size is not None and not 0 < epoch_size < 1 << 62:
-        raise DefinitionError(
-            "epoch_size must be a positive number of samples", given=f"epoch_size={epoch_size}", expected="at least 1"
-        )
     if weights is None:
         if any(source.selection is not None for source in sources):
             raise DefinitionError(
@@ -123,7 +120,7 @@ def _member(number: int, values: Any, names: Sequence[str] | None) -> ConcatMemb
     reader = node.operator
     if not isinstance(reader, Reader):
         raise DefinitionError(
-            "fn.readers.mix takes outputs of readers, not values computed from them",
+            "readers must be outputs of readers, not values computed from them",
             given=f"{node}, created at {node.where}",
             fix="mix the readers first, then compute from the mixture",
         )

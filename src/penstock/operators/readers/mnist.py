@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
-from pathlib import Path
-from typing import Unpack
+from os import PathLike
+from typing import Literal, Unpack
 
 import numpy as np
 
-from penstock.errors import DefinitionError, SourceError, did_you_mean, short_repr
+from penstock.errors import SourceError
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import absolute_path
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.idx_files import find_idx, read_idx
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote
 
 # Prefixes of the file names. "t10k" is the test set of 10,000 images.
 _SPLITS = {"train": "train", "test": "t10k"}
@@ -23,7 +22,10 @@ _SPLITS = {"train": "train", "test": "t10k"}
 
 @operator("readers.mnist")
 def mnist(
-    *, path: DataLocation[str | PathLike[str]], split: DataLocation[str] = "train", **loader: Unpack[ReaderArguments]
+    *,
+    path: DataLocation[str | PathLike[str]],
+    split: DataLocation[Literal["train", "test"]] = "train",
+    **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in the same files. Whole batches are read at once.
 
@@ -59,10 +61,7 @@ def mnist(
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 28, 28, 1), [7, 9])
     """
-    if split not in _SPLITS:
-        raise DefinitionError("unknown split", given=short_repr(split), fix=did_you_mean(split, _SPLITS))
-    # Absolute, so that a later change of the working directory does not open another data set under the same key.
-    folder = fspath(path) if is_remote(path) else str(Path(fspath(path)).absolute())
+    folder = absolute_path(path)
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
     return apply_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
 
@@ -71,8 +70,7 @@ def _open(folder: str, split: str, *files: str) -> ArraySource:
     images, labels = (read_idx(file) for file in files)
     if images.ndim != 3 or labels.shape != images.shape[:1]:
         raise SourceError(
-            f"the images and labels in {folder} do not match",
-            given=f"shapes {images.shape} and {labels.shape}",
+            f"the images and labels in {folder} do not match", given=f"shapes {images.shape} and {labels.shape}"
         )
     # int32 labels of shape (1,) and images with a channel axis, as DALI's readers return them.
     return ArraySource([images[..., None], labels.astype(np.int32)[:, None]], ["HWC", ""], f"{folder} ({split})")

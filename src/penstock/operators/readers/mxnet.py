@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.recordio_source import RecordIOSource
@@ -57,12 +57,8 @@ def mxnet(
         [3.0, 5.0]
     """
     paths, indexes = as_paths(path), as_paths(index_path)
-    if not paths:
-        raise DefinitionError("path is empty")
+    check_not_empty(path=paths)
     # As in DALI, one index may serve several files, with offsets as if they were one.
-    if len(indexes) not in (0, 1, len(paths)):
-        raise DefinitionError(
-            "index_path needs one entry per file, or one for all",
-            given=f"{len(indexes)} for {len(paths)} files", fix="leave index_path out to build the indexes",
-        )  # fmt: skip
+    if len(indexes) > 1:
+        check_one_per_file("index_path", indexes, paths)
     return apply_reader(open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader)

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 
 from penstock.core import Array, Spec, optional_import
-from penstock.errors import DefinitionError
 from penstock.graph import (
     DataLocation,
     DataNode,
@@ -21,15 +20,16 @@ from penstock.graph import (
     apply,
     operator,
 )
-from penstock.operators.argument_limits import MAX_RATE
+from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, supported_dtype
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.nemo_source import NemoSource
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.types import FLOAT, as_dtype
+from penstock.types import FLOAT
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,11 @@ def nemo_asr(
     *,
     manifest_filepaths: DataLocation[Path | Sequence[Path]],
     sample_rate: Annotated[float, Range(high=MAX_RATE)] = -1.0,
-    quality: Annotated[float, Range(0, 100)] = 50.0,
+    quality: Quality = 50.0,
     downmix: bool = True,
     dtype: Any = FLOAT,
-    min_duration: float = 0.0,
-    max_duration: float = 0.0,
+    min_duration: Annotated[float, Range(0)] = 0.0,
+    max_duration: Annotated[float, Range(0)] = 0.0,
     read_sample_rate: bool = True,
     read_text: bool = True,
     read_idxs: bool = False,
@@ -124,24 +124,15 @@ def nemo_asr(
     """
     del normalize_text
     # Imported here, so that a missing package fails while tracing instead of in the first batch.
-    optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
+    optional_import.import_extra("soundfile", "audio", "decoding sound")
     manifests = as_paths(manifest_filepaths)
-    element = as_dtype(dtype)
-    if not manifests or element.name not in ("float32", "int16", "int32"):
-        raise DefinitionError(
-            "fn.readers.nemo_asr needs a manifest, and supports float32, int16 and int32",
-            given=f"{len(manifests)} manifests, {element}",
-        )
-    if not 0 <= quality <= 100 or min(min_duration, max_duration) < 0:
-        raise DefinitionError(
-            "quality must be from 0 to 100, and durations must not be negative",
-            given=f"quality={quality}, min_duration={min_duration}, max_duration={max_duration}",
-        )
+    check_not_empty(manifest_filepaths=manifests)
+    element = supported_dtype(dtype, SOUND_DTYPES)
     resampled = sample_rate > 0
     # Resampling computes in float32 and rounds once at the end; otherwise integers are read without a conversion.
     read_as = np.dtype(np.float32) if resampled else element
     limits = float(min_duration), float(max_duration)
-    source = open_shared(NemoSource, manifests, *limits, bool(downmix), read_as, stamp=file_stamps(*manifests))
+    source = open_shared(NemoSource, manifests, *limits, downmix, read_as, stamp=file_stamps(*manifests))
     signals, rates, texts, numbers = apply_reader(source, loader)
     if resampled:
         # A node after the reader, because a sample has to be decoded before its rate is known.

@@ -96,31 +96,31 @@ def numpy(
         [[1, 2, 3], [11, 12, 13]]
     """
     del cache_header_information, register_buffers, use_o_direct
-    choice = select_files("fn.readers.numpy", file_root, files, file_list, file_filter)
+    choice = select_files(file_root, files, file_list, file_filter)
     whole = open_shared(NpySource, choice, stamp=choice.stamp())
     roi = {
         "start": roi_start, "end": roi_end, "shape": roi_shape,
         "rel_start": rel_roi_start, "rel_end": rel_roi_end, "rel_shape": rel_roi_shape,
     }  # fmt: skip
-    if all(bound is None for bound in roi.values()):
-        (arrays,) = apply_reader(whole, loader)
-        return arrays
     spec = whole.specs[0]
     axes = [roi_axes] if isinstance(roi_axes, int) else list(roi_axes) or list(range(len(spec.shape)))
-    bounds = {name: _per_axis(bound, len(axes)) for name, bound in roi.items() if bound is not None}
+    bounds: dict[str, Any] = {name: bound for name, bound in roi.items() if bound is not None}
     # Bounds that the pipeline computes are not known to the reader: a slice after it applies them.
-    if any(isinstance(bound, DataNode) for bound in bounds.values()):
-        (arrays,) = apply_reader(whole, loader)
-        return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
-    # The kernel of `fn.slice` computes the region, so that both round and check bounds alike.
-    kernel = cut(bounds, axis_numbers(axes, None, spec), out_of_bounds_policy, fill_value, spec.dtype)
-    numbers = tuple((name, tuple(np.ravel(bound).astype(float).tolist())) for name, bound in bounds.items())
-    try:
-        source = open_shared(NpyRoiSource, whole, _ConstantRegion(kernel, numbers))
-    except ValueError as error:  # a part that no file has: it ends before it begins
-        raise DefinitionError(f"{error}") from error
+    sliced = any(isinstance(bound, DataNode) for bound in bounds.values())
+    source = whole
+    if bounds and not sliced:
+        # The kernel of `fn.slice` computes the region, so that both round and check bounds alike.
+        kernel = cut(bounds, axis_numbers(axes, None, spec), out_of_bounds_policy, fill_value, spec.dtype)
+        floats = {name: np.broadcast_to(np.asarray(bound, float), len(axes)) for name, bound in bounds.items()}
+        region = _ConstantRegion(kernel, tuple((name, tuple(numbers.tolist())) for name, numbers in floats.items()))
+        try:
+            source = open_shared(NpyRoiSource, whole, region)
+        except ValueError as error:  # a part that no file has: it ends before it begins
+            raise DefinitionError(f"{error}") from error
     (arrays,) = apply_reader(source, loader)
-    return arrays
+    if not sliced:
+        return arrays
+    return slice(arrays, axes=axes, out_of_bounds_policy=out_of_bounds_policy, fill_values=fill_value, **bounds)
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,3 @@ class _ConstantRegion:
     def fill(self, dtype: np.dtype[Any]) -> Array:
         """Return the value outside of the array, as an array without axes."""
         return cast_saturating(np, np.asarray(self.kernel.fill[0], np.float32), dtype)
-
-
-def _per_axis(bound: Bounds | None, count: int) -> Any:
-    """Return the bound with a number per axis."""
-    return [bound] * count if isinstance(bound, int | float | np.number) else bound

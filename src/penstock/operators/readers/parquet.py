@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Unpack
 
-from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
+from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.parquet_source import ParquetSource
@@ -56,7 +56,6 @@ def parquet(
     """
     files = as_paths(paths)
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
-    if not files or names == ():
-        raise DefinitionError(f"{'columns' if files else 'paths'} is empty")
+    check_not_empty(paths=files, columns=("all",) if names is None else names)
     source = open_shared(ParquetSource, files, names, stamp=file_stamps(*files))
     return dict(zip(source.names, apply_reader(source, loader), strict=True))

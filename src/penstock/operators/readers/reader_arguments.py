@@ -20,22 +20,18 @@ class ReaderOrderArguments(TypedDict, total=False):
     """
 
     random_shuffle: Annotated[
-        bool,
-        Default(False),
-        Doc("If True, each epoch visits the samples in another permutation of the whole data set."),
+        bool, Default(False), Doc("If True, each epoch visits the samples in another permutation of the data set.")
     ]
     shuffle_after_epoch: Annotated[bool, Default(False), Doc("Same as `random_shuffle` here; excludes it.")]
     shuffle_after_epoch_seed: Annotated[
-        int | None,
-        Default(None),
-        Doc("Seed used with `shuffle_after_epoch`; None uses `seed`."),
+        int | None, Default(None), Doc("Seed used with `shuffle_after_epoch`; None uses `seed`.")
     ]
     seed: Annotated[
         int,
         Default(-1),
         Doc(
-            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of one length and one seed "
-            "visit their samples in the same order."
+            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of equal length and seed visit "
+            "their samples in the same order."
         ),
     ]
     shard_id: PerformanceHint[Annotated[int, Default(0), Doc("Shard to read, from 0 to `num_shards` - 1.")]]
@@ -43,15 +39,10 @@ class ReaderOrderArguments(TypedDict, total=False):
     shard_mode: Annotated[
         Literal["global", "contiguous"],
         Default("global"),
-        Doc(
-            '"global": a shard is a slice of every global batch. "contiguous": it is a contiguous part of the data '
-            "set, as in DALI."
-        ),
+        Doc('"global": a slice of every global batch. "contiguous": a contiguous part of the data set, as in DALI.'),
     ]
     stick_to_shard: Annotated[
-        bool,
-        Default(False),
-        Doc('If True, a reader keeps its shard in all epochs; implies shard_mode="contiguous".'),
+        bool, Default(False), Doc('If True, a reader keeps its shard in all epochs; implies shard_mode="contiguous".')
     ]
     pad_last_batch: Annotated[
         bool,
@@ -61,7 +52,6 @@ class ReaderOrderArguments(TypedDict, total=False):
     on_error: PerformanceHint[
         Annotated[
             OnError | None,
-            Default(None),
             Doc(
                 'Action for a sample that cannot be read or that fails in an operator: "raise", "skip" (mask its row; '
                 'iterators only) or "replace" (use another sample). None uses the iterator\'s.'
@@ -70,9 +60,7 @@ class ReaderOrderArguments(TypedDict, total=False):
     ]
     initial_fill: PerformanceHint[
         Annotated[
-            int,
-            Default(1024),
-            Doc("DALI's hint; it has no effect, because a shuffle covers the whole data set."),
+            int, Default(1024), Doc("DALI's hint; it has no effect, because a shuffle covers the whole data set.")
         ]
     ]
     prefetch_queue_depth: PerformanceHint[Annotated[int, Default(1), Doc("DALI's hint; it has no effect.")]]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike, fspath
-from typing import ClassVar, Unpack
+from typing import Annotated, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError
-from penstock.graph import DataLocation, DataNode, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import DataLocation, DataNode, Operator, Range, SampleContext, SampleKernel, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.operators.argument_limits import Length
@@ -66,8 +65,8 @@ def sequence(
     *,
     file_root: DataLocation[str | PathLike[str]],
     sequence_length: Length,
-    step: int = 1,
-    stride: int = 1,
+    step: Annotated[int, Range(1)] = 1,
+    stride: Annotated[int, Range(1)] = 1,
     image_type: DALIImageType = RGB,
     **loader: Unpack[ReaderArguments],
 ) -> DataNode:
@@ -108,8 +107,6 @@ def sequence(
         >>> [images.shape for images in pipeline.run()[0]], pipeline.run()[0].at(1)[:, 0, 0, 0].tolist()
         ([(3, 8, 6, 3), (3, 8, 6, 3)], [1, 2, 3])
     """
-    if min(step, stride) < 1:
-        raise DefinitionError("step and stride must be positive", given=f"{step=}, {stride=}")
     key = fspath(file_root), _PATTERNS, sequence_length, step, stride
     data, sizes = apply_reader(open_shared(SequenceSource, *key, stamp=class_folder_stamp(key[0])), loader)
     return apply(DecodeSequence(sequence_length, ImageCodec(image_type)), data, sizes, common={})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, PerformanceHint, operator
-from penstock.operators.readers.feature_options import as_features
+from penstock.operators.readers.feature_options import as_features, nodes_by_name
+from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.tfrecord.features import Feature
@@ -69,16 +69,9 @@ def tfrecord(
     """
     del use_o_direct
     paths, indexes = as_paths(path), as_paths(index_path)
-    if not paths:
-        raise DefinitionError("path is empty")
-    if indexes and len(indexes) != len(paths):
-        raise DefinitionError(
-            "index_path needs one entry per file", given=f"{len(indexes)} for {len(paths)} files",
-            fix="leave index_path out to build the indexes",
-        )  # fmt: skip
-    # Sorted by name, so that the order of the dictionary does not matter for the shared source.
-    selection = as_features("fn.readers.tfrecord", features)
-    source = open_shared(TFRecordSource, paths, indexes, selection, stamp=file_stamps(*paths, *indexes))
-    # Back in the order of the user's dictionary.
-    nodes = dict(zip([name for name, _ in selection], apply_reader(source, loader), strict=True))
-    return {name: nodes[name] for name in features}
+    check_not_empty(path=paths)
+    if indexes:
+        check_one_per_file("index_path", indexes, paths)
+    stamp = file_stamps(*paths, *indexes)
+    source = open_shared(TFRecordSource, paths, indexes, as_features(features), stamp=stamp)
+    return nodes_by_name(features, apply_reader(source, loader))

@@ -16,19 +16,21 @@ from penstock.graph import (
     Default,
     Doc,
     PerformanceHint,
+    Range,
     operator,
     select_arguments,
     with_defaults,
 )
-from penstock.operators.argument_limits import Length
+from penstock.operators.argument_limits import Length, supported_dtype
 from penstock.operators.elementwise.cast import cast
+from penstock.operators.readers.paths import check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.video.video_decoder import PadMode, fill_of
 from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource, stamp_of_clips
 from penstock.sources.open_sources import open_shared
-from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType, as_dtype
+from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType
 
 # Rounding of start and end: True for up.
 _ROUNDINGS = {
@@ -44,31 +46,24 @@ _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scal
 class VideoArguments(ReaderArguments, total=False):
     """Arguments of readers of videos."""
 
-    filenames: DataLocation[Annotated[Path | Sequence[Path] | None, Default(None), Doc("Paths of the videos.")]]
+    filenames: DataLocation[Annotated[Path | Sequence[Path] | None, Doc("Paths of the videos.")]]
     file_root: DataLocation[
         Annotated[
             Path | None,
-            Default(None),
             Doc("Folder with one folder of videos per class; classes are numbered in the order of their names."),
         ]
     ]
     file_list: DataLocation[
-        Annotated[
-            Path | None,
-            Default(None),
-            Doc("Text file with a line per video; its paths are relative to the working directory."),
-        ]
+        Annotated[Path | None, Doc("Text file with a line per video; its paths are relative to the working directory.")]
     ]
     labels: Annotated[
         int | Sequence[int] | None,
         Default(None),
         Doc("Class numbers, one per entry of `filenames`; an empty list numbers the files."),
     ]
-    stride: Annotated[int, Default(1), Doc("Distance between frames of a clip, in frames.")]
+    stride: Annotated[int, Range(1), Default(1), Doc("Distance between frames of a clip, in frames.")]
     step: Annotated[
-        int,
-        Default(-1),
-        Doc("Distance between the first frames of consecutive clips; -1 for clips that follow each other."),
+        int, Default(-1), Doc("Distance between the first frames of consecutive clips; -1 for the length of a clip.")
     ]
     pad_mode: Annotated[
         PadMode,
@@ -82,16 +77,14 @@ class VideoArguments(ReaderArguments, total=False):
     pad_sequences: Annotated[bool, Default(False), Doc('Older spelling of pad_mode="constant".')]
     fill_value: Annotated[
         int | Sequence[int],
+        Range(0, 255),
         Default(0),
         Doc("Value of padded frames, 0 to 255; one number, or one per channel."),
     ]
     uniform_sample: Annotated[
         bool,
         Default(False),
-        Doc(
-            "If True, a video, or its part, is one clip of frames at equal distances; `stride`, `step` and `pad_mode` "
-            "then have no effect."
-        ),
+        Doc("If True, a video or its part is one clip of frames at equal distances, without padding."),
     ]
     enable_frame_num: Annotated[
         Literal["none", "scalar", "sequence"] | bool | None,
@@ -110,10 +103,7 @@ class VideoArguments(ReaderArguments, total=False):
     file_list_rounding: Annotated[
         Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"],
         Default("start_down_end_up"),
-        Doc(
-            'Rounding of starts and ends between two frames: "start_down_end_up", "start_up_end_down", "all_up" or '
-            '"all_down".'
-        ),
+        Doc("Rounding of starts and ends between two frames."),
     ]
     file_list_frame_num: Annotated[bool, Default(False), Doc('Older spelling of file_list_format="frames".')]
     file_list_include_end: PerformanceHint[Annotated[bool, Default(True), Doc("It has no effect, as in DALI.")]]
@@ -124,9 +114,7 @@ class VideoArguments(ReaderArguments, total=False):
     ]
     normalized: Annotated[bool, Default(False), Doc("If True, values of FLOAT are from 0 to 1 instead of 255.")]
     image_type: Annotated[
-        DALIImageType,
-        Default(RGB),
-        Doc("Color space; only RGB. `fn.color_space_conversion` converts it."),
+        DALIImageType, Default(RGB), Doc("Color space; only RGB. `fn.color_space_conversion` converts it.")
     ]
     channels: PerformanceHint[Annotated[int, Default(3), Doc("DALI's hint; there are three.")]]
     additional_decode_surfaces: PerformanceHint[Annotated[int, Default(2), Doc("DALI's hint; it has no effect.")]]
@@ -135,10 +123,7 @@ class VideoArguments(ReaderArguments, total=False):
 
 @operator("readers.video")
 def video(
-    *,
-    sequence_length: Length,
-    dtype: DALIDataType | Any = UINT8,
-    **arguments: Unpack[VideoArguments],
+    *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoArguments]
 ) -> DataNode | list[DataNode]:
     """Read clips of videos on the host, with FFmpeg through PyAV. Requires the extra `video`.
 
@@ -184,46 +169,41 @@ def video(
         ([(3, 16, 32, 3), (3, 16, 32, 3)], [[0, 1, 2], [3, 4, 5]])
     """
     options = with_defaults(VideoArguments, arguments)
-    optional_import.import_extra("av", "video", "fn.readers.video")
-    element, normalized, image_type = as_dtype(dtype), options["normalized"], options["image_type"]
+    optional_import.import_extra("av", "video", "decoding a video")
+    element, normalized = supported_dtype(dtype, ("uint8", "float32")), options["normalized"]
     # FFmpeg converts every pixel format to RGB. Other color spaces are a separate operator.
-    if image_type is not RGB:
+    if options["image_type"] != RGB:
+        name = DALIImageType(options["image_type"]).name
         raise DefinitionError(
-            "fn.readers.video returns RGB only", given=f"image_type=types.{image_type.name}",
-            fix=f"fn.color_space_conversion(frames, image_type=types.RGB, output_type=types.{image_type.name})",
-        )  # fmt: skip
-    if element.name not in ("uint8", "float32") or (normalized and element.name == "uint8"):
-        raise DefinitionError(
-            "fn.readers.video returns uint8 or float32, and normalizes float32 only",
-            given=f"dtype {element}, normalized={normalized}", fix="dtype=types.FLOAT, and fn.cast for other types",
-        )  # fmt: skip
-    stride, step = options["stride"], options["step"]
-    if stride < 1 or step == 0:
-        raise DefinitionError("stride must be positive, and step not 0", given=f"{stride=}, {step=}")
+            "image_type must be RGB",
+            given=f"types.{name}",
+            fix=f"fn.color_space_conversion(frames, image_type=types.RGB, output_type=types.{name})",
+        )
+    if normalized and element.name == "uint8":
+        raise DefinitionError("normalized=True needs dtype=types.FLOAT", given=f"dtype={element}")
+    if options["step"] == 0:
+        raise DefinitionError("step must not be 0", expected="a positive number, or -1 for the length of a clip")
     entries, has_labels = _entries(*(options[name] for name in ("filenames", "file_root", "file_list", "labels")))
     rounding, include_preceding = options["file_list_rounding"], options["file_list_include_preceding_frame"]
     if include_preceding is not None:
         rounding = "start_down_end_up" if include_preceding else "start_up_end_down"
-    up = _ROUNDINGS[rounding]
     pad_mode = options["pad_mode"]
     # An explicit pad_mode overrides the older pad_sequences.
     if options["pad_sequences"] and pad_mode == "none":
         pad_mode = "constant"
-    try:
-        fill = tuple(fill_of(options["fill_value"]).tolist())
-    except (ValueError, TypeError) as error:
-        raise DefinitionError(f"{error}") from error
     clips = ClipOptions(
         length=sequence_length,
-        stride=stride,
-        step=step,
+        stride=options["stride"],
+        step=options["step"],
         pad_mode=pad_mode,
-        fill=fill,
-        uniform=bool(options["uniform_sample"]),
+        fill=tuple(fill_of(options["fill_value"]).tolist()),
+        uniform=options["uniform_sample"],
         labels=has_labels,
         frame_num=_FRAME_NUM[options["enable_frame_num"]],
-        timestamps=bool(options["enable_timestamps"]),
-        rounding=Rounding(options["file_list_format"] == "frames" or bool(options["file_list_frame_num"]), *up),
+        timestamps=options["enable_timestamps"],
+        rounding=Rounding(
+            options["file_list_format"] == "frames" or options["file_list_frame_num"], *_ROUNDINGS[rounding]
+        ),
     )
     source = open_shared(VideoSource, entries, clips, stamp=stamp_of_clips(entries))
     frames, *others = apply_reader(source, select_arguments(ReaderArguments, arguments))
@@ -244,9 +224,9 @@ def _entries(
     """
     count = sum(map(bool, (filenames, file_root, file_list)))
     if count != 1:
-        raise DefinitionError("one of filenames, file_root and file_list", given=f"{count} of them")
+        raise DefinitionError("set one of filenames, file_root and file_list", given=f"{count} of them")
     if labels is not None and not filenames:
-        raise DefinitionError("labels need filenames", fix="leave labels out")
+        raise DefinitionError("labels can only be combined with filenames", fix="leave labels out")
     paths = as_paths(filenames)
     if file_root:
         return videos_in(fspath(file_root)), True
@@ -256,6 +236,5 @@ def _entries(
         return tuple(map(Entry, paths)), False
     # As in DALI, an empty list of labels numbers the files.
     numbers = [int(label) for label in np.atleast_1d(labels)] or list(range(len(paths)))
-    if len(numbers) != len(paths):
-        raise DefinitionError("labels must have one entry per file", given=f"{len(numbers)} for {len(paths)} files")
+    check_one_per_file("labels", numbers, paths)
     return tuple(map(Entry, paths, numbers)), True

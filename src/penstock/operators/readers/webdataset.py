@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 
-from penstock.errors import DefinitionError, did_you_mean, short_repr
+from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
+from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of
@@ -18,7 +19,6 @@ from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.types import DALIDataType, as_dtype
 
-_MISSING = ("empty", "skip", "error")
 _JPEG = ("jpg", "jpeg", "jpe", "jfif", "jp2", "j2k", "j2c", "jpc", "jpf", "jpx")
 # Extensions of the formats that `fn.decoders.image` reads.
 _IMAGES = (*_JPEG, "png", "apng", "bmp", "tif", "tiff", "webp", "pbm", "pgm", "ppm", "pnm")
@@ -32,7 +32,7 @@ def webdataset(
     paths: DataLocation[Path | Sequence[Path]],
     ext: str | Sequence[str],
     index_paths: DataLocation[Path | Sequence[Path] | None] = None,
-    missing_component_behavior: str = "empty",
+    missing_component_behavior: Literal["empty", "skip", "error", ""] = "empty",
     case_sensitive_extensions: bool = True,
     dtypes: DALIDataType | Any = None,
     decode: bool = False,
@@ -95,31 +95,22 @@ def webdataset(
     """
     files, indexes = as_shards(paths, ".tar"), as_shards(index_paths, ".idx")
     entries = [ext] if isinstance(ext, str) else list(ext)
-    missing = missing_component_behavior or "empty"
-    if not files or not entries:
-        raise DefinitionError(f"{'ext' if files else 'paths'} is empty")
-    if missing not in _MISSING:
-        raise DefinitionError(
-            "unknown missing_component_behavior",
-            given=short_repr(missing), expected=", ".join(_MISSING), fix=did_you_mean(missing, _MISSING),
-        )  # fmt: skip
-    if indexes and len(indexes) != len(files):
-        raise DefinitionError(
-            "index_paths needs one entry per file",
-            given=f"{len(indexes)} for {len(files)} files", fix="leave index_paths out to build the indexes",
-        )  # fmt: skip
+    check_not_empty(paths=files, ext=entries)
+    if indexes:
+        check_one_per_file("index_paths", indexes, files)
     listed: list[Any] = list(cast(list[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
     if len(listed) not in (1, len(entries)):
-        raise DefinitionError("one dtype per ext", given=len(listed), expected=len(entries))
+        raise DefinitionError("dtypes must have one entry per ext", given=len(listed), expected=len(entries))
     types = [None if dtype is None else as_dtype(dtype) for dtype in listed * (len(entries) // len(listed))]
-    cased = bool(case_sensitive_extensions)
-    extensions = tuple(frozenset((entry if cased else entry.lower()).split(";")) for entry in entries)
+    cased = [entry if case_sensitive_extensions else entry.lower() for entry in entries]
+    extensions = tuple(frozenset(entry.split(";")) for entry in cased)
     decoders = [_decoder_of(names) if decode else "" for names in extensions]
     source = open_shared(
         WebdatasetSource,
         files,
         indexes,
-        Components(extensions, cased, missing),
+        # DALI's default is "", which stands for "empty".
+        Components(extensions, case_sensitive_extensions, missing_component_behavior or "empty"),
         tuple(map(_stored_dtype, decoders, types)),
         # The source parses numbers while it reads; images and arrays are decoded by operators after it.
         frozenset(output for output, decoder in enumerate(decoders) if decoder == "number"),

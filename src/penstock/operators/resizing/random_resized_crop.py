@@ -112,7 +112,7 @@ def random_resized_crop(
         raise DefinitionError("size must be positive", given=size, expected="(height, width) or one number")
     kernel = RandomResizedCrop(
         layout=layout,
-        window=random_window(select_arguments(RandomWindowArguments, arguments), "random_resized_crop"),
+        window=random_window(select_arguments(RandomWindowArguments, arguments)),
         size=(sizes[0], sizes[1]),
         antialias=bool(arguments.get("antialias", True)),
         dtype=resampled_dtype(data, dtype, "random_resized_crop"),

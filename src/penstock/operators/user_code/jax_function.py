@@ -19,6 +19,7 @@ from penstock.graph.identity.call_record import current_call
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.jax_program import JaxProgram
+from penstock.operators.user_code.outputs import per_output
 
 _KIND = "jax_function"
 
@@ -96,8 +97,6 @@ def jax_function(
             state=state,
             **cast(Any, common),
         )
-    if not callable(function):
-        raise ArgumentTypeError(f"fn.{_KIND} takes a function", given=short_repr(function))
     device = common.get("device")
     if device not in (None, "cpu", "gpu"):
         raise ArgumentTypeError("unknown device", given=short_repr(device), expected='"cpu", "gpu" or None')
@@ -110,7 +109,7 @@ def jax_function(
     program = JaxProgram(
         code=FunctionIdentity(function),
         num_outputs=num_outputs,
-        layouts=_layouts(output_layouts, num_outputs),
+        layouts=tuple(per_output("output_layouts", output_layouts, num_outputs)),
         whole=sharding is not None or state is not None,
         initial_state=leaves,
         structure=structure,
@@ -136,18 +135,6 @@ def _with_rows(program: JaxProgram) -> JaxProgram:
         if program.sharding is not None and rows % program.sharding.mesh.size:
             rows *= program.sharding.mesh.size
     return replace(program, rows=rows)
-
-
-def _layouts(layouts: str | Sequence[str] | None, count: int) -> tuple[str | None, ...]:
-    if layouts is None or isinstance(layouts, str):
-        return (layouts,) * count
-    if len(layouts) != count:
-        raise DefinitionError(
-            "output_layouts must have one layout, or one per output",
-            given=f"{len(layouts)} layouts",
-            expected=f"{count}",
-        )
-    return tuple(layouts)
 
 
 def _initial_state(state: Any) -> tuple[tuple[Array, ...], Any]:

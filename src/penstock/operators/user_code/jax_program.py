@@ -17,12 +17,11 @@ from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.graph import DeviceContext, DeviceKernel, Operator, Value, check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.operators.user_code.outputs import list_outputs
 
 # Two values for unknown extents in abstract evaluation. An output extent that differs between them is unknown, too.
 # Both are multiples of 32, so that functions that halve their inputs a few times accept them.
 _FILLERS = (96, 160)
-
-_KIND = "jax_function"
 
 
 @dataclass(frozen=True)
@@ -152,17 +151,7 @@ class JaxProgram(Operator, DeviceKernel):
         )
 
     def _outputs(self, result: Any) -> tuple[Any, ...]:
-        if self.num_outputs == 0:
-            return ()
-        outputs = tuple(cast(Sequence[Any], result)) if isinstance(result, tuple | list) else (result,)
-        if len(outputs) != self.num_outputs or any(output is None for output in outputs):
-            count = 0 if result is None else len(outputs)
-            raise DefinitionError(
-                f"{self.code} must return as many outputs as num_outputs says",
-                given=f"{count} outputs",
-                expected=f"{self.num_outputs}",
-            )
-        return outputs
+        return tuple(list_outputs(self.code, result, self.num_outputs, DefinitionError))
 
     def _check_rows(self, outputs: Sequence[Any]) -> None:
         for number, output in enumerate(outputs):

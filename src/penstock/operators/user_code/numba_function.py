@@ -209,7 +209,7 @@ def numba_function(
     del blocks, threads_per_block
     if common_arguments().get("device") == "gpu":
         raise DefinitionError(
-            f"fn.{_KIND} runs on the host", given='device="gpu"', fix="fn.jax_function, which runs on devices"
+            "it runs on the host only", given='device="gpu"', fix="fn.jax_function, which runs on devices"
         )
     kind = NumbaBatchFunction if batch_processing else NumbaFunction
     function = kind(

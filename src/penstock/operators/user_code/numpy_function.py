@@ -14,6 +14,7 @@ from penstock.errors import DefinitionError, SampleError, short_repr
 from penstock.graph import Operator, Value, check_layout
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
+from penstock.operators.user_code.outputs import per_output
 from penstock.types import as_dtype
 
 # Two values for unknown extents in a trial with zeros. An output extent that differs between them is unknown, too.
@@ -33,7 +34,6 @@ class NumpyFunction(Operator):
     """A function from arrays to arrays.
 
     Args:
-        kind: Name of the operator.
         code: The function.
         num_outputs: Number of arrays that it returns.
         layouts: Layout of each output, or "".
@@ -41,7 +41,6 @@ class NumpyFunction(Operator):
     """
 
     reads_content: ClassVar[bool] = True
-    kind: str
     code: FunctionIdentity
     num_outputs: int
     layouts: tuple[str, ...]
@@ -120,27 +119,6 @@ class NumpyFunction(Operator):
             fix=_FIX,
         )
 
-    def outputs(self, result: Any, sequences: tuple[type, ...] = (tuple,)) -> list[Any]:
-        """Return the result of the function as a list with an entry per output.
-
-        Args:
-            result: The result.
-            sequences: Types that hold several outputs.
-
-        Raises:
-            SampleError: There are fewer or more outputs than declared.
-        """
-        if self.num_outputs == 0:
-            return []
-        outputs = list(cast(Sequence[Any], result)) if isinstance(result, sequences) else [result]
-        if len(outputs) != self.num_outputs or any(output is None for output in outputs):
-            raise SampleError(
-                f"{self.code} must return as many outputs as num_outputs says",
-                given=f"{0 if result is None else len(outputs)} outputs",
-                expected=f"{self.num_outputs}",
-            )
-        return outputs
-
     def check(self, sample: Sequence[Array]) -> None:
         """Check the outputs for a sample against their declared dtypes and ranks.
 
@@ -182,11 +160,10 @@ class _Capsule:
         return (1, 0)  # kDLCPU, device 0
 
 
-def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] | None) -> Kinds:
+def kinds_of(num_outputs: int, dtype: Any, ndim: int | Sequence[int] | None) -> Kinds:
     """Return the declared dtype and rank of each output.
 
     Args:
-        kind: Name of the operator, for messages.
         num_outputs: Number of outputs.
         dtype: Dtype of all outputs, or a list with one per output.
         ndim: Rank of all outputs, or a list with one per output.
@@ -195,27 +172,8 @@ def kinds_of(kind: str, num_outputs: int, dtype: Any, ndim: int | Sequence[int] 
         DefinitionError: One of the two is missing, or has another number of entries.
     """
     if (dtype is None) != (ndim is None):
-        raise DefinitionError("give both dtype and ndim, or neither", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
+        raise DefinitionError("dtype and ndim must be set together", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
     if dtype is None:
         return ()
-    dtypes = cast(list[Any], dtype) if isinstance(dtype, list | tuple) else [dtype] * num_outputs
-    ranks = list(cast(Sequence[int], ndim)) if isinstance(ndim, list | tuple) else [cast(int, ndim)] * num_outputs
-    if len(dtypes) != num_outputs or len(ranks) != num_outputs:
-        raise DefinitionError("dtype and ndim must have one entry, or one per output")
-    return tuple(zip(map(as_dtype, dtypes), ranks, strict=True))
-
-
-def layouts_of(kind: str, num_outputs: int, layouts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """Return a layout per output, from one for all or those of the first outputs.
-
-    Raises:
-        DefinitionError: There are more layouts than outputs.
-    """
-    first = [layouts] * num_outputs if isinstance(layouts, str) else list(layouts or ())
-    if len(first) > num_outputs:
-        raise DefinitionError(
-            "output_layouts must have one layout, or at most one per output",
-            given=f"{len(first)} layouts",
-            expected=f"up to {num_outputs}",
-        )
-    return (*first, *[""] * (num_outputs - len(first)))
+    dtypes = map(as_dtype, per_output("dtype", dtype, num_outputs))
+    return tuple(zip(dtypes, per_output("ndim", ndim, num_outputs), strict=True))

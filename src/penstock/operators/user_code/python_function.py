@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, TypedDict, Unpack, cast
 
 import numpy as np
 
 from penstock.core import Array, Column
 from penstock.engine.host.batch_buffers import BatchBuffers
-from penstock.errors import ArgumentTypeError, SampleError, short_repr
+from penstock.errors import SampleError
 from penstock.graph import (
     BatchContext,
+    Default,
+    Doc,
     PerformanceHint,
     Range,
     SampleContext,
@@ -25,7 +27,8 @@ from penstock.graph import (
 from penstock.graph.tracing.trace import DataNode, as_value, defining_trace
 from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity
-from penstock.operators.user_code.numpy_function import NumpyFunction, as_array, kinds_of, layouts_of
+from penstock.operators.user_code.numpy_function import NumpyFunction, as_array, kinds_of
+from penstock.operators.user_code.outputs import list_outputs, per_output
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class PythonFunction(NumpyFunction, SampleKernel):
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
         """Call the function with one sample of each input."""
-        return [as_array(output) for output in self.outputs(self.code(*samples))]
+        outputs = list_outputs(self.code, self.code(*samples), self.num_outputs, SampleError, tuple)
+        return list(map(as_array, outputs))
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
         """Call the function with copies of a sample: it may change its arguments."""
@@ -83,7 +87,7 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         # A single output may come as its list of samples, or as a tuple that holds this list.
         is_wrapped = isinstance(result, tuple) and list(map(type, cast(tuple[Any, ...], result))) in ([list], [tuple])
         is_bare = self.num_outputs == 1 and not is_wrapped
-        outputs = self.outputs((result,) if is_bare else result, (tuple, list))
+        outputs = list_outputs(self.code, (result,) if is_bare else result, self.num_outputs, SampleError)
         columns = [list(map(as_array, column)) for column in outputs]
         rows = len(inputs[0]) if inputs else self.rows
         for column in columns:
@@ -96,36 +100,44 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         return columns
 
 
+class FunctionArguments(TypedDict, total=False):
+    """Outputs of a Python function."""
+
+    num_outputs: Annotated[int, Range(0, 1000), Default(1), Doc("Number of arrays that it returns; 0 for None.")]
+    # By default an output has no layout, because the function may have moved the axes.
+    output_layouts: Annotated[
+        str | Sequence[str] | None,
+        Default(None),
+        Doc("Layout of all outputs, or a list with those of the first outputs."),
+    ]
+    dtype: Annotated[Any, Default(None), Doc("Element type of the outputs, one for all or a list.")]
+    ndim: Annotated[
+        Rank | Sequence[Rank] | None, Default(None), Doc("Number of axes of the outputs, one for all or a list.")
+    ]
+
+
 # As in DALI, Python functions run even if no output needs them: users call them for their side effects.
 @operator("python_function", defaults={"preserve": True})
 def python_function(
     *inputs: DataNode,
     function: Callable[..., Any],
-    num_outputs: Annotated[int, Range(0, 1000)] = 1,
-    output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = False,
-    dtype: Any = None,
-    ndim: Rank | Sequence[Rank] | None = None,
+    **arguments: Unpack[FunctionArguments],
 ) -> Any:
     """Call a Python function with each sample, or with all samples of a batch, on the host.
 
     The function runs on the threads of the pipeline, for several samples at a time. The dtype and rank of its outputs
     must be known before there are data. Unless you give `dtype` and `ndim`, the function is called while the definition
-    is
-    traced: with the first sample if an input has unknown extents, otherwise with zeros, and with the first sample if it
-    fails on zeros.
+    is traced: with the first sample if an input has unknown extents, otherwise with zeros, and with the first sample if
+    it fails on zeros.
 
     Args:
         inputs: One node per argument of the function.
         function: Function of a NumPy array per input that returns an array or a tuple of arrays.
-        num_outputs: Number of arrays that it returns; 0 for None.
-        output_layouts: Layout of all outputs, or a list with those of the first outputs. An output without one has no
-            layout, because the function may have moved the axes.
         batch_processing: If True, the function takes a list of arrays per input, with an array for each sample of the
             batch, and returns a list of as many arrays, or a tuple of such lists. Results may then depend on the other
             samples, so a batch cannot be divided between processes.
-        dtype: Element type of the outputs, one for all or a list with one per output.
-        ndim: Number of axes of the outputs, one for all or a list with one per output.
+        **arguments: See `FunctionArguments`.
 
     Returns:
         A node, or a list of nodes unless `num_outputs` is 1.
@@ -145,20 +157,16 @@ def python_function(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[4.0, 5.0, 6.0], [1.0, 2.0, 3.0]]]
     """
-    code = _make("python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _apply(code, inputs)
+    return _call(inputs, function, batch_processing, **arguments)
 
 
 @operator("dl_tensor_python_function", defaults={"preserve": True})
 def dl_tensor_python_function(
     *inputs: DataNode,
     function: Callable[..., Any],
-    num_outputs: Annotated[int, Range(0, 1000)] = 1,
-    output_layouts: str | Sequence[str] | None = None,
     batch_processing: bool = True,
     synchronize_stream: PerformanceHint[bool] = True,
-    dtype: Any = None,
-    ndim: Rank | Sequence[Rank] | None = None,
+    **arguments: Unpack[FunctionArguments],
 ) -> Any:
     """Call a function of another library with all samples of a batch, or with each sample, on the host.
 
@@ -170,13 +178,10 @@ def dl_tensor_python_function(
         inputs: One node per argument of the function.
         function: Function of a list of tensors per input, with a tensor for each sample, that returns such a list or a
             tuple of them; without `batch_processing`, a tensor in place of each list.
-        num_outputs: Number of tensors that it returns; 0 for None.
-        output_layouts: As for `fn.python_function`.
         batch_processing: If True, the function receives whole batches. The default is DALI's actual one; its
             documentation says False.
         synchronize_stream: DALI's hint; it has no effect.
-        dtype: Element type of the outputs, one for all or a list with one per output.
-        ndim: Number of axes of the outputs, one for all or a list with one per output.
+        **arguments: See `FunctionArguments`.
 
     Returns:
         A node, or a list of nodes unless `num_outputs` is 1.
@@ -197,26 +202,20 @@ def dl_tensor_python_function(
         [[6.0, 2.0, 4.0], [12.0, 10.0, 8.0]]
     """
     del synchronize_stream
-    code = _make("dl_tensor_python_function", function, num_outputs, output_layouts, batch_processing, dtype, ndim)
-    return _apply(code, inputs)
+    return _call(inputs, function, batch_processing, **arguments)
 
 
-def _make(
-    kind: str,
+def _call(
+    inputs: Sequence[DataNode],
     function: Callable[..., Any],
-    num_outputs: int,
-    layouts: str | Sequence[str] | None,
     by_batch: bool,
-    dtype: Any,
-    ndim: int | Sequence[int] | None,
-) -> NumpyFunction:
-    if not callable(function):
-        raise ArgumentTypeError(f"fn.{kind} takes a function", given=short_repr(function))
-    kinds = kinds_of(kind, num_outputs, dtype, ndim)
-    arguments = (kind, FunctionIdentity(function), num_outputs, layouts_of(kind, num_outputs, layouts), kinds)
-    return BatchFunction(*arguments, rows=defining_trace().batch) if by_batch else PythonFunction(*arguments)
-
-
-def _apply(code: NumpyFunction, inputs: Sequence[DataNode]) -> Any:
-    nodes = apply_many(code.resolve_kinds(list(map(as_value, inputs))), *inputs)
-    return nodes[0] if code.num_outputs == 1 else nodes
+    num_outputs: int = 1,
+    output_layouts: str | Sequence[str] | None = None,
+    dtype: Any = None,
+    ndim: int | Sequence[int] | None = None,
+) -> Any:
+    layouts = [layout or "" for layout in per_output("output_layouts", output_layouts, num_outputs, partial=True)]
+    fields = FunctionIdentity(function), num_outputs, tuple(layouts), kinds_of(num_outputs, dtype, ndim)
+    kernel = BatchFunction(*fields, rows=defining_trace().batch) if by_batch else PythonFunction(*fields)
+    nodes = apply_many(kernel.resolve_kinds(list(map(as_value, inputs))), *inputs)
+    return nodes[0] if num_outputs == 1 else nodes

@@ -73,7 +73,7 @@ class SelectedFilesSource(RecordSource[FileSource]):
 
 
 def select_files(
-    reader: str, file_root: Path | None, files: Path | Sequence[Path] | None, file_list: Path | None, file_filter: str
+    file_root: Path | None, files: Path | Sequence[Path] | None, file_list: Path | None, file_filter: str
 ) -> FileSelection:
     """Create the selection from the arguments of a reader.
 
@@ -81,9 +81,9 @@ def select_files(
         DefinitionError: Both `files` and `file_list` are set, or no files are specified.
     """
     if files is not None and file_list is not None:
-        raise DefinitionError(f"{reader}: either files or file_list")
+        raise DefinitionError("files and file_list cannot be combined", fix="leave one of them out")
     if files is None and file_list is None and file_root is None:
-        raise DefinitionError(f"{reader} has nothing to read", fix="give file_root, files or file_list")
+        raise DefinitionError("there is nothing to read", fix="give file_root, files or file_list")
     return FileSelection(
         None if file_root is None else fspath(file_root),
         None if files is None else as_paths(files),

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from penstock.core import Array, Indices, optional_import
+from penstock.errors import DefinitionError
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -232,9 +233,11 @@ def fill_of(value: Any) -> Array:
     """Return the value of padded frames per channel.
 
     Raises:
-        ValueError: It is not one integer from 0 to 255, or three.
+        DefinitionError: There is another number of values than one or three.
     """
-    values = np.atleast_1d(np.asarray(value, np.float64))
-    if values.shape not in ((1,), (3,)) or np.any((values < 0) | (values > 255) | (values != np.floor(values))):
-        raise ValueError(f"fill_value must be an integer from 0 to 255, or three of them, not {value!r}")
-    return np.broadcast_to(values, 3).astype(np.uint8)
+    values = np.atleast_1d(np.asarray(value, np.uint8))
+    if values.shape not in ((1,), (3,)):
+        raise DefinitionError(
+            "fill_value must be one number, or one per channel", given=value, expected="1 or 3 numbers"
+        )
+    return np.broadcast_to(values, 3)

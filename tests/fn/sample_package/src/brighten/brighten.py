@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -26,8 +26,6 @@ from penstock.extend import (
 class Brighten(ImageOperator):
     """Multiplication of every element."""
 
-    schema: ClassVar[Mapping[str, Argument]] = {"factor": Argument(np.float32, low=0.0)}
-
     def infer(self, images: Spec, *, factor: Any) -> Spec:
         """Return the input's spec."""
         return images
@@ -38,7 +36,7 @@ class Brighten(ImageOperator):
 
 
 @operator("brighten")
-def brighten(images: DataNode, *, factor: float | DataNode = 1.5) -> DataNode:
+def brighten(images: DataNode, *, factor: Annotated[float | DataNode, Argument(np.float32, low=0.0)] = 1.5) -> DataNode:
     """Multiply every element by a factor.
 
     Args:
