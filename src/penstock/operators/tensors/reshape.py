@@ -191,5 +191,18 @@ def multiples(data: DataNode, factors: DataNode) -> DataNode:
     return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
 
 
+def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
+    """Flatten the matrix of each sample, or of each frame, to `count` numbers; leave flat ones unchanged.
+
+    Args:
+        matrix: Matrices or vectors.
+        count: Number of elements; -1 if it is unknown, which only matrices per sample may be.
+    """
+    framed = matrix.spec.layout[:1] == "F"
+    if len(matrix.spec.shape) != 2 + framed or (framed and count < 0):
+        return matrix
+    return reshape(matrix, shape=[-1, count], layout="F*") if framed else reshape(matrix, shape=[count])
+
+
 def _extents(values: Any) -> Extents | None:
     return None if values is None else tuple(np.atleast_1d(np.asarray(values)).tolist())
