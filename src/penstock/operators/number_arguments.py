@@ -12,6 +12,9 @@ from penstock.graph import Argument, DataNode
 # One number for all samples, or a node with one per sample.
 Number = Annotated[float | DataNode, Argument(np.float32)]
 
+# The same, or None, which leaves the argument out.
+OptionalNumber = Annotated[float | DataNode | None, Argument(np.float32)]
+
 # Several numbers for all samples, or a node with them per sample; one number is a vector of one.
 Numbers = Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))]
 

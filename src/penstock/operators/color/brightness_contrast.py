@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, apply, assumed_layout, operator
+from penstock.graph import DataNode, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
-from penstock.operators.number_arguments import ONE, ZERO, Number
+from penstock.operators.number_arguments import ONE, ZERO, Number, OptionalNumber
 from penstock.types import DALIDataType
-
-Center = Annotated[float | DataNode | None, Argument(np.float32)]
 
 
 def full_scale(dtype: np.dtype[Any]) -> float:
@@ -83,7 +81,7 @@ def brightness_contrast(
     brightness: Number = 1.0,
     brightness_shift: Number = 0.0,
     contrast: Number = 1.0,
-    contrast_center: Center = None,
+    contrast_center: OptionalNumber = None,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
     """Change the brightness and contrast of images.
@@ -171,7 +169,7 @@ def contrast(
     data: DataNode,
     *,
     contrast: Number = 1.0,
-    contrast_center: Center = None,
+    contrast_center: OptionalNumber = None,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
     """Change the contrast of images.
