@@ -18,5 +18,8 @@ OptionalNumber = Annotated[float | DataNode | None, Argument(np.float32)]
 # Several numbers for all samples, or a node with them per sample; one number is a vector of one.
 Numbers = Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))]
 
+# The same, or None.
+OptionalNumbers = Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (None,))]
+
 # Values that kernels take for arguments that an operator does not have. They broadcast over the rows of a batch.
 ZERO, ONE = np.zeros(1, np.float32), np.ones(1, np.float32)
