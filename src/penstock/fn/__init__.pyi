@@ -1184,7 +1184,7 @@ def gaussian_blur(
 def get_property(
     data: _Input,
     *,
-    key: str,
+    key: Literal["layout", "source_info"],
     name: str | None = None,
     device: str | None = None,
     seed: int = -1,
@@ -1197,7 +1197,7 @@ def get_property(
 def get_property(
     data: list[DataNode],
     *,
-    key: str,
+    key: Literal["layout", "source_info"],
     name: str | None = None,
     device: str | None = None,
     seed: int = -1,

@@ -12,7 +12,7 @@ OPERATOR_MODULES: Mapping[str, str] = {
     "brightness": "penstock.operators.color.brightness_contrast",
     "brightness_contrast": "penstock.operators.color.brightness_contrast",
     "cast": "penstock.operators.elementwise.cast",
-    "cast_like": "penstock.operators.elementwise.cast_like",
+    "cast_like": "penstock.operators.elementwise.cast",
     "cat": "penstock.operators.tensors.cat",
     "clahe": "penstock.operators.color.clahe",
     "color_space_conversion": "penstock.operators.color.color_space_conversion",

@@ -31,7 +31,7 @@ class Input:
         layouts: The supported layouts, such as ``("HWC", "FHWC")``; any by default.
         channels: Extents of the axis C; any by default.
         needs: The kind of data in words, for messages: "encoded bytes".
-        fix: Fix for another dtype; by default a cast to the first of `dtypes`.
+        fix: Fix for another dtype or shape; for another dtype, by default a cast to the first of `dtypes`.
     """
 
     dtypes: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Input:
             fix = self.fix or f"fn.cast({name}, dtype=types.{self._fallback.name})"
             raise DefinitionError(f"{name} has an unsupported dtype", given=spec, expected=self, fix=fix)
         if not self._has_shape(spec.shape):
-            raise DefinitionError(f"{name} has an unsupported shape", given=spec, expected=self)
+            raise DefinitionError(f"{name} has an unsupported shape", given=spec, expected=self, fix=self.fix)
         layout = assumed_layout(spec)
         if self.layouts and layout not in self.layouts:
             raise DefinitionError(

@@ -237,22 +237,14 @@ def normalize(
         [[-1.0, 1.0]]
     """
     numbers = axis_numbers(axes, axis_names, data.spec)
-    terms = {"mean": mean, "stddev": stddev}
-    varying: dict[str, Any] = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
-    constants = {n: None if t is None or n in varying else _constant(n, t) for n, t in terms.items()}
-    for name, constant in constants.items():
-        if constant is not None and constant.ndim not in (0, data.ndim):
-            raise DefinitionError(
-                f"{name} must be a number, or an array with the rank of a sample",
-                given=f"shape {constant.shape}",
-                expected=f"{data.ndim} axes",
-            )
+    statistics = {"mean": mean, "stddev": stddev}
+    varying: dict[str, Any] = {name: value for name, value in statistics.items() if isinstance(value, DataNode)}
     if batch and varying:
         raise DefinitionError("with batch=True, mean and stddev must be constants", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(
         axes=None if axes is None and axis_names is None else numbers,
-        mean=_nested(constants["mean"]),
-        stddev=_nested(constants["stddev"]),
+        mean=_constant("mean", mean, data.ndim),
+        stddev=_constant("stddev", stddev, data.ndim),
         scale=float(scale),
         shift=float(shift),
         ddof=int(ddof),
@@ -272,15 +264,21 @@ def _sum(xp: Any, values: Any, axes: tuple[int, ...], *, squared: bool = False) 
     return total.reshape([1 if axis in axes else extent for axis, extent in enumerate(values.shape)])
 
 
-def _constant(name: str, value: Any) -> np.ndarray[Any, Any]:
+def _constant(name: str, value: Statistic | None, ndim: int) -> Nested | None:
+    """Return a constant statistic in a form that can be compared and hashed; None for others."""
+    if value is None or isinstance(value, DataNode):
+        return None
     numbers = as_numbers(name, value).astype(np.float64)
     if not np.isfinite(numbers).all():
         raise DefinitionError(f"{name} must contain finite numbers", given=short_repr(value))
-    return numbers
+    if numbers.ndim not in (0, ndim):
+        raise DefinitionError(
+            f"{name} must be a number, or an array with the rank of a sample",
+            given=f"shape {numbers.shape}",
+            expected=f"{ndim} axes",
+        )
+    return _nested(numbers.tolist())
 
 
-def _nested(constant: np.ndarray[Any, Any] | None) -> Nested | None:
-    def tuples(value: Any) -> Nested:
-        return tuple(map(tuples, cast(list[Any], value))) if isinstance(value, list) else value
-
-    return None if constant is None else tuples(constant.tolist())
+def _nested(value: Any) -> Nested:
+    return tuple(map(_nested, cast(list[Any], value))) if isinstance(value, list) else value

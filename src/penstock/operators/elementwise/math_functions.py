@@ -92,7 +92,7 @@ class Function(Operator, BatchKernel):
     def infer(self, value: Spec) -> Spec:
         """Return the spec in a float type."""
         if value.dtype.kind == "b":
-            raise DefinitionError(f"math.{self.symbol} needs numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
+            raise DefinitionError("the value must be a number", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
         return Spec(_float(value.dtype), value.shape, value.layout)
 
     def batch(self, context: BatchContext, value: Any) -> Any:
@@ -121,7 +121,7 @@ class Clamp(Operator, BatchKernel):
         """Return the broadcast spec in the common type."""
         dtype = promote(promote(value.dtype, low.dtype), high.dtype)
         if dtype.kind == "b":
-            raise DefinitionError("math.clamp needs numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
+            raise DefinitionError("the value must be a number", given=value, fix="fn.cast(x, dtype=types.INT32)")
         limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
         return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
@@ -21,18 +20,9 @@ from penstock.types import DALIDataType
 
 @dataclass(frozen=True)
 class GaussianBlur(WindowOperator):
-    """Gaussian blur.
+    """Gaussian blur."""
 
-    Args:
-        dtype: Dtype of the result.
-    """
-
-    dtype: np.dtype[Any]
     pixel_aligned: ClassVar[bool] = True
-
-    def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """Return the spec of the input in the dtype of the result."""
-        return replace(super().infer(images, **arguments), dtype=self.dtype)
 
     def check(self, **numbers: Any) -> None:
         """Refuse even windows, and axes with neither a sigma nor a window."""

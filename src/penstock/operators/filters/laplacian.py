@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
@@ -46,16 +45,10 @@ class Laplacian(WindowOperator):
     Args:
         normalized: True to divide derivatives by the sums of their windows.
         length: Length of the largest window.
-        dtype: Dtype of the result.
     """
 
     normalized: bool
     length: int
-    dtype: np.dtype[Any]
-
-    def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """Return the spec of the input in the dtype of the result."""
-        return replace(super().infer(images, **arguments), dtype=self.dtype)
 
     def check(self, **numbers: Any) -> None:
         """Refuse even window sizes."""
@@ -142,5 +135,5 @@ def laplacian(
     constant = not any(isinstance(size, DataNode) for size in sizes)
     length = min(max(3, *(int(np.max(size, initial=0)) for size in sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
     dtype = output_dtype(data.spec.dtype, dtype)
-    kernel = Laplacian(spatial_layout(data.spec), normalized_kernel, length | 1, dtype)
+    kernel = Laplacian(spatial_layout(data.spec), dtype, normalized_kernel, length | 1)
     return apply(kernel, data, window_size=window_size, scale=scale, smoothing_size=smoothing_size)

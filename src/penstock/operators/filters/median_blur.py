@@ -29,7 +29,7 @@ class MedianBlur(WindowOperator):
         (window,) = self.by_row(images, window_size=window_size)
         # Users give (width, height), as in DALI; the pass takes rows first.
         radii = (window[:, ::-1] // 2).astype(np.float32)
-        return custom_steps(MedianPass(self.layout), images, images.sizes, (radii,), images.dtype)
+        return custom_steps(MedianPass(self.layout), images, images.sizes, (radii,), self.dtype)
 
 
 @operator("median_blur")
@@ -64,4 +64,4 @@ def median_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 2, 3, 4, 4]
     """
-    return apply(MedianBlur(assumed_layout(data.spec)), data, window_size=window_size)
+    return apply(MedianBlur(assumed_layout(data.spec), data.spec.dtype), data, window_size=window_size)

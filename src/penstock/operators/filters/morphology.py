@@ -160,6 +160,7 @@ def erode(data: ExactPlanes, **arguments: Unpack[MorphologyArguments]) -> DataNo
 
 
 def _morphology(data: DataNode, greatest: bool, arguments: MorphologyArguments) -> DataNode:
-    values = with_defaults(MorphologyArguments, arguments)
-    kernel = Morphology(assumed_layout(data.spec), greatest, _BORDERS[values["border_mode"]], values["iterations"])
+    values, spec = with_defaults(MorphologyArguments, arguments), data.spec
+    border = _BORDERS[values["border_mode"]]
+    kernel = Morphology(assumed_layout(spec), spec.dtype, greatest, border, values["iterations"])
     return apply(kernel, data, mask_size=values["mask_size"], anchor=values["anchor"])

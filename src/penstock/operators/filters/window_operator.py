@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -28,9 +28,11 @@ class WindowOperator(ImageOperator):
 
     Args:
         layout: Layout of the images.
+        dtype: Dtype of the result.
     """
 
     layout: str
+    dtype: np.dtype[Any]
 
     @property
     def axes(self) -> int:
@@ -38,13 +40,16 @@ class WindowOperator(ImageOperator):
         return 3 if "D" in self.layout else 2
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """Return the spec of the input. Constants are checked here, so that the error names the line of the user."""
+        """Return the spec of the input in the dtype of the result.
+
+        Constants are checked here, so that the error names the line of the user.
+        """
         constants = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
         for name, value in constants.items():
             if np.size(value) not in (1, self.axes):
                 raise DefinitionError(f"{name} must be one number, or one per axis", given=value)
         self.check(**{name: np.broadcast_to(np.ravel(value), self.axes) for name, value in constants.items()})
-        return images
+        return replace(images, dtype=self.dtype)
 
     def by_row(self, images: ImageInfo, **arguments: Any) -> Sequence[Any]:
         """Return arguments as arrays (rows, axes), checked on the host: the device program cannot raise."""

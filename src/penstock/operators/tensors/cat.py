@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, as_value, operator
-from penstock.operators.tensors.concat_checks import check_alike, joined_extents, one_axis
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, apply, axis_numbers, operator
+from penstock.operators.tensors.concat_checks import check_alike, joined_extents
+
+# Values with at least one axis.
+Axes = Annotated[DataNode, Input(ranks=range(1, 65), fix="fn.stack(...) makes a vector of scalars")]
 
 
 @dataclass(frozen=True)
@@ -19,14 +22,10 @@ class Cat(Operator, BatchKernel):
 
     def infer(self, *values: Spec) -> Spec:
         """Return the first spec with the sum of the extents along the axis."""
-        check_alike("cat", values)
+        check_alike(values)
         first = values[0]
-        if not first.shape:
-            raise DefinitionError(
-                "fn.cat needs inputs with at least one axis", given="scalars", fix="fn.stack(...) makes a vector"
-            )
         along = [value.shape[self.axis] for value in values]
-        others: Shape = joined_extents("cat", [_without(value.shape, self.axis) for value in values])
+        others: Shape = joined_extents([_without(value.shape, self.axis) for value in values])
         # One ragged input makes the result ragged along the axis.
         total = None if None in along else sum(extent or 0 for extent in along)
         return Spec(first.dtype, (*others[: self.axis], total, *others[self.axis :]), first.layout)
@@ -40,8 +39,30 @@ def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
 
+def _axis_number(axis: int, name: str | None, spec: Spec) -> int:
+    """Return the number of an axis that is set by number or by name.
+
+    Raises:
+        DefinitionError: It does not exist, or both `axis` and `axis_name` are set.
+    """
+    if name is None:
+        return axis_numbers([axis], None, spec)[0]
+    # 0 is the default of `axis`, so an explicit 0 next to a name goes unnoticed, which is harmless.
+    if axis != 0 or len(name) != 1:
+        raise DefinitionError(
+            "set either axis or axis_name, which is one letter", given=f"axis={axis}, axis_name={name!r}"
+        )
+    if name not in spec.layout:
+        raise DefinitionError(
+            f"the layout does not contain axis {name}",
+            given=f"axis_name={name!r}, layout {spec.layout!r}",
+            fix="axis=..., with a number",
+        )
+    return spec.layout.index(name)
+
+
 @operator("cat")
-def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataNode:
+def cat(*inputs: Axes, axis: int = 0, axis_name: str | None = None) -> DataNode:
     """Concatenate values along an existing axis.
 
     Args:
@@ -65,7 +86,5 @@ def cat(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> DataN
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 2, 2, 1], [3, 4, 4, 3]]
     """
-    specs = [as_value(value).spec for value in inputs]
-    # For scalars, `Cat.infer` reports the better error.
-    number = one_axis("cat", axis, axis_name, specs[0]) if specs and specs[0].shape else 0
-    return apply(Cat(number), *inputs)
+    # Without inputs, `Cat.infer` reports the better error.
+    return apply(Cat(_axis_number(axis, axis_name, inputs[0].spec) if inputs else 0), *inputs)

@@ -56,13 +56,10 @@ class Reshape(Operator, ViewKernel):
         """Return the new spec; extents are unknown where they follow from unknown ones."""
         shape = self._target(data.shape)
         # Otherwise the reshape of `batch` or `sample` finds the mismatch.
-        if (
-            data.dense
-            and None not in shape
-            and math.prod(data.fixed_shape) != math.prod(n for n in shape if n is not None)
-        ):
+        known = [n for n in shape if n is not None]
+        if data.dense and len(known) == len(shape) and math.prod(data.fixed_shape) != math.prod(known):
             raise DefinitionError(
-                "fn.reshape cannot change the number of elements",
+                "the number of elements cannot change",
                 given=f"{list(shape)} for samples of shape {list(data.shape)}",
                 expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",

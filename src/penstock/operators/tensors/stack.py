@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, as_value, operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.operators.tensors.concat_checks import check_alike, joined_extents
 
 
@@ -25,13 +25,13 @@ class Stack(Operator, BatchKernel):
 
     def infer(self, *values: Spec) -> Spec:
         """Return the spec with the new axis."""
-        check_alike("stack", values)
+        check_alike(values)
         first = values[0]
-        shape = joined_extents("stack", [value.shape for value in values])
+        shape = joined_extents([value.shape for value in values])
         layout = first.layout
         if self.name and layout == "" and shape:
             raise DefinitionError(
-                "axis_name needs inputs with a layout",
+                "axis_name requires inputs with a layout",
                 given=f"axis_name={self.name!r} for {first}",
                 fix='fn.reshape(x, layout="...") before',
             )
@@ -69,7 +69,7 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> Dat
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 10], [2, 20]]
     """
-    ndim = len(as_value(inputs[0]).spec.shape) if inputs else 0
+    ndim = inputs[0].ndim if inputs else 0
     if not -ndim - 1 <= axis <= ndim:
         raise DefinitionError(
             "the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
