@@ -138,7 +138,7 @@ OPERATOR_MODULES: Mapping[str, str] = {
     "sphere": "penstock.operators.warping.displacement",
     "squeeze": "penstock.operators.tensors.squeeze",
     "ssd_random_crop": "penstock.operators.boxes.ssd_random_crop",
-    "stack": "penstock.operators.tensors.stack",
+    "stack": "penstock.operators.tensors.cat",
     "tensor_resize": "penstock.operators.resizing.tensor_resize",
     "to_decibels": "penstock.operators.audio.to_decibels",
     "transforms.combine": "penstock.operators.transforms.combine",
