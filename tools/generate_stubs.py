@@ -23,7 +23,7 @@ import penstock.fn
 import penstock.operators
 from penstock.fn._operator_aliases import OLDER
 from penstock.graph.ir.node import NodeHandle
-from penstock.graph.tracing.registry import OperatorFunction, lookup, registered
+from penstock.graph.tracing.registry import OperatorFunction, declare_modules, lookup, registered
 from penstock.graph.tracing.trace import DataNode
 
 FN = Path(inspect.getfile(penstock.fn)).parent
@@ -49,6 +49,8 @@ HOMES = {
 
 def operators() -> dict[str, OperatorFunction[..., Any]]:
     """Return all public operators by name."""
+    # The table that this script writes may be older than the modules.
+    declare_modules({})
     for module in pkgutil.walk_packages(penstock.operators.__path__, "penstock.operators."):
         importlib.import_module(module.name)
     names = [name for name in registered() if not name.startswith(SPELLED_BY_PYTHON)]

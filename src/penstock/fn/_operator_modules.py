@@ -11,18 +11,15 @@ _BY_FOLDER = {
         "bb_flip bbox_paste bbox_rotate box_encoder coord_flip coord_transform random_bbox_crop random_crop_generator "
         "roi_random_crop ssd_random_crop"
     ),
-    "color": (
-        "brightness brightness_contrast clahe color_space_conversion color_twist contrast debayer equalize hsv hue "
-        "lookup_table normalize saturation"
-    ),
+    "color": "brightness_contrast clahe color_space_conversion color_twist debayer equalize lookup_table normalize",
     "cropping": "crop crop_mirror_normalize erase flip grid_mask multi_paste pad paste slice",
     "decoders": (
         "decoders.audio decoders.image decoders.image_crop decoders.image_random_crop decoders.image_slice "
         "decoders.inflate decoders.numpy decoders.video peek_image_shape"
     ),
-    "elementwise": "cast cast_like constant full one_hot",
+    "elementwise": "cast constant full one_hot",
     "file_io": "dump_image io.file.read",
-    "filters": "dilate erode filter gaussian_blur jpeg_compression_distortion laplacian median_blur",
+    "filters": "filter gaussian_blur jpeg_compression_distortion laplacian median_blur",
     "follow": "follow.boxes follow.masks follow.points",
     "inputs": "external_source",
     "noise": "noise.gaussian noise.salt_and_pepper noise.shot",
@@ -34,28 +31,32 @@ _BY_FOLDER = {
     ),
     "resizing": "fast_resize_crop_mirror random_resized_crop resize resize_crop_mirror tensor_resize",
     "segmentation": "segmentation.random_mask_pixel segmentation.random_object_bbox segmentation.select_masks",
-    "tensors": (
-        "cat copy expand_dims get_property per_frame permute_batch reinterpret reshape shapes squeeze stack transpose"
-    ),
+    "tensors": "cat copy expand_dims get_property per_frame permute_batch reinterpret reshape shapes squeeze transpose",
     "transforms": (
         "transforms.combine transforms.crop transforms.rotation transforms.scale transforms.shear "
         "transforms.translation"
     ),
     "user_code": "jax_function numba_function python_function",
-    "warping": "jitter remap rotate sphere warp_affine warp_perspective water",
+    "warping": "remap rotate warp_affine warp_perspective",
 }
 
 # The other operators, by module of `penstock.operators`.
 _BY_MODULE = {
+    "color.brightness_contrast": "brightness contrast",
+    "color.color_twist": "hsv hue saturation",
+    "elementwise.cast": "cast_like",
     "elementwise.full": "full_like ones ones_like zeros zeros_like",
+    "filters.morphology": "dilate erode",
     "inputs.input_video": "inputs.video",
     "reductions.reduction_functions": (
         "reductions.max reductions.mean reductions.mean_square reductions.min reductions.rms reductions.std_dev "
         "reductions.sum reductions.variance"
     ),
+    "tensors.cat": "stack",
     "tensors.permute_batch": "batch_permutation",
     "tensors.sequences": "element_extract sequence_rearrange",
     "user_code.python_function": "dl_tensor_python_function",
+    "warping.displacement": "jitter sphere water",
 }
 
 OPERATOR_MODULES: Mapping[str, str] = {

@@ -57,6 +57,9 @@ CASES = {
             ("WHC",),
             rounds=True,
         ),
+        OperatorCase(
+            lambda x, f: fn.laplacian(x, scale=f, dtype=types.FLOAT), [IMAGES, SIGMAS], ("HWC", ""), full_scale=2e3
+        ),
     ],
     "median_blur": [
         OperatorCase(

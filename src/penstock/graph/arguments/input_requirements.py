@@ -28,6 +28,7 @@ class Input:
         ranks: Numbers of axes, such as ``(1, 2)`` or ``range(1, 65)``; any by default.
         axes: Letters that the layout must contain. A value without a layout has the one that DALI assumes by its rank.
         without: Letters that the layout must not contain.
+        layouts: The supported layouts, such as ``("HWC", "FHWC")``; any by default.
         channels: Extents of the axis C; any by default.
         needs: The kind of data in words, for messages: "encoded bytes".
         fix: Fix for another dtype or shape; for another dtype, by default a cast to the first of `dtypes`.
@@ -38,6 +39,7 @@ class Input:
     ranks: tuple[int, ...] | range | None = None
     axes: str = ""
     without: str = ""
+    layouts: tuple[str, ...] = ()
     channels: tuple[int, ...] = ()
     needs: str = ""
     fix: str | None = None
@@ -58,6 +60,10 @@ class Input:
         if not self._has_shape(spec.shape):
             raise DefinitionError(f"{name} has an unsupported shape", given=spec, expected=self, fix=self.fix)
         layout = assumed_layout(spec)
+        if self.layouts and layout not in self.layouts:
+            raise DefinitionError(
+                f"{name} has an unsupported layout", given=f"{spec}, {layout}", expected=" or ".join(self.layouts)
+            )
         if not set(self.axes) <= set(layout):
             raise DefinitionError(
                 f"{name} must have the axes {' and '.join(self.axes)}",

@@ -63,7 +63,7 @@ def apply_many(
             another; {} is for nodes that only help to compute an operator's results.
         seed: Seed of this node; None or a negative number derives it from the pipeline's.
         beside: Node that this one accompanies: it is computed for the same rows, from the same random bits.
-        arguments: Per-sample arguments: nodes or constants.
+        arguments: Per-sample arguments: nodes or constants. Those that are None are left out.
 
     Returns:
         A node per output.
@@ -80,6 +80,7 @@ def apply_many(
         operator.needs_one_shape and guard is not None
     ):  # samples of a branch may have one shape even if all samples together do not
         values = tuple(lookup("copy")(DataNode(value)).value if not value.spec.dense else value for value in values)
+    arguments = {name: argument for name, argument in arguments.items() if argument is not None}
     linked = {
         name: trace.check(argument.value) if isinstance(argument, DataNode) else argument
         for name, argument in arguments.items()

@@ -301,7 +301,8 @@ def available() -> frozenset[str]:
 
 
 def declare_modules(modules: Mapping[str, str]) -> None:
-    """Declare which module defines each operator, so that `lookup` loads it on first use."""
+    """Declare which module defines each operator, so that `lookup` loads it on first use; replaces earlier ones."""
+    _homes.clear()
     _homes.update(modules)
 
 

@@ -13,7 +13,7 @@ from penstock.errors import DefinitionError, short_repr
 from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
 from penstock.operators.boxes.box_checks import check_boxes
 from penstock.operators.warping.rotate import grown
-from penstock.operators.warping.warp_options import given_size
+from penstock.operators.warping.warp_options import rounded_size
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BoxRotate(Operator, SampleKernel):
         return (Spec(boxes.dtype, (None, 4), boxes.layout), *kept)
 
     def sample(
-        self, context: SampleContext, boxes: Array, *labels: Array, angle: Any, input_shape: Any, size: Any
+        self, context: SampleContext, boxes: Array, *labels: Array, angle: Any, input_shape: Any, size: Any = None
     ) -> Any:
         """Rotate the centers of boxes from the image to the canvas, in float64."""
         if any(len(label) != len(boxes) for label in labels):
@@ -159,6 +159,6 @@ def bbox_rotate(
         (shape_layout.index("H"), shape_layout.index("W")),
     )
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    arguments: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": given_size(size, 2)}
+    arguments: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": rounded_size(size)}
     outputs = apply_many(kernel, *inputs, **arguments)
     return outputs if labels is not None else outputs[0]

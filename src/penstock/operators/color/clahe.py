@@ -15,7 +15,7 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
-    Images,
+    Input,
     Operator,
     Range,
     apply,
@@ -26,7 +26,7 @@ from penstock.image.kernels.clahe_tiles import equalize_tiles
 from penstock.image.kernels.lab_color import from_lab, to_lab
 from penstock.numerics.ordered_sums import no_fma
 
-_MAX_BINS = _MAX_TILES = 1 << 16
+_MAX_TILES = 1 << 16
 
 # Number of tiles along an axis.
 Tiles = Annotated[int, Range(1, 1 << 12)]
@@ -50,10 +50,6 @@ class Clahe(Operator, BatchKernel):
 
     def infer(self, images: Spec) -> Spec:
         """Return the spec of the images."""
-        if images.dtype != np.uint8 or images.shape[-1] not in (1, 3, None):
-            raise DefinitionError(
-                "fn.clahe takes grayscale or RGB images", given=images, expected="uint8, 1 or 3 channels"
-            )
         return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Any) -> Any:
@@ -162,12 +158,15 @@ def _between(size: int, count: int, extent: int) -> tuple[Array, Array]:
 
 @operator("clahe")
 def clahe(
-    data: Images,
+    data: Annotated[
+        DataNode,
+        Input(("uint8",), layouts=("HWC", "FHWC"), channels=(1, 3), needs="grayscale or RGB images"),
+    ],
     *,
     tiles_x: Tiles,
     tiles_y: Tiles,
     clip_limit: float,
-    bins: int = 256,
+    bins: Annotated[int, Range(1, 1 << 16)] = 256,
     luma_only: bool = True,
 ) -> DataNode:
     """Apply contrast-limited adaptive histogram equalization (CLAHE) to images.
@@ -201,11 +200,8 @@ def clahe(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [128, 128, 191, 255]
     """
-    layout = assumed_layout(data.spec)
-    if layout not in ("HWC", "FHWC"):
-        raise DefinitionError("fn.clahe takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC")
-    if not 1 <= bins <= _MAX_BINS or bins & (bins - 1):
-        raise DefinitionError("bins must be a power of 2", given=f"bins={bins}", expected="up to 65536, such as 256")
+    if bins & (bins - 1):
+        raise DefinitionError("bins must be a power of 2", given=bins, expected="a power of 2, such as 256")
     if tiles_x * tiles_y > _MAX_TILES:
         raise DefinitionError(
             "too many tiles", given=f"tiles_x={tiles_x}, tiles_y={tiles_y}", expected=f"up to {_MAX_TILES}"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError, short_repr
-from penstock.graph import DataNode, Images, apply, assumed_layout, operator
+from penstock.errors import DefinitionError
+from penstock.graph import DataNode, Input, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.channel_mix_pass import ChannelMixPass
-from penstock.types import BGR, GRAY, RGB, DALIImageType, YCbCr
+from penstock.types import ANY_DATA, BGR, GRAY, RGB, DALIImageType, YCbCr
 
 _LUMA = np.array([0.299, 0.587, 0.114])
 _SWAP = np.eye(3)[::-1]
@@ -50,13 +50,13 @@ class ColorSpaceConversion(ImageOperator):
 
     Args:
         layout: Layout of the images, with C.
-        given: `DALIImageType` of the input.
-        wanted: `DALIImageType` of the result.
+        source: `DALIImageType` of the input.
+        target: `DALIImageType` of the result.
     """
 
     layout: str
-    given: int
-    wanted: int
+    source: int
+    target: int
 
     @property
     def assumed_layout(self) -> str:
@@ -65,15 +65,13 @@ class ColorSpaceConversion(ImageOperator):
 
     def infer(self, images: Spec) -> Spec:
         """Return the spec of the images with the channels of the result."""
-        if images.dtype != np.uint8:
-            raise DefinitionError("fn.color_space_conversion takes uint8 images", given=images.dtype, expected="uint8")
         at = self.layout.index("C")
         matrix, _ = self._map()
         if images.shape[at] not in (matrix.shape[1], None):
             raise DefinitionError(
                 "the number of channels does not match image_type",
                 given=images,
-                expected=f"{matrix.shape[1]} for image_type={DALIImageType(self.given).name}",
+                expected=f"{matrix.shape[1]} for image_type={DALIImageType(self.source).name}",
             )
         shape, bounds = list(images.shape), list(images.bounds)
         shape[at] = matrix.shape[0]
@@ -98,7 +96,7 @@ class ColorSpaceConversion(ImageOperator):
             sizes[at] = np.full_like(channels, matrix.shape[0])
             factors = tuple((*map(float, row), float(added)) for row, added in zip(matrix, shift, strict=True))
             return [CustomStep(ChannelMixPass(self.layout, factors), sizes, (), images.dtype)]
-        if self.given == self.wanted:
+        if self.source == self.target:
             return []
         steps: list[Step] = [ColorMatrixStep(matrix.astype(np.float32)[None])]
         if shift.any():
@@ -107,16 +105,16 @@ class ColorSpaceConversion(ImageOperator):
 
     def _map(self) -> tuple[Array, Array]:
         """Return the matrix and the offset of the conversion."""
-        if self.given == self.wanted:
-            count = len(_FROM_RGB[self.given][1])
+        if self.source == self.target:
+            count = len(_FROM_RGB[self.source][1])
             return np.eye(count), np.zeros(count)
-        (to_rgb, added), (from_rgb, base) = _TO_RGB[self.given], _FROM_RGB[self.wanted]
+        (to_rgb, added), (from_rgb, base) = _TO_RGB[self.source], _FROM_RGB[self.target]
         return from_rgb @ to_rgb, from_rgb @ added + base
 
 
 @operator("color_space_conversion")
 def color_space_conversion(
-    data: Images,
+    data: Annotated[DataNode, Input(("uint8",), axes="HWC")],
     *,
     image_type: DALIImageType,
     output_type: DALIImageType,
@@ -152,13 +150,8 @@ def color_space_conversion(
         [[124], [123, 91, 175]]
     """
     layout = assumed_layout(data.spec)
-    if "C" not in layout:
-        raise DefinitionError("fn.color_space_conversion takes images with channels", given=f"layout {layout!r}")
-    for name, kind in (("image_type", image_type), ("output_type", output_type)):
-        if not isinstance(kind, int) or int(kind) not in _FROM_RGB:  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
-            raise DefinitionError(
-                f"{name} is not a color space",
-                given=short_repr(kind),
-                expected="types.RGB, types.BGR, types.GRAY or types.YCbCr",
-            )
+    if ANY_DATA in (image_type, output_type):
+        raise DefinitionError(
+            "ANY_DATA is not a color space", expected="types.RGB, types.BGR, types.GRAY or types.YCbCr"
+        )
     return apply(ColorSpaceConversion(layout, int(image_type), int(output_type)), data)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.errors import DefinitionError
+from penstock.graph import (
+    Argument,
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Input,
+    Operator,
+    apply,
+    assumed_layout,
+    operator,
+)
 from penstock.image.kernels.debayer_bilinear import BLOCK_PIXELS, by_averages
 from penstock.operators.color.debayer_gradients import by_gradients
 
-_ALGORITHMS = ("bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp")
+Algorithm = Literal["bilinear_ocv", "edgeaware_ocv", "vng_ocv", "gray_ocv", "default_npp"]
 # Pixels per block on the host: their temporaries stay in the cache.
 _BLOCK_PIXELS = 1 << 16
 # OpenCV falls back from VNG to bilinear interpolation for images with a smaller extent.
@@ -81,22 +91,17 @@ class Debayer(Operator, BatchKernel):
 
     Args:
         layout: Layout of the images: HW or HWC, or of sequences of them.
-        algorithm: One of `_ALGORITHMS`.
+        algorithm: The algorithm.
     """
 
     layout: str
-    algorithm: str
-    schema: ClassVar[Mapping[str, Argument]] = {"blue_position": Argument(np.int32, (None,), low=0, high=1)}
+    algorithm: Algorithm
 
     def infer(self, images: Spec, *, blue_position: Any) -> Spec:
         """Return the spec of RGB or grayscale images."""
-        if images.dtype not in (np.dtype(np.uint8), np.dtype(np.uint16)):
-            raise DefinitionError("fn.debayer takes uint8 or uint16", given=images)
         if self.algorithm == "vng_ocv" and images.dtype != np.uint8:
-            raise DefinitionError("vng_ocv takes uint8", given=images)
+            raise DefinitionError("vng_ocv supports only uint8", given=images)
         shape = images.shape[: 1 + self.layout.index("W")]
-        if images.shape[len(shape) :] not in ((), (1,), (None,)):
-            raise DefinitionError("fn.debayer takes images of one channel", given=images)
         if any(size is not None and size % 2 for size in shape[-2:]):
             raise DefinitionError("height and width must be even", given=images)
         if not isinstance(blue_position, Spec) and np.size(blue_position) not in (1, 2):
@@ -209,10 +214,13 @@ def _extents(images: Any, ndim: int) -> tuple[int, int]:
 
 @operator("debayer")
 def debayer(
-    data: DataNode,
+    data: Annotated[
+        DataNode,
+        Input(("uint8", "uint16"), layouts=("HW", "HWC", "FHW", "FHWC"), channels=(1,), needs="raw images"),
+    ],
     *,
-    blue_position: int | Sequence[int] | DataNode,
-    algorithm: str | None = None,
+    blue_position: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=0, high=1)],
+    algorithm: Algorithm | None = None,
 ) -> DataNode:
     """Demosaic raw images of a sensor with a Bayer filter.
 
@@ -221,7 +229,7 @@ def debayer(
 
     Args:
         data: Images or sequences with one channel, uint8 or uint16, even height and width; layout HW, HWC, FHW or FHWC
-            (HW or HWC if the input has none).
+            (HW, HWC or FHWC by rank if the input has none).
         blue_position: Row and column of blue, 0 or 1, in the 2 x 2 tile that starts at the second row and column:
             (0, 0) is OpenCV's BG, (0, 1) GB, (1, 0) GR and (1, 1) RG. A node has one position per sample.
         algorithm: "bilinear_ocv" (default) averages the nearest pixels of a color. "edgeaware_ocv" interpolates green
@@ -247,10 +255,4 @@ def debayer(
         >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
         [9, 4, 1]
     """
-    name = _ALGORITHMS[0] if algorithm is None else algorithm
-    layout = data.spec.layout or {2: "HW", 3: "HWC"}.get(len(data.spec.shape), "")
-    if layout not in ("HW", "HWC", "FHW", "FHWC"):
-        raise DefinitionError("fn.debayer takes images or sequences", given=data.spec, expected="HW, HWC, FHW, FHWC")
-    if name not in _ALGORITHMS:
-        raise DefinitionError("unknown algorithm", given=short_repr(algorithm), expected=" or ".join(_ALGORITHMS))
-    return apply(Debayer(layout, name), data, blue_position=blue_position)
+    return apply(Debayer(assumed_layout(data.spec), algorithm or "bilinear_ocv"), data, blue_position=blue_position)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Annotated, Any, ClassVar
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Planes, apply, assumed_layout, operator
+from penstock.graph import DataNode, Input, apply, assumed_layout, operator
 from penstock.image.describe.steps import CustomStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.equalize_pass import EqualizePass
@@ -25,8 +22,6 @@ class Equalize(ImageOperator):
 
     def infer(self, images: Spec) -> Spec:
         """Return the spec of the images."""
-        if images.dtype != np.uint8:
-            raise DefinitionError("fn.equalize takes uint8 images", given=images.dtype, expected="uint8")
         return replace(images, layout=self.layout)
 
     def describe(self, images: ImageInfo, bits: Any) -> Sequence[Step]:
@@ -35,7 +30,7 @@ class Equalize(ImageOperator):
 
 
 @operator("equalize")
-def equalize(data: Planes) -> DataNode:
+def equalize(data: Annotated[DataNode, Input(("uint8",), axes="HW", without="D")]) -> DataNode:
     """Equalize the histogram of each channel of images.
 
     The smallest value of a channel becomes 0 and the largest 255; a constant channel does not change. Uses OpenCV's

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.errors import DefinitionError
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Input, Operator, apply, operator
 from penstock.image.kernels.table_rows import look_up_bytes
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.types import DALIDataType
@@ -29,16 +29,9 @@ class LookupTable(Operator, BatchKernel):
 
     dtype: np.dtype[Any]
     pixel_aligned: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "keys": Argument(np.int32, (None,), low=0, high=_MAX_KEY, varies=False),
-        "values": Argument(np.float32, (None,), varies=False),
-        "default_value": Argument(np.float32, varies=False),
-    }
 
     def infer(self, numbers: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input with the dtype of the result."""
-        if numbers.dtype.kind not in "iu":
-            raise DefinitionError("fn.lookup_table takes integers", given=numbers, expected="an integer dtype")
         return replace(numbers, dtype=self.dtype)
 
     def batch(self, context: BatchContext, numbers: Any, *, keys: Any, values: Any, default_value: Any) -> Any:
@@ -71,11 +64,11 @@ class LookupTable(Operator, BatchKernel):
 
 @operator("lookup_table")
 def lookup_table(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("integer",))],
     *,
-    keys: int | Sequence[int] = (),
-    values: float | Sequence[float] = (),
-    default_value: float = 0.0,
+    keys: Annotated[int | Sequence[int], Argument(np.int32, (None,), low=0, high=_MAX_KEY, varies=False)] = (),
+    values: Annotated[float | Sequence[float], Argument(np.float32, (None,), varies=False)] = (),
+    default_value: Annotated[float, Argument(np.float32, varies=False)] = 0.0,
     dtype: DALIDataType | Any = None,
     output_dtype: DALIDataType | Any = None,
 ) -> DataNode:
@@ -108,9 +101,6 @@ def lookup_table(
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 1, -1, -1]]
     """
-    for name, value in (("keys", keys), ("values", values), ("default_value", default_value)):
-        if isinstance(value, DataNode):
-            raise ArgumentTypeError(f"{name} must be the same for all samples", given="a node")
     if np.size(keys) != np.size(values):
         raise DefinitionError(
             "keys and values must have the same length",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
 from penstock.core import Array, Column, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    Input,
     Operator,
     SampleContext,
     SampleKernel,
@@ -23,6 +24,7 @@ from penstock.graph import (
     axis_numbers,
     operator,
 )
+from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.kernels.sample_statistics import standardize, total
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares
@@ -30,8 +32,10 @@ from penstock.types import FLOAT, as_dtype
 
 Statistic = float | Sequence[Any] | np.ndarray[Any, Any] | DataNode
 
-
 Nested = float | tuple["Nested", ...]
+
+# Statistics are computed in float32, so 64-bit numbers would lose precision.
+_NUMBERS = ("float32", "float16", "uint8", "int8", "uint16", "int16", "uint32", "int32")
 
 
 @dataclass(frozen=True)
@@ -59,12 +63,6 @@ class _Normalize(Operator):
 
     def infer(self, data: Spec, **_statistics: Any) -> Spec:
         """Return the spec of the input with the dtype of the result."""
-        if data.dtype.itemsize > 4 or data.dtype.kind not in "iuf":
-            raise DefinitionError(
-                "fn.normalize takes numbers of at most 32 bits",
-                given=data.dtype,
-                fix="fn.cast(x, dtype=types.FLOAT)",
-            )
         return Spec(self.dtype, data.shape, data.layout)
 
     def _reduced(self, ndim: int, shapes: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -190,7 +188,7 @@ class NormalizeBatch(_Normalize, WholeBatchKernel):
 
 @operator("normalize")
 def normalize(
-    data: DataNode,
+    data: Annotated[DataNode, Input(_NUMBERS)],
     *,
     batch: bool = False,
     mean: Statistic | None = None,
@@ -239,24 +237,14 @@ def normalize(
         [[-1.0, 1.0]]
     """
     numbers = axis_numbers(axes, axis_names, data.spec)
-    terms = {"mean": mean, "stddev": stddev}
-    varying: dict[str, Any] = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
-    constants = {n: None if t is None or n in varying else _constant(n, t) for n, t in terms.items()}
-    for name, constant in constants.items():
-        if constant is None or not constant.ndim:
-            continue
-        if constant.ndim != data.ndim:
-            raise DefinitionError(
-                f"{name} must be a number, or an array with the rank of a sample",
-                given=f"shape {constant.shape}",
-                expected=f"{data.ndim} axes",
-            )
+    statistics = {"mean": mean, "stddev": stddev}
+    varying: dict[str, Any] = {name: value for name, value in statistics.items() if isinstance(value, DataNode)}
     if batch and varying:
         raise DefinitionError("with batch=True, mean and stddev must be constants", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(
         axes=None if axes is None and axis_names is None else numbers,
-        mean=_nested(constants["mean"]),
-        stddev=_nested(constants["stddev"]),
+        mean=_constant("mean", mean, data.ndim),
+        stddev=_constant("stddev", stddev, data.ndim),
         scale=float(scale),
         shift=float(shift),
         ddof=int(ddof),
@@ -276,18 +264,21 @@ def _sum(xp: Any, values: Any, axes: tuple[int, ...], *, squared: bool = False) 
     return total.reshape([1 if axis in axes else extent for axis, extent in enumerate(values.shape)])
 
 
-def _constant(name: str, value: Any) -> np.ndarray[Any, Any]:
-    try:
-        numbers = np.asarray(value, np.float64)
-    except (TypeError, ValueError):  # strings and ragged lists
-        raise ArgumentTypeError(f"{name} must contain numbers", given=short_repr(value)) from None
+def _constant(name: str, value: Statistic | None, ndim: int) -> Nested | None:
+    """Return a constant statistic in a form that can be compared and hashed; None for others."""
+    if value is None or isinstance(value, DataNode):
+        return None
+    numbers = as_numbers(name, value).astype(np.float64)
     if not np.isfinite(numbers).all():
         raise DefinitionError(f"{name} must contain finite numbers", given=short_repr(value))
-    return numbers
+    if numbers.ndim not in (0, ndim):
+        raise DefinitionError(
+            f"{name} must be a number, or an array with the rank of a sample",
+            given=f"shape {numbers.shape}",
+            expected=f"{ndim} axes",
+        )
+    return _nested(numbers.tolist())
 
 
-def _nested(constant: np.ndarray[Any, Any] | None) -> Nested | None:
-    def tuples(value: Any) -> Nested:
-        return tuple(map(tuples, cast(list[Any], value))) if isinstance(value, list) else value
-
-    return None if constant is None else tuples(constant.tolist())
+def _nested(value: Any) -> Nested:
+    return tuple(map(_nested, cast(list[Any], value))) if isinstance(value, list) else value

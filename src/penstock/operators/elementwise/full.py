@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from penstock.graph import (
     BatchKernel,
     DataNode,
     Operator,
+    Range,
     SampleContext,
     SampleKernel,
     apply,
@@ -28,7 +29,8 @@ from penstock.operators.first_sample import vector_length
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import INT32, Constant, as_dtype
 
-Extents = int | Sequence[int] | DataNode
+Extents = Annotated[int | Sequence[int] | DataNode, Range(0)]
+OptionalExtents = Annotated[int | Sequence[int] | DataNode | None, Range(0)]
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def _check_fits(fill: Spec, shape: Shape) -> None:
         )
 
 
-def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None) -> DataNode:
+def _full(fill: DataNode, shape: int | Sequence[int] | DataNode | None, layout: str | None) -> DataNode:
     if isinstance(shape, DataNode):
         if shape.ndim > 1 or shape.dtype.kind not in "iu":
             raise DefinitionError("shape must be a vector of integers", given=shape.spec)
@@ -107,14 +109,11 @@ def _full(kind: str, fill: DataNode, shape: Extents | None, layout: str | None) 
     if shape is None:
         # The value itself; `reshape` only changes its layout.
         return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill)
-    sizes = tuple(np.atleast_1d(np.asarray(shape)).tolist())
-    if not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise DefinitionError("shape must consist of integers that are not negative", given=shape)
-    return apply(Full(sizes, layout), fill)
+    return apply(Full(tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist()), layout), fill)
 
 
 @operator("full")
-def full(fill_value: DataNode, *, shape: Extents | None = None, layout: str | None = None) -> DataNode:
+def full(fill_value: DataNode, *, shape: OptionalExtents = None, layout: str | None = None) -> DataNode:
     """Create samples of a shape, filled with a value.
 
     Args:
@@ -137,7 +136,7 @@ def full(fill_value: DataNode, *, shape: Extents | None = None, layout: str | No
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]]
     """
-    return _full("full", fill_value, shape, layout)
+    return _full(fill_value, shape, layout)
 
 
 @operator("full_like")
@@ -199,7 +198,7 @@ def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None)
         >>> pipeline.run()[0].as_array().tolist()
         [[0, 0]]
     """
-    return _full("zeros", constant(0, dtype=dtype), shape, layout)
+    return _full(constant(0, dtype=dtype), shape, layout)
 
 
 @operator("ones")
@@ -226,7 +225,7 @@ def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) 
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 1]]
     """
-    return _full("ones", constant(1, dtype=dtype), shape, layout)
+    return _full(constant(1, dtype=dtype), shape, layout)
 
 
 @operator("zeros_like")

@@ -17,30 +17,19 @@ from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply,
 from penstock.numerics.ordered_sums import no_fma
 from penstock.operators.elementwise.arithmetic import broadcast, common_layout, promote, raise_rank
 
+# NumPy's names by DALI's names.
+_ELEMENTARY = ("sqrt", "cbrt", "exp", "log", "log2", "log10", "floor", "ceil")
+_TRIGONOMETRIC = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
+_NUMPY_NAMES: Mapping[str, str] = {
+    **{name: name for name in _ELEMENTARY + _TRIGONOMETRIC},
+    **{f"a{name}": f"arc{name}" for name in _TRIGONOMETRIC},
+    "fabs": "abs",
+}
+
 # Functions by DALI's name. A test compares each of them with DALI.
 FUNCTIONS: Mapping[str, Callable[[Any, Any], Any]] = {
-    "sqrt": lambda xp, a: xp.sqrt(a),
     "rsqrt": lambda xp, a: xp.ones((), a.dtype) / xp.sqrt(a),
-    "cbrt": lambda xp, a: xp.cbrt(a),
-    "exp": lambda xp, a: xp.exp(a),
-    "log": lambda xp, a: xp.log(a),
-    "log2": lambda xp, a: xp.log2(a),
-    "log10": lambda xp, a: xp.log10(a),
-    "fabs": lambda xp, a: xp.abs(a),
-    "floor": lambda xp, a: xp.floor(a),
-    "ceil": lambda xp, a: xp.ceil(a),
-    "sin": lambda xp, a: xp.sin(a),
-    "cos": lambda xp, a: xp.cos(a),
-    "tan": lambda xp, a: xp.tan(a),
-    "asin": lambda xp, a: xp.arcsin(a),
-    "acos": lambda xp, a: xp.arccos(a),
-    "atan": lambda xp, a: xp.arctan(a),
-    "sinh": lambda xp, a: xp.sinh(a),
-    "cosh": lambda xp, a: xp.cosh(a),
-    "tanh": lambda xp, a: xp.tanh(a),
-    "asinh": lambda xp, a: xp.arcsinh(a),
-    "acosh": lambda xp, a: xp.arccosh(a),
-    "atanh": lambda xp, a: xp.arctanh(a),
+    **{name: lambda xp, a, function=function: getattr(xp, function)(a) for name, function in _NUMPY_NAMES.items()},
 }
 
 # From here on, x**2 + 1 equals x**2, so asinh(x) and acosh(x) are log(2 * x). Squares of larger numbers may overflow.
@@ -92,7 +81,7 @@ class Function(Operator, BatchKernel):
     def infer(self, value: Spec) -> Spec:
         """Return the spec in a float type."""
         if value.dtype.kind == "b":
-            raise DefinitionError(f"math.{self.symbol} needs numbers", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
+            raise DefinitionError("the value must be a number", given=value, fix="fn.cast(x, dtype=types.FLOAT)")
         return Spec(_float(value.dtype), value.shape, value.layout)
 
     def batch(self, context: BatchContext, value: Any) -> Any:
@@ -121,7 +110,7 @@ class Clamp(Operator, BatchKernel):
         """Return the broadcast spec in the common type."""
         dtype = promote(promote(value.dtype, low.dtype), high.dtype)
         if dtype.kind == "b":
-            raise DefinitionError("math.clamp needs numbers", given=value, fix="fn.cast(x, dtype=types.INT32)")
+            raise DefinitionError("the value must be a number", given=value, fix="fn.cast(x, dtype=types.INT32)")
         limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
         return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, check_layout, operator
+from penstock.errors import DefinitionError, SampleError
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, Range, apply, check_layout, operator
 from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype
 
@@ -21,7 +21,7 @@ class OneHot(Operator, BatchKernel):
 
     Args:
         classes: Extent of the new axis.
-        axis: Position of the new axis, -1 for the last; None if each sample contains a single number.
+        axis: Position of the new axis; None if each sample contains a single number.
         on: Value at the index of the class.
         off: Value at all other indexes.
         dtype: Element type of the result.
@@ -39,19 +39,12 @@ class OneHot(Operator, BatchKernel):
         """Return the spec of the labels with the new axis."""
         if self.axis is None:
             return Spec(self.dtype, (self.classes,), self.axis_name)
-        position = self._position(len(labels.shape))
-        layout = labels.layout
+        shape = (*labels.shape[: self.axis], self.classes, *labels.shape[self.axis :])
+        layout = ""
         # A layout names all axes or none, so an unnamed new axis clears it.
-        if self.axis_name and (layout or not labels.shape):
-            layout = check_layout(layout[:position] + self.axis_name + layout[position:], labels, len(labels.shape) + 1)
-        return Spec(
-            self.dtype,
-            (*labels.shape[:position], self.classes, *labels.shape[position:]),
-            layout if self.axis_name else "",
-        )
-
-    def _position(self, ndim: int) -> int:
-        return ndim if self.axis is None or self.axis < 0 else self.axis
+        if self.axis_name and (labels.layout or not labels.shape):
+            layout = labels.layout[: self.axis] + self.axis_name + labels.layout[self.axis :]
+        return Spec(self.dtype, shape, check_layout(layout, labels, len(shape)))
 
     def batch(self, context: BatchContext, labels: Any) -> Any:
         """Encode a batch of labels."""
@@ -66,7 +59,8 @@ class OneHot(Operator, BatchKernel):
             labels = labels.reshape(context.rows)
             if xp is np and labels.dtype.kind in "iu":
                 return self._scatter(labels, context.out)
-        axis = self._position(labels.ndim - 1) + 1
+        # A batch of single numbers has only the axis of rows.
+        axis = 1 if self.axis is None else self.axis + 1
         if labels.dtype.kind == "f":
             # As in DALI, fractions are truncated.
             whole = xp.trunc(labels.astype(np.float32) if labels.dtype.itemsize == 2 else labels)
@@ -89,9 +83,9 @@ class OneHot(Operator, BatchKernel):
 
 @operator("one_hot")
 def one_hot(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("number",))],
     *,
-    num_classes: int = 0,
+    num_classes: Annotated[int, Range(0)] = 0,
     axis: int | None = None,
     axis_name: str | None = None,
     dtype: Any = FLOAT,
@@ -126,21 +120,19 @@ def one_hot(
         >>> pipeline.run()[0].as_array().tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
     """
-    spec, target = data.spec, as_dtype(dtype)
+    target = as_dtype(dtype)
     if target == np.float16:
         raise DefinitionError("dtype cannot be float16", fix="fn.cast(fn.one_hot(...), dtype=types.FLOAT16)")
-    if num_classes < 0 or (axis is not None and not -1 <= axis <= len(spec.shape)):
-        raise DefinitionError("axis or num_classes is out of range", given=f"axis={axis}, {num_classes} classes")
-    if spec.dtype.kind not in "iuf":
-        raise ArgumentTypeError("fn.one_hot needs numbers", given=spec)
+    if axis is not None and not -1 <= axis <= data.ndim:
+        raise DefinitionError("axis is out of range", given=axis, expected=f"a number from -1 to {data.ndim}")
     if target.kind in "iu":
         on_value, off_value = math.trunc(on_value), math.trunc(off_value)
         limits = np.iinfo(target)
         if not all(limits.min <= value <= limits.max for value in (on_value, off_value)):
             raise DefinitionError(f"{target} cannot represent on_value and off_value", given=(on_value, off_value))
-    single = axis is None and _is_single(data)
-    position = None if single else -1 if axis is None else axis
-    return apply(OneHot(int(num_classes), position, on_value, off_value, target, axis_name or ""), data)
+    if axis is None or axis < 0:
+        axis = None if axis is None and _is_single(data) else data.ndim
+    return apply(OneHot(num_classes, axis, on_value, off_value, target, axis_name or ""), data)
 
 
 def _is_single(labels: DataNode) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, assumed_layout, by_axis, operator
+from penstock.graph import Argument, DataNode, Planes, apply, assumed_layout, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -34,11 +34,6 @@ class Filter(ImageOperator):
     border: str
     valid: bool
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "filter": Argument(np.float32, (None, None)),
-        "anchor": Argument(np.int32, (None,), low=-1),
-        "fill_value": Argument(np.float32),
-    }
 
     @property
     def axes(self) -> str:
@@ -49,7 +44,7 @@ class Filter(ImageOperator):
         """Return the spec of the input, which in mode "valid" shrinks by the filter."""
         extents: Any = filter.shape if isinstance(filter, Spec) else np.shape(filter)
         if len(extents) != 2 or 0 in extents:
-            raise DefinitionError("filter needs two axes", given=filter, expected="(rows, columns)")
+            raise DefinitionError("filter must have two axes", given=filter, expected="(rows, columns)")
         shape = list(images.shape)
         if self.valid:
             for letter, extent in zip(self.axes, extents, strict=True):
@@ -96,11 +91,11 @@ class Filter(ImageOperator):
 
 @operator("filter")
 def filter(  # noqa: A001  # DALI's name
-    data: DataNode,
-    filter: Any,  # noqa: A002  # DALI's name
-    fill_value: Any = 0.0,
+    data: Planes,
+    filter: Annotated[Any, Argument(np.float32, (None, None))],  # noqa: A002  # DALI's name
+    fill_value: Annotated[Any, Argument(np.float32)] = 0.0,
     *,
-    anchor: int | Sequence[int] | DataNode = -1,
+    anchor: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=-1)] = -1,
     border: Literal["reflect_101", "reflect_1001", "reflect", "clamp", "wrap", "constant"] = "reflect_101",
     mode: Literal["same", "valid"] = "same",
     dtype: DALIDataType | Any = None,
@@ -138,10 +133,8 @@ def filter(  # noqa: A001  # DALI's name
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 3, 6, 12]
     """
-    layout = assumed_layout(data.spec)
     border = "reflect_1001" if border == "reflect" else border
-    result = output_dtype(data.spec.dtype, dtype, "filter")
     # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
-    kernel = Filter(layout, border, mode == "valid", result)
+    kernel = Filter(assumed_layout(data.spec), border, mode == "valid", output_dtype(data.spec.dtype, dtype))
     return apply(kernel, data, filter=weights, anchor=anchor, fill_value=fill_value)

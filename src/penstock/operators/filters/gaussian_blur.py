@@ -2,62 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.gaussian_blur_pass import GaussianBlurPass
 from penstock.numerics.casting import output_dtype
+from penstock.operators.filters.window_operator import WindowOperator, check_odd
 from penstock.types import DALIDataType
 
 
 @dataclass(frozen=True)
-class GaussianBlur(ImageOperator):
-    """Gaussian blur.
+class GaussianBlur(WindowOperator):
+    """Gaussian blur."""
 
-    Args:
-        layout: Layout of the images.
-        dtype: Dtype of the result.
-    """
-
-    layout: str
-    dtype: np.dtype[Any]
     pixel_aligned: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "sigma": Argument(np.float32, (None,), low=0, high=1e4),
-        "window_size": Argument(np.int32, (None,), low=0, high=1 << 16, example=5.0),
-    }
 
-    @property
-    def axes(self) -> int:
-        """Number of spatial axes."""
-        return 3 if "D" in self.layout else 2
-
-    def infer(self, images: Spec, *, sigma: Any, window_size: Any) -> Spec:
-        """Return the spec of the input in the dtype of the result."""
-        for name, value in (("sigma", sigma), ("window_size", window_size)):
-            if not isinstance(value, Spec) and np.size(value) not in (1, self.axes):
-                raise DefinitionError(f"{name} needs one number, or one per axis", given=value)
-        if not isinstance(sigma, Spec) and not isinstance(window_size, Spec):
-            # Check constants while tracing, so that the error names the line of the definition.
-            sigmas, windows = (np.broadcast_to(np.ravel(value), self.axes) for value in (sigma, window_size))
-            _check(sigmas, windows)
-        return replace(images, dtype=self.dtype)
+    def check(self, **numbers: Any) -> None:
+        """Refuse even windows, and axes with neither a sigma nor a window."""
+        if "window_size" in numbers:
+            window = numbers["window_size"]
+            check_odd("window_size", window[window > 0])
+        if len(numbers) == 2 and ((numbers["sigma"] == 0) & (numbers["window_size"] == 0)).any():
+            raise DefinitionError("sigma or window_size must be set", given="0 for both", fix="sigma=1.5")
 
     def describe(self, images: ImageInfo, bits: Any, *, sigma: Any, window_size: Any) -> Sequence[Step]:
         """Return one blur, with the standard deviations and radii of each row."""
-        xp, rows = images.xp, max(len(sigma), len(window_size))
-        sigma, window = (xp.broadcast_to(value, (rows, self.axes)) for value in (sigma, window_size))
-        if xp is np:
-            _check(sigma, window)
+        xp = images.xp
+        sigma, window = self.by_row(images, sigma=sigma, window_size=window_size)
         # DALI's formulas, the second one from OpenCV: radius = ceil(3 sigma), or sigma = 0.3 (radius - 1) + 0.8.
         radius = xp.where(window > 0, (window - 1) // 2, xp.ceil(3 * sigma).astype(np.int32))
         sigma = xp.where(sigma > 0, sigma, (radius - 1).astype(np.float32) * np.float32(0.3) + np.float32(0.8))
@@ -68,22 +46,14 @@ class GaussianBlur(ImageOperator):
         )
 
 
-def _check(sigma: Any, window: Any) -> None:
-    """Refuse even windows, and axes with neither a sigma nor a window."""
-    if ((sigma == 0) & (window == 0)).any():
-        raise DefinitionError("fn.gaussian_blur needs sigma or window_size", given="0 for both", fix="sigma=1.5")
-    if ((window > 0) & (window % 2 == 0)).any():
-        raise DefinitionError(
-            "window_size must be odd", given=f"window_size={np.max(window)}", expected="an odd number"
-        )
-
-
 @operator("gaussian_blur")
 def gaussian_blur(
     data: Images,
     *,
-    sigma: float | Sequence[float] | DataNode = 0.0,
-    window_size: int | Sequence[int] | DataNode = 0,
+    sigma: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,), low=0, high=1e4)] = 0.0,
+    window_size: Annotated[
+        int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=0, high=1 << 16, example=5.0)
+    ] = 0,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
     """Blur images or volumes with a Gaussian filter.
@@ -114,6 +84,5 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
-    layout = spatial_layout(data.spec)
-    result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
-    return apply(GaussianBlur(layout, result), data, sigma=sigma, window_size=window_size)
+    kernel = GaussianBlur(spatial_layout(data.spec), output_dtype(data.spec.dtype, dtype))
+    return apply(kernel, data, sigma=sigma, window_size=window_size)

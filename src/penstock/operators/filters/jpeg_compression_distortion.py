@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import simplejpeg
 from PIL import Image
 
 from penstock.core import Array, Column, Spec
-from penstock.errors import DefinitionError
 from penstock.graph import (
     Argument,
     BatchContext,
     DataNode,
     HostBatchKernel,
-    Images,
+    Input,
     Operator,
     apply,
     assumed_layout,
@@ -38,14 +36,9 @@ class JpegCompressionDistortion(Operator, HostBatchKernel):
 
     pixel_aligned: ClassVar[bool] = True
     accepts_ragged: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {"quality": Argument(np.int32)}
 
     def infer(self, images: Spec, *, quality: Any) -> Spec:
         """Return the spec of the input."""
-        if images.dtype != np.uint8 or images.shape[-1] not in (3, None):
-            raise DefinitionError(
-                "fn.jpeg_compression_distortion takes RGB images", given=images, expected="uint8 with 3 channels"
-            )
         return replace(images, layout=assumed_layout(images))
 
     def batch(self, context: BatchContext, images: Column, *, quality: Any) -> Any:
@@ -81,7 +74,11 @@ def _distort(images: Array, quality: Array, out: Array) -> None:
 
 
 @operator("jpeg_compression_distortion")
-def jpeg_compression_distortion(data: Images, *, quality: int | DataNode = 50) -> DataNode:
+def jpeg_compression_distortion(
+    data: Annotated[DataNode, Input(("uint8",), layouts=("HWC", "FHWC"), channels=(3,), needs="RGB images")],
+    *,
+    quality: Annotated[int | DataNode, Argument(np.int32)] = 50,
+) -> DataNode:
     """Add the artifacts of JPEG compression to images by encoding and decoding them.
 
     Results equal those of libjpeg-turbo with chroma subsampling 4:2:0, as in DALI on the CPU. The operator runs on the
@@ -107,9 +104,4 @@ def jpeg_compression_distortion(data: Images, *, quality: int | DataNode = 50) -
         >>> pipeline.run()[0].as_array()[0, 0, 0].tolist()
         [218, 97, 54]
     """
-    layout = assumed_layout(data.spec)
-    if layout not in ("HWC", "FHWC"):
-        raise DefinitionError(
-            "fn.jpeg_compression_distortion takes images or sequences", given=f"layout {layout!r}", expected="HWC, FHWC"
-        )
     return apply(JpegCompressionDistortion(), data, quality=quality)

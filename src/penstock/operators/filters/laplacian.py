@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.separable_pass import SeparablePass
-from penstock.numerics.casting import wanted_dtype
+from penstock.numerics.casting import output_dtype
+from penstock.operators.filters.window_operator import WindowOperator, check_odd
+from penstock.operators.number_arguments import Numbers
 from penstock.types import DALIDataType
 
 # Limit of DALI 2.4, whose documentation says 23.
@@ -39,59 +39,33 @@ _SMOOTH, _DERIVE = _windows([1]), _windows([1, -2, 1])
 
 
 @dataclass(frozen=True)
-class Laplacian(ImageOperator):
+class Laplacian(WindowOperator):
     """Sum of the smoothed second derivatives along all spatial axes.
 
     Args:
-        layout: Layout of the images.
         normalized: True to divide derivatives by the sums of their windows.
         length: Length of the largest window.
-        dtype: Dtype of the result; None for that of the images.
     """
 
-    layout: str
     normalized: bool
     length: int
-    dtype: np.dtype[Any] | None
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "window_size": Argument(np.int32, (None,), low=3, high=_MAX_WINDOW, example=3),
-        "smoothing_size": Argument(np.int32, (None,), low=1, high=_MAX_WINDOW, example=3),
-        "scale": Argument(np.float32, (None,)),
-    }
 
-    @property
-    def axes(self) -> int:
-        """Number of spatial axes."""
-        return 3 if "D" in self.layout else 2
-
-    def infer(self, images: Spec, **arguments: Any) -> Spec:
-        """Return the spec of the input in the dtype of the result."""
-        for name, value in arguments.items():
-            if isinstance(value, Spec):
-                continue
-            if np.size(value) not in (1, self.axes):
-                raise DefinitionError(f"{name} needs one number, or one per axis", given=value)
-            if name != "scale":
-                _check(np.asarray(value))
-        return replace(images, dtype=self.dtype or images.dtype)
+    def check(self, **numbers: Any) -> None:
+        """Refuse even window sizes."""
+        for name in numbers.keys() & {"window_size", "smoothing_size"}:
+            check_odd(name, numbers[name])
 
     def describe(
-        self, images: ImageInfo, bits: Any, *, window_size: Any, scale: Any, smoothing_size: Any = None
+        self, images: ImageInfo, bits: Any, *, window_size: Any, scale: Any, **smoothing_size: Any
     ) -> Sequence[Step]:
         """Return one pass with a separable filter per axis."""
-        xp, rows, axes = images.xp, len(window_size), self.axes
-        window, factors = (by_axis(xp.broadcast_to(value, (rows, axes)), self.layout) for value in (window_size, scale))
-        smoothing: Any = None
-        if smoothing_size is not None:
-            smoothing = by_axis(xp.broadcast_to(smoothing_size, (rows, axes)), self.layout)
-        if xp is np:
-            _check(window)
-            if smoothing is not None:
-                _check(smoothing)
+        xp, axes = images.xp, self.axes
+        numbers = self.by_row(images, window_size=window_size, scale=scale, **smoothing_size)
+        window, factors, *smoothing = (by_axis(value, self.layout) for value in numbers)
         filters: list[Any] = []
         for own in range(axes):
             # A derivative along one axis is smoothed along the others, by windows of the same size by default.
-            sizes = [window[:, own] if at == own or smoothing is None else smoothing[:, at] for at in range(axes)]
+            sizes = [smoothing[0][:, at] if smoothing and at != own else window[:, own] for at in range(axes)]
             factor, total = factors[:, own], sum(sizes, np.int32(0))
             if self.normalized:
                 # A binomial window of n weights sums to 2 ** (n - 1), and the derivative counts as one of n - 2.
@@ -102,24 +76,22 @@ class Laplacian(ImageOperator):
         weights = xp.stack(filters, axis=1)
         # Leave out the zeros around the longest window, which would cost time in every pixel.
         edge = (_MAX_WINDOW - self.length) // 2
-        weights = weights[..., edge : edge + self.length].reshape(rows, -1)
+        weights = weights[..., edge : edge + self.length].reshape(len(window), -1)
         transform = SeparablePass(self.layout, axes, self.length)
-        return custom_steps(transform, images, images.sizes, (weights,), self.dtype or images.dtype)
-
-
-def _check(sizes: Any) -> None:
-    """Refuse even window sizes."""
-    if (sizes % 2 == 0).any():
-        raise DefinitionError("window sizes must be odd", given=np.max(sizes), expected="an odd number")
+        return custom_steps(transform, images, images.sizes, (weights,), self.dtype)
 
 
 @operator("laplacian")
 def laplacian(
     data: Images,
     *,
-    window_size: int | Sequence[int] | DataNode = 3,
-    smoothing_size: int | Sequence[int] | DataNode | None = None,
-    scale: float | Sequence[float] | DataNode = 1.0,
+    window_size: Annotated[
+        int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=3, high=_MAX_WINDOW, example=3)
+    ] = 3,
+    smoothing_size: Annotated[
+        int | Sequence[int] | DataNode | None, Argument(np.int32, (None,), low=1, high=_MAX_WINDOW, example=3)
+    ] = None,
+    scale: Numbers = 1.0,
     normalized_kernel: bool = False,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
@@ -156,23 +128,12 @@ def laplacian(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0.0, 1.0, -2.0, 1.0, 0.0]
     """
-    layout = spatial_layout(data.spec)
-    own, result_dtype = data.spec.dtype, wanted_dtype(dtype)
-    if result_dtype not in (None, own, np.dtype(np.float32)):
-        expected = f"{own} or float32"
-        raise DefinitionError("fn.laplacian cannot return this dtype", given=result_dtype, expected=expected)
     if normalized_kernel and not (isinstance(scale, int | float) and scale == 1):
-        raise DefinitionError("fn.laplacian takes normalized_kernel= or scale=", given="both")
+        raise DefinitionError("normalized_kernel and scale cannot be combined", given=scale, fix="leave out scale")
     # With constant sizes the filters are no longer than needed; sizes of nodes may be up to the largest.
-    sizes = [window_size] if smoothing_size is None else [window_size, smoothing_size]
+    sizes: list[Any] = [size for size in (window_size, smoothing_size) if size is not None]
     constant = not any(isinstance(size, DataNode) for size in sizes)
-    length = min(max(3, *map(_largest, sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
-    kernel = Laplacian(layout, bool(normalized_kernel), length | 1, result_dtype)
-    smoothing: dict[str, Any] = {} if smoothing_size is None else {"smoothing_size": smoothing_size}
-    return apply(kernel, data, window_size=window_size, scale=scale, **smoothing)
-
-
-def _largest(size: Any) -> int:
-    """Return the largest of some constants, or 0 if they are not numbers, which the schema refuses later."""
-    values = np.asarray(size)
-    return int(values.max(initial=0)) if values.dtype.kind in "iuf" else 0
+    length = min(max(3, *(int(np.max(size, initial=0)) for size in sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
+    dtype = output_dtype(data.spec.dtype, dtype)
+    kernel = Laplacian(spatial_layout(data.spec), dtype, normalized_kernel, length | 1)
+    return apply(kernel, data, window_size=window_size, scale=scale, smoothing_size=smoothing_size)

@@ -8,49 +8,33 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
-from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, operator
+from penstock.graph import Argument, DataNode, apply, assumed_layout, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.median_pass import MedianPass
-from penstock.operators.argument_limits import FLOAT32_EXACT
+from penstock.operators.filters.window_operator import ExactPlanes, WindowOperator, check_odd
 
 
 @dataclass(frozen=True)
-class MedianBlur(ImageOperator):
+class MedianBlur(WindowOperator):
     """Median of a rectangle around each pixel."""
 
-    layout: str
-
-    def infer(self, images: Spec, *, window_size: Any) -> Spec:
-        """Return the spec of the input."""
-        if not isinstance(window_size, Spec):
-            if np.size(window_size) not in (1, 2):
-                raise DefinitionError("window_size needs one or two numbers", given=window_size)
-            _check(np.asarray(window_size))
-        return images
+    def check(self, **numbers: Any) -> None:
+        """Refuse even window sizes."""
+        for name, sizes in numbers.items():
+            check_odd(name, sizes)
 
     def describe(self, images: ImageInfo, bits: Any, *, window_size: Any) -> Sequence[Step]:
         """Return one pass with two radii per row."""
-        xp = images.xp
-        if xp is np:
-            _check(window_size)
+        (window,) = self.by_row(images, window_size=window_size)
         # Users give (width, height), as in DALI; the pass takes rows first.
-        radii = xp.broadcast_to(window_size, (len(window_size), 2))[:, ::-1] // 2
-        return custom_steps(MedianPass(self.layout), images, images.sizes, (radii.astype(np.float32),), images.dtype)
-
-
-def _check(sizes: Any) -> None:
-    """Refuse even window sizes."""
-    if (sizes % 2 == 0).any():
-        raise DefinitionError("window_size must be odd", given=np.max(sizes), expected="an odd number")
+        radii = (window[:, ::-1] // 2).astype(np.float32)
+        return custom_steps(MedianPass(self.layout), images, images.sizes, (radii,), self.dtype)
 
 
 @operator("median_blur")
 def median_blur(
-    data: Annotated[DataNode, Input(FLOAT32_EXACT, axes="HW", without="D")],
+    data: ExactPlanes,
     *,
     window_size: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=1, example=3)] = (3, 3),
 ) -> DataNode:
@@ -80,4 +64,4 @@ def median_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 2, 3, 4, 4]
     """
-    return apply(MedianBlur(assumed_layout(data.spec)), data, window_size=window_size)
+    return apply(MedianBlur(assumed_layout(data.spec), data.spec.dtype), data, window_size=window_size)

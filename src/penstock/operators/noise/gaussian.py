@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from penstock.graph import Argument, DataNode, apply, operator
+from penstock.graph import DataNode, apply, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
-from penstock.operators.noise.noise_operator import Noise, normal_noise
+from penstock.operators.noise.noise_operator import Noise, NoiseInput, normal_noise
+from penstock.operators.number_arguments import Number
 
 
 @dataclass(frozen=True)
 class Gaussian(Noise):
     """Additive Gaussian noise."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "mean": Argument(np.float32),
-        "stddev": Argument(np.float32),
-    }
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, mean: Any, stddev: Any) -> Any:
         """Add noise in float32."""
@@ -31,10 +26,10 @@ class Gaussian(Noise):
 
 @operator("noise.gaussian")
 def gaussian(
-    data: DataNode,
+    data: NoiseInput,
     *,
-    mean: float | DataNode = 0.0,
-    stddev: float | DataNode = 1.0,
+    mean: Number = 0.0,
+    stddev: Number = 1.0,
     seed: int = -1,
 ) -> DataNode:
     """Add Gaussian noise, independent for each element, sample and epoch.
@@ -62,4 +57,4 @@ def gaussian(
         >>> bool(abs(noisy.mean() - 100) < 1), bool(abs(noisy.std() - 20) < 1)
         (True, True)
     """
-    return apply(Gaussian("noise.gaussian"), data, seed=seed, mean=mean, stddev=stddev)
+    return apply(Gaussian(), data, seed=seed, mean=mean, stddev=stddev)

@@ -6,29 +6,25 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, Operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator
 from penstock.numerics.random_bits import expand_bits
 from penstock.operators.random.random_operator import fractions
 
 # Elements per block on the host: their random numbers stay in the cache.
 _BLOCK_ELEMENTS = 1 << 16
 
+NoiseInput = Annotated[DataNode, Input(("number",))]
+
 
 @dataclass(frozen=True)
 class Noise(Operator, BatchKernel):
-    """Noise that depends only on the sample's key and the index of an element.
+    """Noise that depends only on the sample's key and the index of an element."""
 
-    Args:
-        kind: Name of the operator, for messages.
-    """
-
-    kind: str
     pixel_aligned: ClassVar[bool] = True
 
     @property
@@ -38,8 +34,6 @@ class Noise(Operator, BatchKernel):
 
     def infer(self, values: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input."""
-        if values.dtype.kind not in "iuf":
-            raise DefinitionError(f"fn.{self.kind} takes numbers", given=values)
         return values
 
     def batch(self, context: BatchContext, values: Any, **arguments: Any) -> Any:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,7 +13,10 @@ from penstock.graph import Argument, DataNode, apply, operator
 from penstock.image.kernels.salt_pepper import sprinkle
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.random_bits import expand_bits
-from penstock.operators.noise.noise_operator import Noise, uniform_noise
+from penstock.operators.noise.noise_operator import Noise, NoiseInput, uniform_noise
+from penstock.operators.number_arguments import OptionalNumber
+
+Fraction = Annotated[float | DataNode, Argument(np.float32, low=0.0, high=1.0)]
 
 
 @dataclass(frozen=True)
@@ -22,17 +24,10 @@ class SaltAndPepper(Noise):
     """Replacement of random elements, or pixels, by one of two values.
 
     Args:
-        kind: Name of the operator, for messages.
         channels: Axis of the channels, which change together; None to change each element separately.
     """
 
     channels: int | None
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "prob": Argument(np.float32, low=0.0, high=1.0),
-        "salt_vs_pepper": Argument(np.float32, low=0.0, high=1.0),
-        "salt_val": Argument(np.float32),
-        "pepper_val": Argument(np.float32),
-    }
 
     def noisy(
         self,
@@ -87,12 +82,12 @@ def _limits(dtype: np.dtype[Any]) -> tuple[float, float]:
 
 @operator("noise.salt_and_pepper")
 def salt_and_pepper(
-    data: DataNode,
+    data: NoiseInput,
     *,
-    prob: float | DataNode = 0.05,
-    salt_vs_pepper: float | DataNode = 0.5,
-    salt_val: float | DataNode | None = None,
-    pepper_val: float | DataNode | None = None,
+    prob: Fraction = 0.05,
+    salt_vs_pepper: Fraction = 0.5,
+    salt_val: OptionalNumber = None,
+    pepper_val: OptionalNumber = None,
     per_channel: bool = False,
     seed: int = -1,
 ) -> DataNode:
@@ -131,8 +126,15 @@ def salt_and_pepper(
     layout, ndim = data.spec.layout, len(data.spec.shape)
     channels = layout.index("C") if "C" in layout else ndim - 1 if not layout and ndim else None
     if per_channel and channels is None:
-        raise DefinitionError("per_channel needs channels", given=f"layout {layout!r}", expected="such as HWC")
-    kernel = SaltAndPepper("noise.salt_and_pepper", None if per_channel else channels)
-    optional: dict[str, Any] = {"salt_val": salt_val, "pepper_val": pepper_val}
-    optional = {name: value for name, value in optional.items() if value is not None}
-    return apply(kernel, data, seed=seed, prob=prob, salt_vs_pepper=salt_vs_pepper, **optional)
+        raise DefinitionError(
+            "per_channel requires a layout with channels", given=f"layout {layout!r}", expected="such as HWC"
+        )
+    return apply(
+        SaltAndPepper(None if per_channel else channels),
+        data,
+        seed=seed,
+        prob=prob,
+        salt_vs_pepper=salt_vs_pepper,
+        salt_val=salt_val,
+        pepper_val=pepper_val,
+    )

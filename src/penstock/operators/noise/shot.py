@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.graph import Argument, DataNode, apply, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.random_bits import expand_bits
-from penstock.operators.noise.noise_operator import Noise, polar
+from penstock.operators.noise.noise_operator import Noise, NoiseInput, polar
 from penstock.operators.random.random_operator import fractions
 
 # Up to this mean, the distribution is inverted term by term; above it, the expansion is accurate enough.
@@ -24,8 +23,6 @@ _MAX_TERMS = 34
 @dataclass(frozen=True)
 class Shot(Noise):
     """Shot noise: each element is replaced by a Poisson number of events, times the value of one event."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {"factor": Argument(np.float32, low=0.0)}
 
     def noisy(self, xp: Any, keys: Any, values: Any, *_: Any, factor: Any) -> Any:
         """Replace the values, in float32."""
@@ -79,9 +76,9 @@ def poisson(xp: Any, left: Any, right: Any, mean: Any) -> Any:
 
 @operator("noise.shot")
 def shot(
-    data: DataNode,
+    data: NoiseInput,
     *,
-    factor: float | DataNode = 20.0,
+    factor: Annotated[float | DataNode, Argument(np.float32, low=0.0)] = 20.0,
     seed: int = -1,
 ) -> DataNode:
     """Add shot noise, as of a sensor that counts photons, independently for each element, sample and epoch.
@@ -112,4 +109,4 @@ def shot(
         >>> bool(abs(noisy.mean() - 100) < 1), bool(abs(noisy.std() - 20) < 1), np.unique(noisy % 4).tolist()
         (True, True, [0])
     """
-    return apply(Shot("noise.shot"), data, seed=seed, factor=factor)
+    return apply(Shot(), data, seed=seed, factor=factor)

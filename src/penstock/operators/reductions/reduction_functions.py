@@ -8,12 +8,12 @@ import numpy as np
 
 from penstock.graph import DataNode, operator
 from penstock.numerics.casting import result_dtype
-from penstock.operators.reductions.reduction_operator import ReductionArguments, reduce
+from penstock.operators.reductions.reduction_operator import Numbers, ReductionArguments, reduce
 from penstock.types import FLOAT
 
 
 @operator("reductions.min")
-def min(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
+def min(data: Numbers, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Take the least element along axes.
 
     NaNs are ignored, as in DALI. If no other elements exist, the result is inf, or the greatest integer of the dtype.
@@ -42,7 +42,7 @@ def min(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  #
 
 
 @operator("reductions.max")
-def max(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
+def max(data: Numbers, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Take the greatest element along axes.
 
     NaNs are ignored, as in DALI. If no other elements exist, the result is -inf, or the least integer of the dtype.
@@ -71,7 +71,7 @@ def max(data: DataNode, **arguments: Unpack[ReductionArguments]) -> DataNode:  #
 
 
 @operator("reductions.sum")
-def sum(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
+def sum(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Add up the elements along axes.
 
     Floats are added in a fixed order, so the bits of the result do not depend on the batch size or number of devices.
@@ -104,7 +104,7 @@ def sum(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArgum
 
 
 @operator("reductions.mean")
-def mean(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def mean(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
@@ -135,7 +135,7 @@ def mean(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArgu
 
 
 @operator("reductions.mean_square")
-def mean_square(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def mean_square(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the squares of the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
@@ -166,7 +166,7 @@ def mean_square(data: DataNode, *, dtype: Any = None, **arguments: Unpack[Reduct
 
 
 @operator("reductions.rms")
-def rms(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def rms(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the root mean square of the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
@@ -197,7 +197,7 @@ def rms(data: DataNode, *, dtype: Any = None, **arguments: Unpack[ReductionArgum
 
 
 @operator("reductions.std_dev")
-def std_dev(data: DataNode, mean: DataNode, *, ddof: int = 0, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def std_dev(data: Numbers, mean: Numbers, *, ddof: int = 0, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the standard deviation of the elements from a mean, along axes.
 
     Args:
@@ -228,7 +228,7 @@ def std_dev(data: DataNode, mean: DataNode, *, ddof: int = 0, **arguments: Unpac
 
 
 @operator("reductions.variance")
-def variance(data: DataNode, mean: DataNode, *, ddof: int = 0, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def variance(data: Numbers, mean: Numbers, *, ddof: int = 0, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the variance of the elements about a mean, along axes.
 
     Args:

@@ -17,6 +17,7 @@ from penstock.graph import (
     DataNode,
     Default,
     Doc,
+    Input,
     Operator,
     apply,
     axis_numbers,
@@ -25,6 +26,8 @@ from penstock.graph import (
 from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
+
+Numbers = Annotated[DataNode, Input(("number",))]
 
 
 class ReductionArguments(TypedDict, total=False):
@@ -105,10 +108,6 @@ class Reduction(Operator, BatchKernel):
         """Return the spec without the reduced axes, or with extent 1 for them."""
         for spec in mean:
             self._check_mean(data, spec)
-        if data.dtype.kind not in "iuf":
-            raise DefinitionError(
-                f"fn.{self.kind} needs numbers", given=data, fix="fn.cast(x, dtype=types.UINT8) before"
-            )
         if self.keep_dims:
             return Spec(self.dtype, self._reduced(data.shape), data.layout)
         kept = [axis for axis in range(len(data.shape)) if axis not in self.axes]
@@ -120,8 +119,6 @@ class Reduction(Operator, BatchKernel):
         return tuple(1 if axis in self.axes else extent for axis, extent in enumerate(shape))
 
     def _check_mean(self, data: Spec, mean: Spec) -> None:
-        if mean.dtype.kind not in "iuf":
-            raise DefinitionError("the mean must be a number", given=mean)
         # The mean may come from a reduction with or without `keep_dims`, so axes of extent 1 do not count.
         squeezed = tuple(extent for extent in mean.shape if extent != 1)
         wanted = tuple(extent for extent in self._reduced(data.shape) if extent != 1)

@@ -130,7 +130,7 @@ def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
             expected=", ".join(_DTYPES),
             fix="fn.cast(images, dtype=types.FLOAT)",
         )
-    return output_dtype(own, dtype, kind)
+    return output_dtype(own, dtype)
 
 
 @operator("resize")

@@ -3,47 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import BatchContext, DataNode, Operator, ViewKernel, apply, operator
-
-
-@dataclass(frozen=True)
-class ExpandDims(Operator, ViewKernel):
-    """Insertion of axes of extent 1.
-
-    Args:
-        axes: Positions of the new axes in the result, ascending.
-        names: Letter of each new axis, or "" for none.
-    """
-
-    axes: tuple[int, ...]
-    names: str
-
-    def infer(self, data: Spec) -> Spec:
-        """Return the spec with the new axes."""
-        if self.names and data.shape and not data.layout:
-            raise DefinitionError(
-                "new_axis_names needs an input with a layout",
-                given=f"new_axis_names={self.names!r} for {data}",
-                fix='fn.reshape(x, layout="...") before',
-            )
-        # A layout names all axes or none, so unnamed new axes clear it, as in DALI.
-        shape, layout = list(data.shape), list(data.layout if self.names or not self.axes else "")
-        for number, axis in enumerate(self.axes):
-            # Positions refer to the result and ascend, so earlier insertions do not shift later ones.
-            shape.insert(axis, 1)
-            layout.insert(axis, self.names[number : number + 1])
-        return Spec(data.dtype, tuple(shape), "".join(layout))
-
-    def batch(self, context: BatchContext, data: Any) -> Any:
-        """Insert the axes behind that of the batch."""
-        return context.xp.expand_dims(data, tuple(axis + 1 for axis in self.axes))
+from penstock.graph import DataNode, apply, axis_numbers, operator
+from penstock.operators.tensors.reshape import Reshape
 
 
 @operator("expand_dims")
@@ -71,21 +37,27 @@ def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: st
         >>> pipeline.run()[0].as_array().tolist()
         [[3], [4]]
     """
-    numbers: list[int] = np.atleast_1d(np.asarray(axes)).tolist()
+    numbers: list[int] = np.atleast_1d(axes).tolist()
     ndim = data.ndim + len(numbers)
-    if not all(-ndim <= axis < ndim for axis in numbers) or len({axis % ndim for axis in numbers}) < len(numbers):
-        raise DefinitionError(
-            "axes must be distinct positions in the result",
-            given=axes,
-            expected=f"numbers from {-ndim} to {ndim - 1}",
-        )
+    # The axes are those of the result. `axis_numbers` takes an empty list for all axes.
+    positions = axis_numbers(numbers, None, Spec(data.dtype, (1,) * ndim)) if numbers else ()
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
-            "new_axis_names needs one letter per new axis",
+            "new_axis_names must have one letter per new axis",
             given=short_repr(new_axis_names),
             expected=f"{len(numbers)} letters",
         )
-    positions = [axis % ndim for axis in numbers]
-    order = sorted(range(len(positions)), key=positions.__getitem__)
-    names = "".join(new_axis_names[index] for index in order) if new_axis_names else ""
-    return apply(ExpandDims(tuple(sorted(positions)), names), data)
+    if new_axis_names and data.ndim and not data.layout:
+        raise DefinitionError(
+            "new_axis_names requires an input with a layout",
+            given=f"new_axis_names={new_axis_names!r} for {data.spec}",
+            fix='fn.reshape(x, layout="...") before',
+        )
+    own_axes = iter(range(data.ndim))
+    source = tuple(-1 if axis in positions else next(own_axes) for axis in range(ndim))
+    # A layout names all axes or none, so unnamed new axes clear it, as in DALI.
+    layout = "" if numbers else data.layout
+    if new_axis_names:
+        names = dict(zip(positions, new_axis_names, strict=True))
+        layout = "".join(names[axis] if axis in names else data.layout[own] for axis, own in enumerate(source))
+    return apply(Reshape(None, False, source, layout), data)

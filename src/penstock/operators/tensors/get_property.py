@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
-from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode, Reader, apply, operator
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.operators.elementwise.constant import constant
@@ -15,7 +14,7 @@ from penstock.sources.combine.provenance import SampleNames
 
 
 @operator("get_property")
-def get_property(data: DataNode, *, key: str) -> DataNode:
+def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> DataNode:
     """Return a property of samples as a vector of bytes.
 
     "source_info" is the origin of a sample: the path of its file, as passed to the reader or relative to its folder, or
@@ -45,8 +44,6 @@ def get_property(data: DataNode, *, key: str) -> DataNode:
     """
     if key == "layout":
         return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
-    if key != "source_info":
-        raise DefinitionError("unknown property", given=short_repr(key), expected='"layout" or "source_info"')
     origin = reader_value_of(data.value)
     if origin is None:
         return constant.forward(np.empty(0, np.uint8))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import BatchContext, DataNode, Operator, ViewKernel, apply, operator
+from penstock.graph import BatchContext, DataNode, Input, Operator, ViewKernel, apply, operator
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,6 @@ class PerFrame(Operator, ViewKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec with the new layout."""
-        if not data.shape:
-            raise DefinitionError("the first axis must be that of frames", given=data, expected="one axis or more")
         if not data.layout:
             # "*" is DALI's letter for an axis without a name.
             return replace(data, layout="F" + "*" * (len(data.shape) - 1))
@@ -37,7 +35,7 @@ class PerFrame(Operator, ViewKernel):
 
 
 @operator("per_frame")
-def per_frame(data: DataNode, *, replace: bool = False) -> DataNode:
+def per_frame(data: Annotated[DataNode, Input(ranks=range(1, 65))], *, replace: bool = False) -> DataNode:
     """Mark a value as containing one entry per frame, for use as an argument of operators on sequences.
 
     These operators accept such arguments: image operators that draw no random numbers, such as `rotate`, `warp_affine`,
@@ -65,4 +63,4 @@ def per_frame(data: DataNode, *, replace: bool = False) -> DataNode:
         >>> pipeline.run()[0].as_array()[0, :, 0, 0, 0].tolist()
         [2, 3]
     """
-    return apply(PerFrame(bool(replace)), data)
+    return apply(PerFrame(replace), data)

@@ -29,7 +29,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
         """Return the spec of the data."""
         for spec in indices:
             if spec.dtype.kind not in "iu" or spec.shape not in ((), (1,)):
-                raise DefinitionError("indices needs one integer per sample", given=spec)
+                raise DefinitionError("indices must be one integer per sample", given=spec)
         return data
 
     def whole_batch(self, context: BatchContext, data: Column, *indices: Column) -> Column:
@@ -76,10 +76,7 @@ def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode) -> DataN
     """
     if isinstance(indices, DataNode):
         return apply(PermuteBatch(None), data, indices)
-    numbers = np.asarray(indices)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-        raise DefinitionError("indices needs one integer per sample", given=indices)
-    return apply(PermuteBatch(tuple(numbers.tolist())), data)
+    return apply(PermuteBatch(tuple(indices)), data)
 
 
 @dataclass(frozen=True)

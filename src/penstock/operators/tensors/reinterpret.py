@@ -101,38 +101,34 @@ def reinterpret(
         >>> pipeline.run()[0].as_array().tolist()
         [[1, 2]]
     """
-    element = (
-        data.dtype
-        if dtype is None
-        else as_dtype(INT32 if isinstance(dtype, DALIDataType) and dtype in _ENUM_TYPES else dtype)
-    )
+    wanted = INT32 if isinstance(dtype, DALIDataType) and dtype in _ENUM_TYPES else dtype
+    element = data.dtype if wanted is None else as_dtype(wanted)
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
     if element.itemsize == data.dtype.itemsize or plain:
         result = apply(Reinterpret(element), data)
-        return result if plain and layout is None else _reshaped(result, target, rel_shape, src_dims, layout)
+        if plain and layout is None:
+            return result
+        return reshape(result, shape=target, rel_shape=rel_shape, src_dims=src_dims, layout=layout)
     if target is not None and src_dims is None:
         # The shape counts new elements. A single axis has the fewest restrictions on the element size.
         flat = apply(Reinterpret(element), reshape(data, shape=[-1]))
         extents = target.spec.shape if isinstance(target, DataNode) else np.shape(target)
         kept = data.layout if layout is None and extents == (data.ndim,) else layout
-        return _reshaped(flat, target, None, None, kept)
+        return reshape(flat, shape=target, layout=kept)
     if rel_shape is not None and src_dims is None:
         # Factors refer to the old extents, in elements of the new dtype, so convert them to a shape first.
-        factors: Any = (
-            rel_shape if isinstance(rel_shape, DataNode) else np.atleast_1d(np.asarray(rel_shape, np.float32))
-        )
-        if isinstance(factors, DataNode) or not data.spec.dense:
-            sizes: Any = multiples(data, factors if isinstance(factors, DataNode) else constant(factors))
+        factors: Any = rel_shape
+        if not isinstance(rel_shape, DataNode):
+            factors = np.atleast_1d(np.asarray(rel_shape, np.float32))
+            factors = factors if data.spec.dense else constant(factors)
+        if isinstance(factors, DataNode):
+            sizes: Any = multiples(data, factors)
         else:
             sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.fixed_shape, strict=False)]
         return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)
     raise DefinitionError(
-        "fn.reinterpret can change either the element size or the axes",
+        "either the element size or the axes can change",
         given=f"{data.spec} as {element}, with src_dims",
         fix="fn.reinterpret(fn.reshape(x, ...), dtype=...)",
     )
-
-
-def _reshaped(data: DataNode, shape: Any, rel_shape: Any, src_dims: Any, layout: str | None) -> DataNode:
-    return reshape(data, shape=shape, rel_shape=rel_shape, src_dims=src_dims, layout=layout)

@@ -56,13 +56,10 @@ class Reshape(Operator, ViewKernel):
         """Return the new spec; extents are unknown where they follow from unknown ones."""
         shape = self._target(data.shape)
         # Otherwise the reshape of `batch` or `sample` finds the mismatch.
-        if (
-            data.dense
-            and None not in shape
-            and math.prod(data.fixed_shape) != math.prod(n for n in shape if n is not None)
-        ):
+        known = [n for n in shape if n is not None]
+        if data.dense and len(known) == len(shape) and math.prod(data.fixed_shape) != math.prod(known):
             raise DefinitionError(
-                "fn.reshape cannot change the number of elements",
+                "the number of elements cannot change",
                 given=f"{list(shape)} for samples of shape {list(data.shape)}",
                 expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",
@@ -189,6 +186,19 @@ def multiples(data: DataNode, factors: DataNode) -> DataNode:
     count = vector_length(factors, "rel_shape")
     # `penstock.math` is above this module in the import order.
     return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
+
+
+def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
+    """Flatten the matrix of each sample, or of each frame, to `count` numbers; leave flat ones unchanged.
+
+    Args:
+        matrix: Matrices or vectors.
+        count: Number of elements; -1 if it is unknown, which only matrices per sample may be.
+    """
+    framed = matrix.spec.layout[:1] == "F"
+    if len(matrix.spec.shape) != 2 + framed or (framed and count < 0):
+        return matrix
+    return reshape(matrix, shape=[-1, count], layout="F*") if framed else reshape(matrix, shape=[count])
 
 
 def _extents(values: Any) -> Extents | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from penstock.graph import (
     BatchKernel,
     DataNode,
     Operator,
+    Range,
     SampleContext,
     SampleKernel,
     apply,
@@ -63,17 +64,23 @@ class RearrangeEach(Operator, SampleKernel):
         return frames[order]
 
 
-def _check_sequence(kind: str, frames: Spec) -> None:
+def _check_sequence(frames: Spec) -> None:
     if not frames.shape or frames.layout[:1] not in ("", "F"):
         raise DefinitionError(
-            f"fn.{kind} needs sequences, with frames along the first axis",
+            "sequences must have frames along the first axis",
             given=frames,
             expected="a layout that begins with F, or none",
         )
 
 
+def _frame_numbers(name: str, numbers: int | Sequence[int]) -> tuple[int, ...]:
+    if not np.size(numbers):
+        raise DefinitionError(f"{name} must not be empty")
+    return tuple(np.atleast_1d(numbers).tolist())
+
+
 @operator("sequence_rearrange")
-def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataNode) -> DataNode:
+def sequence_rearrange(data: DataNode, *, new_order: Annotated[int | Sequence[int] | DataNode, Range(0)]) -> DataNode:
     """Select frames of a sequence, in any order.
 
     Args:
@@ -96,17 +103,16 @@ def sequence_rearrange(data: DataNode, *, new_order: int | Sequence[int] | DataN
         >>> pipeline.run()[0].as_array().tolist()
         [[30, 10, 30]]
     """
-    _check_sequence("sequence_rearrange", data.spec)
+    _check_sequence(data.spec)
     if isinstance(new_order, DataNode):
         return apply(RearrangeEach(), data, new_order)
-    order = np.atleast_1d(new_order)
-    if order.ndim != 1 or not order.size or order.dtype.kind not in "iu" or order.min() < 0:
-        raise DefinitionError("new_order must be a list of frame numbers, from 0", given=new_order)
-    return apply(Rearrange(tuple(order.tolist())), data)
+    return apply(Rearrange(_frame_numbers("new_order", new_order)), data)
 
 
 @operator("element_extract")
-def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> DataNode | list[DataNode]:
+def element_extract(
+    data: DataNode, *, element_map: Annotated[int | Sequence[int], Range(0)]
+) -> DataNode | list[DataNode]:
     """Extract single frames of a sequence as separate outputs.
 
     Args:
@@ -128,14 +134,11 @@ def element_extract(data: DataNode, *, element_map: int | Sequence[int]) -> Data
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[30], [10]]
     """
-    _check_sequence("element_extract", data.spec)
-    numbers = np.atleast_1d(np.asarray(element_map))
-    if numbers.ndim != 1 or not numbers.size or numbers.dtype.kind not in "iu" or numbers.min() < 0:
-        raise DefinitionError("element_map must be a list of frame numbers, from 0", given=element_map)
+    _check_sequence(data.spec)
     # Node names are unique, so the name of the call goes to the first element.
     unnamed: CommonArguments = {**common_arguments(), "name": None}
     frames = [
         apply(Index((IndexItem(number),)), data, common=unnamed if position else None)
-        for position, number in enumerate(numbers.tolist())
+        for position, number in enumerate(_frame_numbers("element_map", element_map))
     ]
     return frames if len(frames) > 1 else frames[0]

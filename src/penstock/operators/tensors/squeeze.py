@@ -23,7 +23,7 @@ class Squeeze(Operator, ViewKernel):
         wrong = [axis for axis in self.axes if data.shape[axis] not in (1, None)]
         if wrong:
             raise DefinitionError(
-                "fn.squeeze can only remove axes of extent 1",
+                "only axes of extent 1 can be removed",
                 given=f"axes {wrong} of samples of shape {list(data.shape)}",
             )
         kept = [axis for axis in range(len(data.shape)) if axis not in self.axes]

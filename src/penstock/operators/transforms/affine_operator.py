@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import BatchContext, DataNode, as_value
+from penstock.errors import DefinitionError
+from penstock.graph import BatchContext, DataNode, Input, apply
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
+
+_MATRIX = Input(("float32",), needs="transforms")
+Transform = Annotated[DataNode, _MATRIX]
+OptionalTransform = Annotated[DataNode | None, _MATRIX]
 
 
 @dataclass(frozen=True)
@@ -91,61 +95,58 @@ def extent(value: Any) -> int | None:
     return math.prod(spec.fixed_shape) if spec.dense else None
 
 
-def dimensions(kind: str, transform: Any, argument_ndim: int | None) -> int | None:
-    """Return the number of dimensions of a transform, or None if it is unknown while tracing.
+def transform_node(
+    kernel: Callable[..., AffineOperator],
+    transform: DataNode | None,
+    reverse: bool,
+    argument_ndim: int | None,
+    center: Any = None,
+    **arguments: Any,
+) -> DataNode:
+    """Return a node that creates a transform.
 
     Args:
-        kind: Public name of the operator.
+        kernel: Class of the operator, called with the number of dimensions (None if it is unknown) and `reverse`.
         transform: Input transform, or None.
+        reverse: True to apply the input after the new transform.
         argument_ndim: Number of dimensions according to the arguments; None if they do not determine it.
+        center: Fixed point, or None.
+        arguments: Other arguments of the operator.
 
     Raises:
-        ArgumentTypeError: The input is not float32.
-        DefinitionError: The input has a different number of dimensions, or the arguments have none.
+        DefinitionError: The input or the center has a different number of dimensions, or the arguments have none.
     """
     if argument_ndim is not None and argument_ndim < 1:
-        raise DefinitionError(f"fn.{kind} needs points of at least one dimension", given=f"{argument_ndim} dimensions")
-    if transform is None:
-        return argument_ndim
-    spec = each_frame(as_value(transform).spec)
-    check_transform(kind, spec, argument_ndim)
-    rows, columns = spec.shape
-    return argument_ndim or rows or (columns - 1 if columns else None)
+        raise DefinitionError("points must have at least one dimension", given=f"{argument_ndim} dimensions")
+    ndim = argument_ndim
+    if transform is not None:
+        spec = each_frame(transform.spec)
+        check_transform(spec, argument_ndim)
+        rows, columns = spec.shape
+        ndim = argument_ndim or rows or (columns - 1 if columns else None)
+    count = extent(center)
+    if None not in (count, ndim) and count not in (1, ndim):
+        raise DefinitionError("center must have one number per dimension", given=center, expected=f"{ndim} numbers")
+    before = () if transform is None else (transform,)
+    return apply(kernel(ndim, reverse), *before, center=center, **arguments)
 
 
-def check_transform(kind: str, spec: Spec, ndim: int | None = None) -> None:
+def check_transform(spec: Spec, ndim: int | None = None) -> None:
     """Check that a spec is that of an affine transform.
 
     Args:
-        kind: Public name of the operator.
         spec: Spec of the value.
         ndim: Number of dimensions of the points; None for any number.
 
     Raises:
-        ArgumentTypeError: The dtype is not float32.
         DefinitionError: The shape is not (n, n + 1), or n is not `ndim`.
     """
-    if spec.dtype != np.float32:
-        raise ArgumentTypeError(
-            f"fn.{kind} takes a float32 transform", given=spec, fix="fn.cast(matrix, dtype=types.FLOAT)"
-        )
     # Rows and columns may each be unknown; those that are known must agree on n.
     shape = spec.shape
     known = {n - less for less, n in enumerate(shape) if n is not None} | ({ndim} if ndim else set[int]())
     if len(shape) != 2 or len(known) > 1:
         size = "n, n + 1" if ndim is None else f"{ndim}, {ndim + 1}"
         raise DefinitionError("the input transform has the wrong shape", given=spec, expected=f"({size})")
-
-
-def check_center(kind: str, center: Any, ndim: int | None) -> None:
-    """Check that a center has one number, or one per dimension, if both counts are known.
-
-    Raises:
-        DefinitionError: It has a different number of them.
-    """
-    count = extent(center)
-    if None not in (count, ndim) and count not in (1, ndim):
-        raise DefinitionError("the center needs one number per dimension", given=center, expected=f"{ndim} numbers")
 
 
 def diagonal(xp: Any, factors: Any) -> Any:

@@ -10,7 +10,7 @@ from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, DataNode, apply, operator
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel
-from penstock.operators.transforms.affine_operator import check_transform, compose
+from penstock.operators.transforms.affine_operator import Transform, check_transform, compose
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Combine(PerFrameKernel):
 
     def infer(self, *maps: Spec) -> Spec:
         """Return the spec of the first transform."""
-        check_transform("transforms.combine", maps[0])
+        check_transform(maps[0])
         for spec in maps[1:]:
-            check_transform("transforms.combine", spec, maps[0].shape[0])
+            check_transform(spec, maps[0].shape[0])
         return maps[0]
 
     def batch(self, context: BatchContext, *maps: Any) -> Any:
@@ -42,7 +42,7 @@ class Combine(PerFrameKernel):
 
 
 @operator("transforms.combine")
-def combine(*transforms: DataNode, reverse_order: bool = False) -> DataNode:
+def combine(*transforms: Transform, reverse_order: bool = False) -> DataNode:
     """Combine affine transforms into one that applies them in order.
 
     Args:
@@ -66,5 +66,5 @@ def combine(*transforms: DataNode, reverse_order: bool = False) -> DataNode:
         [[[10.0, 0.0, 10.0], [0.0, 10.0, 20.0]]]
     """
     if len(transforms) < 2:
-        raise DefinitionError("fn.transforms.combine takes two or more transforms", given=f"{len(transforms)}")
-    return apply(Combine(bool(reverse_order)), *transforms)
+        raise DefinitionError("there must be two or more transforms", given=len(transforms))
+    return apply(Combine(reverse_order), *transforms)

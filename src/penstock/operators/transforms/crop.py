@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, operator
-from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent, per_dimension
+from penstock.graph import DataNode, operator
+from penstock.operators.number_arguments import Numbers
+from penstock.operators.transforms.affine_operator import (
+    AffineOperator,
+    OptionalTransform,
+    diagonal,
+    extent,
+    per_dimension,
+    transform_node,
+)
 
 # Per-sample arguments: corners of the source box, then of the target box.
 _NAMES = ("from_start", "from_end", "to_start", "to_end")
@@ -25,7 +34,6 @@ class CropMap(AffineOperator):
     """
 
     absolute: bool
-    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.float32, (None,)) for name in _NAMES}
 
     def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return a diagonal matrix and its translation."""
@@ -41,12 +49,12 @@ class CropMap(AffineOperator):
 
 @operator("transforms.crop")
 def crop(
-    transform: DataNode | None = None,
+    transform: OptionalTransform = None,
     *,
-    from_start: float | Sequence[float] | DataNode = 0.0,
-    from_end: float | Sequence[float] | DataNode = 1.0,
-    to_start: float | Sequence[float] | DataNode = 0.0,
-    to_end: float | Sequence[float] | DataNode = 1.0,
+    from_start: Numbers = 0.0,
+    from_end: Numbers = 1.0,
+    to_start: Numbers = 0.0,
+    to_end: Numbers = 1.0,
     absolute: bool = False,
     reverse_order: bool = False,
 ) -> DataNode:
@@ -78,14 +86,11 @@ def crop(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.125, 0.0, -1.25], [0.0, 0.125, -2.5]]]
     """
-    kind = "transforms.crop"
     arguments: dict[str, Any] = dict(zip(_NAMES, (from_start, from_end, to_start, to_end), strict=True))
     counts = [extent(value) for value in arguments.values()]
     known = {count for count in counts if count not in (None, 1)}
     if len(known) > 1:
-        raise DefinitionError("all corners need the same number of coordinates", given=str(counts))
+        raise DefinitionError("all corners must have the same number of coordinates", given=str(counts))
     # Single numbers apply to any number of dimensions; without other information there is one dimension.
     argument_ndim = known.pop() if known else None if None in counts or transform is not None else 1
-    ndim = dimensions(kind, transform, argument_ndim)
-    before = () if transform is None else (transform,)
-    return apply(CropMap(ndim, bool(reverse_order), bool(absolute)), *before, **arguments)
+    return transform_node(partial(CropMap, absolute=absolute), transform, reverse_order, argument_ndim, **arguments)

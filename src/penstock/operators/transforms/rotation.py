@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, operator
-from penstock.operators.transforms.affine_operator import AffineOperator, center_offset, check_center, dimensions
+from penstock.graph import Argument, DataNode, operator
+from penstock.operators.number_arguments import Number, OptionalNumbers
+from penstock.operators.transforms.affine_operator import (
+    AffineOperator,
+    OptionalTransform,
+    center_offset,
+    transform_node,
+)
 
 
 @dataclass(frozen=True)
 class Rotation(AffineOperator):
     """Rotation by an angle in degrees about a center, or in 3D about an axis through a center."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32),
-        "axis": Argument(np.float32, (3,)),
-        "center": Argument(np.float32, (None,)),
-    }
 
     def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return the rotation matrix and the translation that keeps the center fixed."""
@@ -46,11 +46,11 @@ class Rotation(AffineOperator):
 
 @operator("transforms.rotation")
 def rotation(
-    transform: DataNode | None = None,
+    transform: OptionalTransform = None,
     *,
-    angle: float | DataNode,
-    axis: Sequence[float] | DataNode | None = None,
-    center: Sequence[float] | DataNode | None = None,
+    angle: Number,
+    axis: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (3,))] = None,
+    center: OptionalNumbers = None,
     reverse_order: bool = False,
 ) -> DataNode:
     """Create an affine transform that rotates points in 2D, or in 3D about an axis.
@@ -80,12 +80,7 @@ def rotation(
         >>> pipeline.run()[0].as_array().round(3).tolist()
         [[[-0.0, -1.0, 1.0], [1.0, -0.0, -1.0]]]
     """
-    kind = "transforms.rotation"
     if axis is not None and not isinstance(axis, DataNode) and not np.any(axis):
         raise DefinitionError("axis must not have length 0", given=axis)
-    ndim = dimensions(kind, transform, 2 if axis is None else 3)
-    check_center(kind, center, ndim)
-    before = () if transform is None else (transform,)
-    arguments: dict[str, Any] = {"angle": angle, "axis": axis, "center": center}
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    return apply(Rotation(ndim, bool(reverse_order)), *before, **arguments)
+    ndim = 2 if axis is None else 3
+    return transform_node(Rotation, transform, reverse_order, ndim, center, angle=angle, axis=axis)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from penstock.graph import Argument, DataNode, apply, operator
+from penstock.graph import DataNode, operator
 from penstock.operators.argument_limits import Rank
+from penstock.operators.number_arguments import Numbers, OptionalNumbers
 from penstock.operators.transforms.affine_operator import (
     AffineOperator,
+    OptionalTransform,
     center_offset,
-    check_center,
     diagonal,
-    dimensions,
     extent,
     per_dimension,
+    transform_node,
 )
 
 
 @dataclass(frozen=True)
 class Scaling(AffineOperator):
     """Scaling of each coordinate about a center."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "scale": Argument(np.float32, (None,)),
-        "center": Argument(np.float32, (None,)),
-    }
 
     def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return a diagonal matrix and the translation that keeps the center fixed."""
@@ -38,10 +32,10 @@ class Scaling(AffineOperator):
 
 @operator("transforms.scale")
 def scale(
-    transform: DataNode | None = None,
+    transform: OptionalTransform = None,
     *,
-    scale: float | Sequence[float] | DataNode,
-    center: Sequence[float] | DataNode | None = None,
+    scale: Numbers,
+    center: OptionalNumbers = None,
     ndim: Rank | None = None,
     reverse_order: bool = False,
 ) -> DataNode:
@@ -70,13 +64,8 @@ def scale(
         >>> pipeline.run()[0].as_array().tolist()
         [[[2.0, 0.0, -5.0], [0.0, 3.0, -14.0]]]
     """
-    kind, count = "transforms.scale", extent(scale)
+    count = extent(scale)
     # One factor applies to any number of dimensions, so the center, ndim= or the input determines it.
-    one = count == 1
-    if one and ndim is None and transform is None:
-        ndim = extent(center) or 1
-    result_ndim = dimensions(kind, transform, ndim if one else count)
-    check_center(kind, center, result_ndim)
-    before = () if transform is None else (transform,)
-    arguments: dict[str, Any] = {"scale": scale} if center is None else {"scale": scale, "center": center}
-    return apply(Scaling(result_ndim, bool(reverse_order)), *before, **arguments)
+    if count == 1:
+        count = extent(center) or 1 if ndim is None and transform is None else ndim
+    return transform_node(Scaling, transform, reverse_order, count, center, scale=scale)

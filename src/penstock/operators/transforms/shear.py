@@ -4,31 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, operator
-from penstock.operators.tensors.reshape import reshape
+from penstock.graph import Argument, DataNode, operator
+from penstock.operators.number_arguments import OptionalNumbers
+from penstock.operators.tensors.reshape import flatten_matrices
 from penstock.operators.transforms.affine_operator import (
     AffineOperator,
+    OptionalTransform,
     center_offset,
-    check_center,
-    dimensions,
     extent,
+    transform_node,
 )
 
 
 @dataclass(frozen=True)
 class Shear(AffineOperator):
     """Shear about a center: adds multiples of the other coordinates to each coordinate."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "shear": Argument(np.float32, (None,)),
-        "angles": Argument(np.float32, (None,), -90, 90),
-        "center": Argument(np.float32, (None,)),
-    }
 
     def argument_ndim(self, arguments: Mapping[str, Any]) -> int:
         """Return 2 for two factors and 3 for six."""
@@ -50,11 +45,11 @@ class Shear(AffineOperator):
 
 @operator("transforms.shear")
 def shear(
-    transform: DataNode | None = None,
+    transform: OptionalTransform = None,
     *,
-    shear: Sequence[float] | DataNode | None = None,
-    angles: Sequence[float] | DataNode | None = None,
-    center: Sequence[float] | DataNode | None = None,
+    shear: OptionalNumbers = None,
+    angles: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (None,), -90, 90)] = None,
+    center: OptionalNumbers = None,
     reverse_order: bool = False,
 ) -> DataNode:
     """Create an affine transform that shears points in 2D or 3D.
@@ -85,30 +80,18 @@ def shear(
         >>> pipeline.run()[0].as_array().tolist()
         [[[1.0, 2.0, 0.0], [3.0, 1.0, 0.0]]]
     """
-    kind = "transforms.shear"
     if (shear is None) == (angles is None):
-        raise DefinitionError(f"fn.{kind} takes shear= or angles=", given="both" if shear is not None else "neither")
+        raise DefinitionError(
+            "exactly one of shear and angles must be set", given="both" if shear is not None else "neither"
+        )
     numbers: Any = angles if shear is None else shear
     count = extent(numbers)
     if count not in (None, 2, 6):
         raise DefinitionError(
-            f"fn.{kind} needs a number for each pair of coordinates",
-            given=numbers,
-            expected="2 numbers in 2D, 6 in 3D",
+            "there must be a number for each pair of coordinates", given=numbers, expected="2 numbers in 2D, 6 in 3D"
         )
-    ndim = dimensions(kind, transform, {2: 2, 6: 3}.get(count or 0))
-    check_center(kind, center, ndim)
-    # DALI takes six factors of a node as a (3, 2) matrix. Flatten any matrix, per sample or per frame.
-    if isinstance(numbers, DataNode):
-        framed = numbers.spec.layout[:1] == "F"
-        flat: Any = numbers
-        if framed and count is not None and len(numbers.spec.shape) == 3:
-            flat = reshape(numbers, shape=[-1, count], layout="F*")
-        elif not framed and len(numbers.spec.shape) == 2:
-            flat = reshape(numbers, shape=[count or -1])
-    else:
-        flat = np.ravel(numbers)
-    arguments: dict[str, Any] = {"angles" if shear is None else "shear": flat}
-    arguments |= {} if center is None else {"center": center}
-    before = () if transform is None else (transform,)
-    return apply(Shear(ndim, bool(reverse_order)), *before, **arguments)
+    # DALI takes six factors of a node as a (3, 2) matrix.
+    flat = flatten_matrices(numbers, count or -1) if isinstance(numbers, DataNode) else np.ravel(numbers)
+    factors = {"angles" if shear is None else "shear": flat}
+    ndim = {2: 2, 6: 3}.get(count or 0)
+    return transform_node(Shear, transform, reverse_order, ndim, center, **factors)

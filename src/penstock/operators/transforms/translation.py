@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from penstock.graph import Argument, DataNode, apply, operator
-from penstock.operators.transforms.affine_operator import AffineOperator, diagonal, dimensions, extent
+from penstock.graph import DataNode, operator
+from penstock.operators.number_arguments import Numbers
+from penstock.operators.transforms.affine_operator import (
+    AffineOperator,
+    OptionalTransform,
+    diagonal,
+    extent,
+    transform_node,
+)
 
 
 @dataclass(frozen=True)
 class Translation(AffineOperator):
     """Translation by an offset."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {"offset": Argument(np.float32, (None,))}
 
     def linear_and_shift(self, xp: Any, ndim: int, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         """Return the identity and the offset."""
@@ -29,9 +32,9 @@ class Translation(AffineOperator):
 
 @operator("transforms.translation")
 def translation(
-    transform: DataNode | None = None,
+    transform: OptionalTransform = None,
     *,
-    offset: float | Sequence[float] | DataNode,
+    offset: Numbers,
     reverse_order: bool = False,
 ) -> DataNode:
     """Create an affine transform that translates points.
@@ -56,6 +59,4 @@ def translation(
         >>> pipeline.run()[0].as_array().tolist()
         [[[1.0, 0.0, 3.0], [0.0, 1.0, 4.0]]]
     """
-    ndim = dimensions("transforms.translation", transform, extent(offset))
-    before = () if transform is None else (transform,)
-    return apply(Translation(ndim, bool(reverse_order)), *before, offset=offset)
+    return transform_node(Translation, transform, reverse_order, extent(offset), offset=offset)

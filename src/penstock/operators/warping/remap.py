@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, Planes, apply, assumed_layout, operator
+from penstock.errors import DefinitionError
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, apply, assumed_layout, operator
 from penstock.image.describe.custom_pass import PassImages
 from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.strided_images import StridedImages
@@ -21,6 +21,8 @@ from penstock.types import INTERP_LINEAR, DALIInterpType
 
 # Offset of coordinates for each pixel_origin, so that (0, 0) is the corner of the first pixel.
 _ORIGINS = {"corner": 0.0, "center": 0.5}
+
+CoordinateImage = Annotated[DataNode, Input(("float32",))]
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,6 @@ class Remap(Operator, BatchKernel):
 
     def infer(self, images: Spec, *maps: Spec) -> Spec:
         """Return the spec of images of the size of the maps."""
-        if any(spec.dtype != np.float32 for spec in maps):
-            raise DefinitionError(
-                "maps must be float32",
-                given=" and ".join(map(str, maps)),
-                fix="fn.cast(map, dtype=types.FLOAT)",
-            )
         sizes = [self._size(spec) for spec in maps]
         if any(None not in (a, b) and a != b for a, b in zip(*sizes, strict=True)):
             raise DefinitionError("maps differ in size", given=" and ".join(map(str, maps)))
@@ -56,7 +52,7 @@ class Remap(Operator, BatchKernel):
         shape = spec.shape
         frames, channel = self._form(len(shape), shape[-1] if shape else None, spec.layout)
         if len(shape) - frames - channel != 2 or (frames and self.layout[0] != "F"):
-            raise DefinitionError("a map needs one number per pixel", given=spec, expected="float32[h, w]")
+            raise DefinitionError("a map must have one number per pixel", given=spec, expected="float32[h, w]")
         return shape[frames : frames + 2]
 
     def _form(self, ndim: int, last: int | None, layout: str) -> tuple[bool, bool]:
@@ -104,9 +100,9 @@ class Remap(Operator, BatchKernel):
 
 @operator("remap")
 def remap(
-    data: Planes,
-    mapx: DataNode,
-    mapy: DataNode,
+    data: Annotated[DataNode, Input(layouts=("HWC", "FHWC"))],
+    mapx: CoordinateImage,
+    mapy: CoordinateImage,
     *,
     interp: DALIInterpType | int = INTERP_LINEAR,
     pixel_origin: Literal["corner", "center"] = "corner",
@@ -141,12 +137,5 @@ def remap(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [30, 15]
     """
-    layout = assumed_layout(data.spec)
-    if layout not in ("HWC", "FHWC"):
-        raise DefinitionError("fn.remap needs channels last", given=layout, expected="HWC or FHWC")
-    if pixel_origin not in _ORIGINS:
-        raise DefinitionError(
-            "no such pixel_origin", given=short_repr(pixel_origin), fix=did_you_mean(pixel_origin, _ORIGINS)
-        )
-    kernel = Remap(layout, warp_interpolation(interp, "remap", cubic=True), _ORIGINS[pixel_origin])
+    kernel = Remap(assumed_layout(data.spec), warp_interpolation(interp, cubic=True), _ORIGINS[pixel_origin])
     return apply(kernel, data, mapx, mapy)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
@@ -12,26 +12,22 @@ from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
-from penstock.operators.warping.warp_options import WarpArguments, WarpOptions, given_size, warp_options
+from penstock.operators.warping.warp_options import AffineWarp, WarpArguments, affine_options, rounded_size
 
 
 @dataclass(frozen=True)
-class Rotate(ImageOperator):
+class Rotate(AffineWarp):
     """Rotation of images about their center.
 
     Args:
-        warping: Interpolation, border and dtype.
-        canvas: "given" for the argument `size`, "kept" for the size of the image, "grown" for a canvas that holds the
-            whole rotated image.
+        grows: True for a canvas that holds the whole rotated image; False for the argument `size`, or else for the size
+            of the image.
         frames: Number of consecutive images that share one canvas.
     """
 
-    warping: WarpOptions
-    canvas: str
+    grows: bool
     frames: int = 1
-    schema: ClassVar[Mapping[str, Argument]] = {"size": Argument(np.float32, (2,), low=1)}
 
     def of_sequences(self, frames: int) -> Rotate:
         """Return the operator with one canvas for all frames of a sequence."""
@@ -40,40 +36,80 @@ class Rotate(ImageOperator):
     @property
     def traceable(self) -> bool:
         """True unless the size of the canvas depends on the angle, since XLA needs static shapes."""
-        return self.canvas != "grown"
+        return not self.grows
 
-    def infer(self, images: Spec, *, angle: Any, size: Any) -> Spec:
+    def infer(self, images: Spec, *, angle: Any, axis: Any = None, size: Any = None) -> Spec:
         """Return the spec of the input on the new canvas."""
-        if self.canvas == "kept":
-            return self.warping.spec(images, None)
-        if self.canvas == "given":
-            return self.warping.sized_spec(images, size)
-        height, width = (images.shape[self.warping.layout.index(letter)] for letter in "HW")
-        if isinstance(angle, Spec) or height is None or width is None:
-            return self.warping.spec(images, (None, None))
-        canvas = grown(np.ravel(np.asarray(angle, np.float32))[:1], np.array([height]), np.array([width]))
-        return self.warping.spec(images, (int(canvas[0][0]), int(canvas[1][0])))
+        extents = [images.shape[at] for at in self.warping.axes]
+        if self.grows and (None in extents or isinstance(angle, Spec) or isinstance(axis, Spec)):
+            size = [None] * len(extents)
+        elif self.grows:
+            angles = np.ravel(np.asarray(angle, np.float32))[:1]
+            axes = None if axis is None else np.asarray(axis, np.float32).reshape(1, 3)
+            size = [extent[0] for extent in self._canvas([np.array([n]) for n in extents], 1, angles, axes)]
+        return self.warping.spec(images, size)
 
-    def describe(self, images: ImageInfo, bits: Any, *, angle: Any, size: Any) -> Sequence[Step]:
+    def describe(
+        self, images: ImageInfo, bits: Any, *, angle: Any, axis: Any = None, size: Any = None
+    ) -> Sequence[Step]:
         """Return one warp that maps the center of the canvas to the center of the image."""
-        xp = images.xp
-        extents = [images.sizes[self.warping.layout.index(letter)] for letter in "HW"]
-        match self.canvas:
-            case "given":
-                canvas = [size[:, k].astype(np.int32) for k in range(2)]
-            case "kept":
-                canvas = extents
-            case _:
-                canvas = list(grown(angle, *extents, frames=self.frames))
+        extents = [images.sizes[at] for at in self.warping.axes]
+        canvas = None
+        if size is not None:
+            canvas = [numbers.astype(np.int32) for numbers in size.T]
+        elif self.grows:
+            canvas = self._canvas(extents, self.frames, angle, axis)
+        xp, half = images.xp, np.float32(0.5)
+        center, middle = ([n.astype(np.float32) * half for n in sizes] for sizes in (extents, canvas or extents))
+        matrix = xp.stack(xp.broadcast_arrays(*self._matrix(xp, center, middle, angle, axis)), axis=1)
+        return self.warping.steps(images, Affine(), matrix, canvas)
+
+    def _canvas(self, extents: Sequence[Any], frames: int, angle: Any, axis: Any) -> Sequence[Any]:
+        """Return the extents of the canvas that holds a whole rotated image."""
+        return grown(angle, *extents, frames=frames)
+
+    def _matrix(
+        self, xp: Any, center: Sequence[Any], canvas_center: Sequence[Any], angle: Any, axis: Any
+    ) -> Sequence[Any]:
+        """Return the entries of the matrix that maps the result to the image.
+
+        Args:
+            xp: Array namespace.
+            center: Center of the image, in the order of the axes.
+            canvas_center: Center of the canvas.
+            angle: Angles in degrees.
+            axis: Axes of rotation, for volumes.
+        """
         radians = angle * np.float32(np.pi / 180)
         cos, sin = xp.cos(radians), xp.sin(radians)
-        half = np.float32(0.5)
-        (in_y, in_x), (out_y, out_x) = ([n.astype(np.float32) * half for n in pair] for pair in (extents, canvas))
-        # The matrix maps the result to the image: rotate by the angle about the origin, then move center to center. The
-        # order of the float32 operations decides the last bit.
-        rows = (cos, -sin, (sin * out_y - cos * out_x) + in_x), (sin, cos, in_y - (sin * out_x + cos * out_y))
-        matrix = xp.stack(xp.broadcast_arrays(*rows[0], *rows[1]), axis=1)
-        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else (canvas[0], canvas[1]))
+        (in_y, in_x), (out_y, out_x) = center, canvas_center
+        # Rotate by the angle about the origin, then move center to center. The order of the float32 operations decides
+        # the last bit.
+        return cos, -sin, (sin * out_y - cos * out_x) + in_x, sin, cos, in_y - (sin * out_x + cos * out_y)
+
+
+@dataclass(frozen=True)
+class RotateVolume(Rotate):
+    """Rotation of volumes about an axis through their center."""
+
+    def _canvas(self, extents: Sequence[Any], frames: int, angle: Any, axis: Any) -> Sequence[Any]:
+        return _grown_volume(_rotation_matrix(np, angle, axis), *extents, frames=frames)
+
+    def _matrix(
+        self, xp: Any, center: Sequence[Any], canvas_center: Sequence[Any], angle: Any, axis: Any
+    ) -> Sequence[Any]:
+        if xp is np and not axis.any(axis=1).all():
+            raise ValueError("the axis of a rotation must not have length 0")
+        rotation = _rotation_matrix(xp, angle, axis)
+        numbers: list[Any] = []
+        # Extents are in the order z, y, x, and the rows of the matrix in the order x, y, z.
+        for k, own in enumerate(reversed(center)):
+            # The warp maps the result to the volume and so rotates back: a row of the inverse of a rotation matrix is a
+            # column of the matrix.
+            row = [rotation[j][k] for j in range(3)]
+            moved = sum((a * b for a, b in zip(row, reversed(canvas_center), strict=True)), np.float32(0))
+            numbers += [*row, own - moved]
+        return numbers
 
 
 def grown(angle: Any, height: Any, width: Any, frames: int = 1) -> tuple[Any, Any]:
@@ -111,73 +147,6 @@ def _common_extents(extents: Any, parity: Any, frames: int) -> Any:
     # The majority of the frames decides; a tie means even.
     odd = 2 * (parity.astype(np.int32) % 2).reshape(-1, frames).sum(axis=1) > frames
     return np.repeat(largest + (largest % 2 != odd), frames).astype(np.int32)
-
-
-@dataclass(frozen=True)
-class RotateVolume(ImageOperator):
-    """Rotation of volumes about an axis through their center.
-
-    Args:
-        warping: Interpolation, border and dtype.
-        canvas: "given", "kept" or "grown", as for `Rotate`.
-        frames: Number of consecutive volumes that share one canvas.
-    """
-
-    warping: WarpOptions
-    canvas: str
-    frames: int = 1
-    schema: ClassVar[Mapping[str, Argument]] = {"size": Argument(np.float32, (3,), low=1)}
-
-    def of_sequences(self, frames: int) -> RotateVolume:
-        """Return the operator with one canvas for all frames of a sequence."""
-        return replace(self, frames=frames)
-
-    @property
-    def traceable(self) -> bool:
-        """True unless the size of the canvas depends on the angle."""
-        return self.canvas != "grown"
-
-    def infer(self, images: Spec, *, angle: Any, axis: Any, size: Any) -> Spec:
-        """Return the spec of the input on the new canvas."""
-        if not isinstance(axis, Spec) and not np.any(axis):
-            raise DefinitionError("axis must not have length 0", given=axis)
-        if self.canvas == "kept":
-            return self.warping.spec(images, None)
-        if self.canvas == "given":
-            return self.warping.sized_spec(images, size)
-        extents = [images.shape[at] for at in self.warping.axes]
-        if isinstance(angle, Spec) or isinstance(axis, Spec) or None in extents:
-            return self.warping.spec(images, (None,) * 3)
-        angles, directions = np.asarray(angle, np.float32).reshape(-1)[:1], np.asarray(axis, np.float32).reshape(1, 3)
-        depth, height, width = (np.array([extent]) for extent in extents)
-        canvas = _grown_volume(_rotation_matrix(np, angles, directions), depth, height, width)
-        return self.warping.spec(images, [int(extent[0]) for extent in canvas])
-
-    def describe(self, images: ImageInfo, bits: Any, *, angle: Any, axis: Any, size: Any) -> Sequence[Step]:
-        """Return one warp that maps the center of the canvas to the center of the volume."""
-        xp, half = images.xp, np.float32(0.5)
-        if xp is np and not axis.any(axis=1).all():
-            raise ValueError("the axis of a rotation must not have length 0")
-        rotation = _rotation_matrix(xp, angle, axis)
-        extents = [images.sizes[at] for at in self.warping.axes]
-        match self.canvas:
-            case "given":
-                canvas = [numbers.astype(np.int32) for numbers in size.T]
-            case "kept":
-                canvas = extents
-            case _:
-                canvas = list(_grown_volume(rotation, *extents, frames=self.frames))
-        # Extents are in the order z, y, x, and the rows of the matrix in the order x, y, z.
-        center, canvas_center = ([n.astype(np.float32) * half for n in reversed(sizes)] for sizes in (extents, canvas))
-        numbers: list[Any] = []
-        for k in range(3):
-            # The warp maps the result to the volume and so rotates back: a row of the inverse of a rotation matrix is a
-            # column of the matrix.
-            row = [rotation[j][k] for j in range(3)]
-            moved = sum((a * b for a, b in zip(row, canvas_center, strict=True)), np.float32(0))
-            numbers += [*row, center[k] - moved]
-        matrix = xp.stack(xp.broadcast_arrays(*numbers), axis=1)
-        return self.warping.steps(images, Affine(), matrix, None if self.canvas == "kept" else canvas)
 
 
 def _rotation_matrix(xp: Any, angle: Any, axis: Any) -> list[list[Any]]:
@@ -256,10 +225,8 @@ def rotate(
         >>> pipeline.run()[0].as_array().reshape(3, 2).tolist()
         [[2, 5], [1, 4], [0, 3]]
     """
-    kind = "rotate"
-    layout = assumed_layout(data.spec)
-    sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    if sized and keep_size:
+    layout, size = assumed_layout(data.spec), rounded_size(size)
+    if size is not None and keep_size:
         raise DefinitionError("the size is given twice", given="size= and keep_size=True", fix="leave out one")
     if ("D" in layout) != (axis is not None):
         raise DefinitionError(
@@ -267,9 +234,8 @@ def rotate(
             given=f"layout {layout!r} and axis={short_repr(axis)}",
             fix="axis=[0, 0, 1] rotates x towards y" if axis is None else "leave out axis",
         )
-    options = warp_options(data, layout, kind, select_arguments(WarpArguments, arguments))
-    kernel = (RotateVolume if "D" in layout else Rotate)(
-        options, "given" if sized else "kept" if keep_size else "grown"
-    )
-    rotation: dict[str, Any] = {"angle": angle} if axis is None else {"angle": angle, "axis": axis}
-    return apply(kernel, data, size=given_size(size, len(options.axes)), **rotation)
+    if axis is not None and not isinstance(axis, DataNode) and not np.any(axis):
+        raise DefinitionError("axis must not have length 0", given=axis)
+    options = affine_options(data, select_arguments(WarpArguments, arguments))
+    kernel = (Rotate if axis is None else RotateVolume)(options, size is None and not keep_size)
+    return apply(kernel, data, angle=angle, axis=axis, size=size)

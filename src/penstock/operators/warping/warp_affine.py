@@ -2,66 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Images, apply, assumed_layout, operator, select_arguments
-from penstock.graph.ir.argument_schema import Argument, as_numbers
+from penstock.graph import DataNode, Images, apply, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.sampling_coordinates import Affine
 from penstock.operators.warping.warp_options import (
+    AffineWarp,
     WarpArguments,
-    WarpOptions,
     adjugate,
-    flatten_matrices,
-    given_size,
-    warp_options,
+    affine_options,
+    flat_matrix,
+    rounded_size,
 )
 
 
 @dataclass(frozen=True)
-class WarpAffine(ImageOperator):
-    """Affine warp of images.
+class WarpAffine(AffineWarp):
+    """Affine warp of images or volumes.
 
     Args:
-        warping: Interpolation, border and dtype.
         inverse: True if the matrix maps the result to the image.
-        sized: True if the argument `size` gives the size of the result.
     """
 
-    warping: WarpOptions
     inverse: bool
-    sized: bool
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "matrix": Argument(np.float32, (6,)),
-        "size": Argument(np.float32, (2,), low=1),
-    }
 
-    def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
+    def infer(self, images: Spec, *, matrix: Any, size: Any = None) -> Spec:
         """Return the spec of the input with the new size."""
-        return self.warping.sized_spec(images, size) if self.sized else self.warping.spec(images, None)
+        return self.warping.spec(images, size)
 
-    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any = None) -> Sequence[Step]:
         """Return one warp, with the matrix that maps the result to the image."""
-        xp = images.xp
-        sizes = [extents.astype(np.int32) for extents in size.T] if self.sized else None
-        return self.warping.steps(images, Affine(), matrix if self.inverse else _inverse(xp, matrix), sizes)
-
-
-@dataclass(frozen=True)
-class WarpVolume(WarpAffine):
-    """Affine warp of volumes."""
-
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "matrix": Argument(np.float32, (12,)),
-        "size": Argument(np.float32, (3,), low=1),
-    }
+        sizes = None if size is None else [extents.astype(np.int32) for extents in size.T]
+        return self.warping.steps(images, Affine(), matrix if self.inverse else _inverse(images.xp, matrix), sizes)
 
 
 def _inverse(xp: Any, matrix: Any) -> Any:
@@ -126,21 +105,12 @@ def warp_affine(
         >>> pipeline.run()[0].as_array().reshape(2, 2).tolist()
         [[1, 9], [3, 9]]
     """
-    kind = "warp_affine"
-    layout = assumed_layout(data.spec)
     if mtx is not None and matrix is not None:
         raise DefinitionError("the matrix is given twice", given="mtx and matrix=", fix="leave out one")
-    options = warp_options(data, layout, kind, select_arguments(WarpArguments, arguments))
+    options = affine_options(data, select_arguments(WarpArguments, arguments))
     ndim = len(options.axes)
-    count = ndim * (ndim + 1)
-    numbers: Any = mtx if mtx is not None else matrix
-    if isinstance(numbers, DataNode):
-        numbers = flatten_matrices(numbers, count)
-    elif numbers is None or as_numbers("matrix", numbers).size == 0:
+    numbers = flat_matrix(next((value for value in (mtx, matrix) if value is not None), ()), ndim, ndim + 1)
+    if not isinstance(numbers, DataNode) and not numbers.size:
         # An empty matrix counts as none.
         numbers = np.eye(ndim, ndim + 1).ravel()
-    elif np.shape(numbers) == (ndim, ndim + 1):
-        numbers = np.reshape(numbers, count)
-    sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    kernel = (WarpVolume if ndim == 3 else WarpAffine)(options, bool(inverse_map), sized)
-    return apply(kernel, data, matrix=numbers, size=given_size(size, ndim))
+    return apply(WarpAffine(options, inverse_map), data, matrix=numbers, size=rounded_size(size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, TypedDict
 
@@ -10,16 +10,18 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import SPATIAL, DataNode, Doc
+from penstock.graph import SPATIAL, Argument, DataNode, Doc, assumed_layout
+from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.custom_pass import CustomPass, custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
+from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import CoordinateMap
 from penstock.image.passes.warp_pass import Interpolation, WarpPass
 from penstock.image.passes.warp_volume_pass import WarpVolumePass
 from penstock.numerics.casting import cast_saturating, output_dtype, result_dtype
-from penstock.operators.tensors.reshape import reshape
+from penstock.operators.tensors.reshape import flatten_matrices
 from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
 
 
@@ -66,20 +68,21 @@ class WarpOptions:
         """Spatial axes in the order D, H, W."""
         return tuple(self.layout.index(letter) for letter in SPATIAL if letter in self.layout)
 
-    def spec(self, images: Spec, size: Sequence[int | None] | None) -> Spec:
-        """Return the spec of the result, with new extents along `axes` unless `size` is None."""
+    def spec(self, images: Spec, size: Any = None) -> Spec:
+        """Return the spec of the result.
+
+        Args:
+            images: Spec of the images.
+            size: Extents along `axes`, None for unknown ones, or the spec of a node; by default those of the images.
+        """
         shape, bounds = list(images.shape), images.bounds
         if size is not None:
-            for axis, extent in zip(self.axes, size, strict=True):
-                shape[axis] = extent
+            extents = [None] * len(self.axes) if isinstance(size, Spec) else size
+            for axis, extent in zip(self.axes, extents, strict=True):
+                shape[axis] = None if extent is None else int(extent)
             # The bounds of the input do not apply to the new size.
             bounds = ()
         return replace(images, dtype=self.dtype, shape=tuple(shape), layout=self.layout, bounds=bounds)
-
-    def sized_spec(self, images: Spec, size: Any) -> Spec:
-        """Return the spec of a result whose size is a constant or the spec of a node."""
-        unknown = (None,) * len(self.axes)
-        return self.spec(images, unknown if isinstance(size, Spec) else np.asarray(size).astype(int).tolist())
 
     def steps(
         self, images: ImageInfo, places: CoordinateMap, numbers: Any, size: Sequence[Any] | None = None
@@ -112,6 +115,23 @@ class WarpOptions:
         return custom_steps(transform, images, sizes, (numbers, fill), self.dtype)
 
 
+@dataclass(frozen=True)
+class AffineWarp(ImageOperator):
+    """Warp by an affine transform of n axes, with an optional argument `size`.
+
+    Args:
+        warping: Interpolation, border and dtype.
+    """
+
+    warping: WarpOptions
+
+    @property
+    def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # by rank
+        """Declarations of the size, with a number per axis, and of the matrix."""
+        ndim = len(self.warping.axes)
+        return {"size": Argument(np.float32, (ndim,), low=1), "matrix": Argument(np.float32, (ndim * (ndim + 1),))}
+
+
 def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
     """Return the adjugate of a 3 x 3 matrix, row by row: its inverse times its determinant."""
     a, b, c, d, e, f, g, h, i = matrix
@@ -122,8 +142,12 @@ def adjugate(matrix: Sequence[Any]) -> tuple[Any, ...]:
     )
 
 
-def warp_options(data: DataNode, layout: str, kind: str, arguments: WarpArguments) -> WarpOptions:
-    """Return the options for a user's arguments.
+# Dtypes besides FLOAT to which DALI's warps convert float32 images.
+_INTEGER_DTYPES = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
+
+
+def affine_options(data: DataNode, arguments: WarpArguments) -> WarpOptions:
+    """Return the options of an affine warp for a user's arguments.
 
     Raises:
         DefinitionError: The interpolation is neither linear nor nearest, or the dtype is not supported.
@@ -131,25 +155,51 @@ def warp_options(data: DataNode, layout: str, kind: str, arguments: WarpArgument
     fill, own = arguments.get("fill_value"), data.spec.dtype
     dtype = result_dtype(own, arguments.get("dtype"), arguments.get("output_dtype"))
     if own != np.float32 or dtype not in _INTEGER_DTYPES:
-        dtype = output_dtype(own, dtype, kind)
+        dtype = output_dtype(own, dtype)
+    interpolation = warp_interpolation(arguments.get("interp_type", INTERP_LINEAR))
     # Without a fill value DALI clamps coordinates, which repeats the edge pixels.
-    border = Border.REPLICATE if fill is None else Border.CONSTANT
-    fills = fill_color(data, layout, kind, 0.0 if fill is None else fill)
-    return WarpOptions(
-        layout, warp_interpolation(arguments.get("interp_type", INTERP_LINEAR), kind), border, fills, dtype
-    )
+    if fill is None:
+        return warp_options(data, interpolation, Border.REPLICATE, 0.0, dtype)
+    return warp_options(data, interpolation, Border.CONSTANT, fill, dtype)
 
 
-# Dtypes besides FLOAT to which DALI's warps convert float32 images.
-_INTEGER_DTYPES = (np.dtype(np.uint8), np.dtype(np.int16), np.dtype(np.int32))
+def warp_options(
+    data: DataNode,
+    interpolation: Interpolation,
+    border: Border,
+    fill: float | Sequence[float],
+    dtype: np.dtype[Any] | None = None,
+) -> WarpOptions:
+    """Return the options of a warp.
+
+    Args:
+        data: The images.
+        interpolation: Interpolation between pixels.
+        border: Pixels outside the image.
+        fill: Their value for a constant border, one number or one per channel, in the range of the images' dtype.
+        dtype: Dtype of the result; by default that of the images.
+
+    Raises:
+        DefinitionError: The number of values is neither 1 nor the number of channels.
+    """
+    own, layout = data.spec.dtype, assumed_layout(data.spec)
+    values = np.atleast_1d(np.asarray(fill, np.float64))
+    channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
+    if values.ndim != 1 or len(values) not in (1, channels or len(values)):
+        raise DefinitionError(
+            "fill_value must be one number, or one per channel", given=fill, expected=f"1 or {channels}"
+        )
+    # DALI converts the fill value to the dtype of the input, even if the result is float.
+    color = tuple(map(float, cast_saturating(np, values, own)))
+    return WarpOptions(layout, interpolation, border, color, dtype or own)
 
 
-def given_size(size: Any, axes: int) -> Any:
-    """Return the argument `size`, or ones as a placeholder if the operator does not need it."""
+def rounded_size(size: Any) -> Any:
+    """Return the argument `size` with constants rounded, or None if it is not set."""
     # DALI rounds constants and truncates the values of nodes, which operators do when they convert to int32.
     if isinstance(size, DataNode):
         return size
-    return (1,) * axes if size is None or not np.size(size) else np.floor(np.asarray(size, np.float64) + 0.5)
+    return None if size is None or not np.size(size) else np.floor(np.asarray(size, np.float64) + 0.5)
 
 
 _INTERPOLATIONS = {
@@ -159,12 +209,11 @@ _INTERPOLATIONS = {
 }
 
 
-def warp_interpolation(interp_type: DALIInterpType | int, kind: str, *, cubic: bool = False) -> Interpolation:
+def warp_interpolation(interp_type: DALIInterpType | int, *, cubic: bool = False) -> Interpolation:
     """Return the interpolation for a constant of DALI.
 
     Args:
         interp_type: Argument of the user.
-        kind: Public name of the operator, for messages.
         cubic: True if the operator supports INTERP_CUBIC.
 
     Raises:
@@ -173,32 +222,16 @@ def warp_interpolation(interp_type: DALIInterpType | int, kind: str, *, cubic: b
     interpolation = _INTERPOLATIONS.get(int(interp_type))
     if interpolation is None or (interpolation is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
-            f"fn.{kind} has no such interpolation",
-            given=f"interp_type={short_repr(interp_type)}",
+            "the interpolation is not supported",
+            given=short_repr(interp_type),
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )
     return interpolation
 
 
-def fill_color(data: DataNode, layout: str, kind: str, value: float | Sequence[float]) -> tuple[float, ...]:
-    """Return the value of pixels outside the image, one number or one per channel, in the range of the images' dtype.
-
-    Raises:
-        DefinitionError: The number of values is neither 1 nor the number of channels.
-    """
-    values = np.atleast_1d(np.asarray(value, np.float64))
-    channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
-    if values.ndim != 1 or len(values) not in (1, channels or len(values)):
-        raise DefinitionError(
-            "fill_value needs one number, or one per channel", given=value, expected=f"1 or {channels}"
-        )
-    # DALI converts the fill value to the dtype of the input, even if the result is float.
-    return tuple(map(float, cast_saturating(np, values, data.spec.dtype)))
-
-
-def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
-    """Flatten the matrix of each sample, or of each frame, to `count` numbers; leave flat ones unchanged."""
-    framed = matrix.spec.layout[:1] == "F"
-    if len(matrix.spec.shape) != 2 + framed:
-        return matrix
-    return reshape(matrix, shape=[-1, count], layout="F*") if framed else reshape(matrix, shape=[count])
+def flat_matrix(matrix: Any, rows: int, columns: int) -> Any:
+    """Return a matrix, constant or a node, as a vector; a vector unchanged."""
+    if isinstance(matrix, DataNode):
+        return flatten_matrices(matrix, rows * columns)
+    numbers = as_numbers("matrix", matrix)
+    return numbers.ravel() if numbers.shape == (rows, columns) else numbers

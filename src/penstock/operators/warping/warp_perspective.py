@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError, did_you_mean, short_repr
-from penstock.graph import DataNode, Planes, apply, assumed_layout, operator
-from penstock.graph.ir.argument_schema import Argument, as_numbers
+from penstock.errors import DefinitionError
+from penstock.graph import Argument, DataNode, Planes, apply, operator
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
@@ -19,14 +18,12 @@ from penstock.image.passes.sampling_coordinates import Projective
 from penstock.operators.warping.warp_options import (
     WarpOptions,
     adjugate,
-    fill_color,
-    flatten_matrices,
-    given_size,
+    flat_matrix,
+    rounded_size,
     warp_interpolation,
+    warp_options,
 )
 from penstock.types import INTERP_LINEAR, DALIInterpType
-
-BORDERS: Mapping[str, Border] = {border.name.lower(): border for border in Border}
 
 
 @dataclass(frozen=True)
@@ -37,23 +34,17 @@ class WarpPerspective(ImageOperator):
         warping: Interpolation, border and dtype.
         inverse: True if the matrix maps the result to the image.
         centered: True if (0, 0) is the center of the first pixel, False if it is its corner.
-        sized: True if the argument `size` gives the size of the result.
     """
 
     warping: WarpOptions
     inverse: bool
     centered: bool
-    sized: bool
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "matrix": Argument(np.float32, (9,)),
-        "size": Argument(np.float32, (2,), low=1),
-    }
 
-    def infer(self, images: Spec, *, matrix: Any, size: Any) -> Spec:
+    def infer(self, images: Spec, *, matrix: Any, size: Any = None) -> Spec:
         """Return the spec of the input with the new size."""
-        return self.warping.sized_spec(images, size) if self.sized else self.warping.spec(images, None)
+        return self.warping.spec(images, size)
 
-    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, matrix: Any, size: Any = None) -> Sequence[Step]:
         """Return one warp, with the matrix that maps corner coordinates of the result to those of the image."""
         xp, half = images.xp, np.float32(0.5)
         a, b, c, d, e, f, g, h, i = (matrix[:, k] for k in range(9))
@@ -67,7 +58,7 @@ class WarpPerspective(ImageOperator):
             c, f, i = (offset - half * (by_x + by_y) for by_x, by_y, offset in ((a, b, c), (d, e, f), (g, h, i)))
             a, b, c, d, e, f = (a + half * g, b + half * h, c + half * i, d + half * g, e + half * h, f + half * i)
         numbers = xp.stack(xp.broadcast_arrays(a, b, c, d, e, f, g, h, i), axis=1)
-        sizes = [xp.floor(extents + half).astype(np.int32) for extents in size.T] if self.sized else None
+        sizes = None if size is None else [xp.floor(extents + half).astype(np.int32) for extents in size.T]
         return self.warping.steps(images, Projective(), numbers, sizes)
 
 
@@ -76,8 +67,8 @@ def warp_perspective(
     data: Planes,
     matrix_input: DataNode | None = None,
     *,
-    matrix: Sequence[float] | Sequence[Sequence[float]] | DataNode | None = None,
-    size: Sequence[float] | DataNode | None = None,
+    matrix: Annotated[Sequence[float] | Sequence[Sequence[float]] | DataNode | None, Argument(np.float32, (9,))] = None,
+    size: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (2,), low=1)] = None,
     border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] = "constant",
     fill_value: float | Sequence[float] = (),
     interp_type: DALIInterpType | int = INTERP_LINEAR,
@@ -122,28 +113,14 @@ def warp_perspective(
         >>> pipeline.run()[0].as_array().reshape(2, 2).tolist()
         [[1, 0], [3, 2]]
     """
-    kind = "warp_perspective"
-    layout = assumed_layout(data.spec)
-    for name, value, known in (
-        ("border_mode", border_mode, BORDERS),
-        ("pixel_origin", pixel_origin, ("corner", "center")),
-    ):
-        if value not in known:
-            raise DefinitionError(f"no such {name}", given=short_repr(value), fix=did_you_mean(value, known))
     if (matrix_input is None) == (matrix is None):
-        fix = "leave out one" if matrix is not None else "matrix=[...], nine numbers"
         raise DefinitionError(
-            f"fn.{kind} needs exactly one matrix",
+            "there must be exactly one matrix",
             given="none" if matrix is None else "matrix_input and matrix=",
-            fix=fix,
+            fix="matrix=[...], nine numbers" if matrix is None else "leave out one",
         )
-    numbers: Any = matrix if matrix_input is None else matrix_input
-    if isinstance(numbers, DataNode):
-        numbers = flatten_matrices(numbers, 9)
-    elif as_numbers("matrix", numbers).shape == (3, 3):
-        numbers = np.reshape(numbers, 9)
-    border, sized = BORDERS[border_mode], isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
-    fill = fill_color(data, layout, kind, fill_value if np.size(fill_value) else 0.0)
-    options = WarpOptions(layout, warp_interpolation(interp_type, kind, cubic=True), border, fill, data.spec.dtype)
-    kernel = WarpPerspective(options, bool(inverse_map), pixel_origin == "center", sized)
-    return apply(kernel, data, matrix=numbers, size=given_size(size, 2))
+    numbers = flat_matrix(matrix if matrix_input is None else matrix_input, 3, 3)
+    interpolation = warp_interpolation(interp_type, cubic=True)
+    options = warp_options(data, interpolation, Border[border_mode.upper()], fill_value if np.size(fill_value) else 0.0)
+    kernel = WarpPerspective(options, inverse_map, pixel_origin == "center")
+    return apply(kernel, data, matrix=numbers, size=rounded_size(size))

@@ -1,0 +1,78 @@
+"""Base of operators on windows, whose arguments have one number per spatial axis."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from penstock.core import Spec
+from penstock.errors import DefinitionError
+from penstock.graph import DataNode, Input
+from penstock.image.describe.steps import ImageInfo
+from penstock.image.image_operator import ImageOperator
+from penstock.operators.argument_limits import FLOAT32_EXACT
+
+# Images for passes that compute in float32 and return the dtype of the input.
+ExactPlanes = Annotated[DataNode, Input(FLOAT32_EXACT, axes="HW", without="D")]
+
+
+@dataclass(frozen=True)
+class WindowOperator(ImageOperator):
+    """Operator whose pixels depend on a window around each pixel.
+
+    Each of its arguments is one number per spatial axis, or one for all axes.
+
+    Args:
+        layout: Layout of the images.
+        dtype: Dtype of the result.
+    """
+
+    layout: str
+    dtype: np.dtype[Any]
+
+    @property
+    def axes(self) -> int:
+        """Number of spatial axes."""
+        return 3 if "D" in self.layout else 2
+
+    def infer(self, images: Spec, **arguments: Any) -> Spec:
+        """Return the spec of the input in the dtype of the result.
+
+        Constants are checked here, so that the error names the line of the user.
+        """
+        constants = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
+        for name, value in constants.items():
+            if np.size(value) not in (1, self.axes):
+                raise DefinitionError(f"{name} must be one number, or one per axis", given=value)
+        self.check(**{name: np.broadcast_to(np.ravel(value), self.axes) for name, value in constants.items()})
+        return replace(images, dtype=self.dtype)
+
+    def by_row(self, images: ImageInfo, **arguments: Any) -> Sequence[Any]:
+        """Return arguments as arrays (rows, axes), checked on the host: the device program cannot raise."""
+        rows = max(map(len, arguments.values()))
+        numbers = {name: images.xp.broadcast_to(value, (rows, self.axes)) for name, value in arguments.items()}
+        if images.xp is np:
+            self.check(**numbers)
+        return list(numbers.values())
+
+    @abstractmethod
+    def check(self, **numbers: Any) -> None:
+        """Check the arguments that are known, arrays whose last axis is the spatial axes.
+
+        Raises:
+            DefinitionError: A window does not exist.
+        """
+
+
+def check_odd(name: str, sizes: Any) -> None:
+    """Check that windows have a center.
+
+    Raises:
+        DefinitionError: A size is even.
+    """
+    if (sizes % 2 == 0).any():
+        raise DefinitionError(f"{name} must be odd", given=np.max(sizes), expected="an odd number")
