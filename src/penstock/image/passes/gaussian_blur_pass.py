@@ -22,6 +22,7 @@ from penstock.image.kernels.plane_io import (
     store_volume,
 )
 from penstock.image.passes.separable_pass import filter_along
+from penstock.image.passes.shifted_pixels import weigh_along
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
@@ -67,31 +68,9 @@ class GaussianBlurPass(InPlacePass):
         numbers = terms[0].astype(np.float32)
         for axis, letter in enumerate(letters):
             extent = shapes[:, self.layout.index(letter)]
-            values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
+            radius, weigh = _weights(numbers[:, axis], numbers[:, len(letters) + axis])
+            values = weigh_along(values, axis + 2, extent, radius, weigh)
         return from_planes(values, self.layout, shape, f"{letters}C")
-
-
-def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> Any:
-    """Blur along one axis; sigma and radius have one entry per row, or one for all."""
-    import jax  # noqa: PLC0415  # for the device program alone
-    import jax.numpy as jnp  # noqa: PLC0415  # likewise
-
-    length = values.shape[axis]
-    most, weigh = _weights(sigma, radius)
-    extent = jnp.broadcast_to(extent, (values.shape[0],))[:, None]
-
-    def along(numbers: Any) -> Any:
-        return numbers.reshape(-1, *(numbers.shape[1] if at == axis else 1 for at in range(1, values.ndim)))
-
-    def add(k: Any, total: Any) -> Any:
-        period = jnp.maximum(2 * extent - 2, 1)
-        # `extent` is the size of each image on the padded canvas: mirroring happens at its own edge.
-        index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
-        index = jnp.minimum(index, period - index) * (extent > 1)
-        picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
-        return total + no_fma(jnp, picked * along(weigh(k)[:, None]))
-
-    return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values))
 
 
 def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:

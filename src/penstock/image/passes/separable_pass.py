@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,8 @@ from penstock.image.kernels.plane_io import (
     store_plane,
     store_volume,
 )
-from penstock.image.passes.correlation_pass import border_indices
+from penstock.image.passes.shifted_pixels import weigh_along
 from penstock.native.compiled import Compiled, precompile
-from penstock.numerics.ordered_sums import no_fma
 
 
 @dataclass(frozen=True)
@@ -74,26 +74,10 @@ class SeparablePass(CustomPass):
             values = pixels
             for axis, letter in enumerate(letters):
                 extent = shapes[:, self.layout.index(letter)]
-                values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
+                taps = weights[:, number, axis]
+                values = weigh_along(values, axis + 2, extent, self.length // 2, partial(jnp.take, taps, axis=1))
             total = total + values
         return from_planes(total, self.layout, shape, f"{letters}C")
-
-    def _along(self, values: Any, axis: int, extent: Any, weights: Any) -> Any:
-        import jax  # noqa: PLC0415  # for the device program alone
-        import jax.numpy as jnp  # noqa: PLC0415  # likewise
-
-        length = values.shape[axis]
-
-        def step(k: Any, total: Any) -> Any:
-            at = jnp.arange(length, dtype=np.int32)[None, :] + k - self.length // 2
-            index, _ = border_indices("reflect_101", at, extent)
-            line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
-            weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
-            picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
-            # A weight of 0 must not contribute, even where a pixel is infinite or NaN; the compiled loop skips it.
-            return total + jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
-
-        return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
 
 
 @precompile("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
