@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array
-from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, Planes, as_planes, from_planes
 from penstock.image.kernels.plane_io import (
     load_plane,
     load_volume,
@@ -35,7 +35,7 @@ class SeparablePass(CustomPass):
     Args:
         layout: Layout of the images.
         count: Number of filters.
-        length: Weights per axis, an odd number; the middle one lies on the pixel.
+        length: Weights per axis, an odd number; the middle one is that of the pixel itself.
     """
 
     layout: str
@@ -44,21 +44,14 @@ class SeparablePass(CustomPass):
 
     def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
+        if "D" in self.layout:
+            return run_volumes(images, self.layout, np.reshape(terms[0], (-1, self.count, 3, self.length)))
         planes = images.planes(self.layout)
-        deep = "D" in self.layout
-        weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
+        weights = planes.term(terms[0]).reshape(-1, self.count, 2, self.length)
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
-        limits = np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
-        if deep:
-            depths = images.shapes[planes.row, self.layout.index("D")]
-            size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
-            return filter_volumes(
-                *(planes.pixels, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
-                *(planes.out, planes.write, np.empty((4, size), np.float32)),
-            )
         sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
         return add_separable(
-            *(planes.pixels, planes.read, planes.sizes_in, weights, planes.rounding, limits),
+            *(planes.pixels, planes.read, planes.sizes_in, weights, planes.rounding, _limits(planes)),
             *(planes.out, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
@@ -78,6 +71,28 @@ class SeparablePass(CustomPass):
                 values = weigh_along(values, axis + 2, extent, self.length // 2, partial(jnp.take, taps, axis=1))
             total = total + values
         return from_planes(total, self.layout, shape, f"{letters}C")
+
+
+def run_volumes(images: PassImages, layout: str, weights: Any) -> None:
+    """Filter volumes on the host.
+
+    Args:
+        images: Volumes, and memory for the results.
+        layout: Layout of the volumes, with D, H and W.
+        weights: float32 (rows or 1, filters, 3, weights), along depth, columns and rows.
+    """
+    planes = images.planes(layout)
+    depths = images.shapes[planes.row, layout.index("D")]
+    size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
+    filter_volumes(
+        *(planes.pixels, planes.read, planes.sizes_in, depths, planes.term(weights), planes.rounding),
+        *(_limits(planes), planes.out, planes.write, np.empty((4, size), np.float32)),
+    )
+
+
+def _limits(planes: Planes) -> Array:
+    """Return the smallest and the largest value that the results hold."""
+    return np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
 
 
 @precompile("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
@@ -166,7 +181,12 @@ def filter_along(values: Array, outer: int, count: int, inner: int, weights: Arr
                     multiply_add(values[at : at + inner], weights[k], False, total)
 
 
-@precompile(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
+@precompile(
+    *(
+        f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]"
+        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
+    )
+)
 @Compiled
 def filter_volumes(
     pixels: Array,
