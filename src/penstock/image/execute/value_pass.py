@@ -158,7 +158,7 @@ def channels_of(pass_: Pass) -> NDArray[np.int64]:
 
 
 def _program(pass_: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the operations on values as codes and terms, the form that `row_arithmetic.colour` takes."""
+    """Return the operations on values as codes and terms, the form that `row_arithmetic.apply_color_ops` takes."""
     program: list[tuple[int, tuple[Any, Any, Any]]] = []
     dtype = FLOAT if pass_.resampled else pass_.input_dtype
     for operation in pass_.value_ops:
