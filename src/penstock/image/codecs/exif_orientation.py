@@ -57,25 +57,23 @@ def apply_orientation(pixels: Array, orientation: int) -> Array:
 
 def stored_region(region: Region, height: int, width: int, orientation: int) -> Region:
     """Return the stored region of a region of the delivered image, which has `height` x `width` pixels."""
-    if orientation == UPRIGHT:
-        return region
-    columns, rows, exchanged = _TURNS[orientation]
-    top, bottom, left, right = region
-    if rows:
-        top, bottom = height - bottom, height - top
-    if columns:
-        left, right = width - right, width - left
-    return Region(left, right, top, bottom) if exchanged else Region(top, bottom, left, right)
+    top, bottom, left, right = mirrored = _mirrored(region, height, width, orientation)
+    return Region(left, right, top, bottom) if swaps_axes(orientation) else mirrored
 
 
 def delivered_region(region: Region, height: int, width: int, orientation: int) -> Region:
     """Return the region of the delivered image, which has `height` x `width` pixels, of a stored region."""
+    top, bottom, left, right = region
+    exchanged = Region(left, right, top, bottom) if swaps_axes(orientation) else region
+    return _mirrored(exchanged, height, width, orientation)
+
+
+def _mirrored(region: Region, height: int, width: int, orientation: int) -> Region:
+    """Mirror a region of an image of `height` x `width` pixels as an orientation does."""
     if orientation == UPRIGHT:
         return region
-    columns, rows, exchanged = _TURNS[orientation]
+    columns, rows, _ = _TURNS[orientation]
     top, bottom, left, right = region
-    if exchanged:
-        top, bottom, left, right = left, right, top, bottom
     if rows:
         top, bottom = height - bottom, height - top
     if columns:

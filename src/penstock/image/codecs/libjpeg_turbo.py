@@ -60,13 +60,10 @@ def decode(
         else:
             memory = None  # all rows are decoded, and the memory has room for those above `bottom` only
     try:
-        if reduce == 1:
-            pixels = simplejpeg.decode_jpeg(data, space, fast_idct, buffer=memory, strict=strict)
-        else:
-            height, width = -(-height // reduce), -(-width // reduce)
-            pixels = simplejpeg.decode_jpeg(
-                data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
-            )
+        height, width = -(-height // reduce), -(-width // reduce)
+        pixels = simplejpeg.decode_jpeg(
+            data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
+        )
     except KeyError as error:  # simplejpeg looks up the name of the subsampling in a table of the usual ones
         raise ValueError(f"unusual subsampling: {error}") from error
     if pixels.shape != (height, width, header.channels):

@@ -89,11 +89,6 @@ def crop(xp: Any, numbers: AxisMapping, first: Rows, length: Rows) -> AxisMappin
     return numbers._replace(start=numbers.start + where(numbers.mirrored, after, first), length=length)
 
 
-def mirror(numbers: AxisMapping, flags: Rows) -> AxisMapping:
-    """Reverse the axes whose flag is set."""
-    return numbers._replace(mirrored=numbers.mirrored != flags)
-
-
 def resample(
     numbers: AxisMapping,
     low: Rows,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from penstock.image.describe import axis_mapping as axes_
 from penstock.image.describe.axis_mapping import Rows
-from penstock.image.describe.pixel_pass import Pass, PassAxis, fits_float32
+from penstock.image.describe.pixel_pass import Pass, fits_float32
 from penstock.image.describe.steps import (
     CastStep,
     ColorMatrixStep,
@@ -49,9 +49,7 @@ class PassBuilder:
 
     def __init__(self, sizes: NDArray[np.integer[Any]], layout: str, dtype: np.dtype[Any], xp: Any = np) -> None:
         self._xp = xp
-        letters = layout or " " * sizes.shape[1]
-        axes = [PassAxis(axes_.identity(sizes[:, at]), at, letter) for at, letter in enumerate(letters)]
-        self.passes = [Pass(axes, dtype, dtype, _channel(letters))]
+        self.passes = [Pass.identity(list(sizes.T), layout or " " * sizes.shape[1], dtype)]
 
     @property
     def sizes(self) -> tuple[Rows, ...]:
@@ -82,8 +80,7 @@ class PassBuilder:
         last = self._last
         if last.is_identity:
             return last
-        axes = [PassAxis(axes_.identity(a.numbers.length), at, a.letter) for at, a in enumerate(last.axes)]
-        self.passes.append(Pass(axes, last.dtype, last.dtype, _channel("".join(axis.letter for axis in axes))))
+        self.passes.append(Pass.identity(self.sizes, [axis.letter for axis in last.axes], last.dtype))
         return self._last
 
     def _cut(self, step: CropStep) -> None:
@@ -107,7 +104,7 @@ class PassBuilder:
     def _mirror(self, step: MirrorStep) -> None:
         now = self._along(step.axis)
         axis = now.axes[step.axis]
-        axis.numbers = axes_.mirror(axis.numbers, step.flags)
+        axis.numbers = axis.numbers._replace(mirrored=axis.numbers.mirrored != step.flags)
         axis.moved = now.moved = now.mirrored = True
 
     def _along(self, axis: int) -> Pass:
@@ -219,8 +216,3 @@ class PassBuilder:
         TransposeStep: _arrange,
         CustomStep: _apply,
     }
-
-
-def _channel(layout: str) -> int | None:
-    """Return the axis along which terms may differ: the channels, or the last axis if there is no C."""
-    return layout.index("C") if "C" in layout else len(layout) - 1 if layout else None

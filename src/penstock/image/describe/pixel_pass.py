@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.describe.axis_mapping import AxisMapping, where
+from penstock.image.describe.axis_mapping import AxisMapping, Rows, identity, where
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, FillStep, ScaleStep
 
 # Dtypes whose values float32 represents exactly.
@@ -69,6 +70,23 @@ class Pass:
     mirrored: bool = False
     apply: CustomStep | None = None
 
+    @staticmethod
+    def identity(extents: Sequence[Rows], letters: Sequence[str], dtype: np.dtype[Any]) -> Pass:
+        """Return a pass that does nothing yet.
+
+        Args:
+            extents: Extents of the images per axis, integers with one entry per row.
+            letters: Letter of each axis in the layout, or "".
+            dtype: Dtype of the images.
+        """
+        axes = [
+            PassAxis(identity(extent), at, letter)
+            for at, (extent, letter) in enumerate(zip(extents, letters, strict=True))
+        ]
+        # Terms of operations may differ along the channels, or along the last axis if there is no C.
+        channel = letters.index("C") if "C" in letters else len(letters) - 1 if letters else None
+        return Pass(axes, dtype, dtype, channel)
+
     @property
     def rows(self) -> int:
         """Number of rows."""
@@ -112,30 +130,16 @@ class Pass:
     @property
     def fixes_channels(self) -> bool:
         """True if a step has one number per channel, and therefore depends on their number and order."""
-        scales = [term for step in self.value_ops if isinstance(step, ScaleStep) for term in (step.mean, step.factor)]
-        fills = [step.values for step in self.value_ops if isinstance(step, FillStep)]
-        return self.mixes or any(term.shape[1] > 1 for term in (*scales, *fills))
+        return any(term.shape[1] > 1 for step in self.value_ops for term in step.terms)
 
     def take(self, rows: slice | NDArray[np.int64]) -> Pass:
         """Return the pass for some of the rows."""
         if isinstance(rows, slice) and rows == slice(0, self.rows):
             return self
         axes = [PassAxis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
-        value_ops: list[Any] = [_of(step, rows) for step in self.value_ops]
+        value_ops = [step.with_terms(_part(term, rows) for term in step.terms) for step in self.value_ops]
         apply = self.apply and replace(self.apply, terms=[_part(term, rows) for term in self.apply.terms])
         return replace(self, axes=axes, value_ops=value_ops, apply=apply)
-
-
-def _of(step: ValueStep, rows: slice | NDArray[np.int64]) -> ValueStep:
-    match step:
-        case ScaleStep(mean, factor, shift):
-            return ScaleStep(_part(mean, rows), _part(factor, rows), shift)
-        case ColorMatrixStep(factors):
-            return ColorMatrixStep(_part(factors, rows))
-        case FillStep(values):
-            return FillStep(_part(values, rows))
-        case CastStep():
-            return step
 
 
 def _part(term: Any, rows: slice | NDArray[np.int64]) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.graph import Default, Doc, Range
+from penstock.graph import Default, Doc, Range, with_defaults
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 
@@ -125,9 +125,9 @@ def random_window(arguments: RandomWindowArguments) -> RandomWindow:
     Raises:
         DefinitionError: A range is invalid.
     """
-    area = _limits(arguments.get("random_area", (0.08, 1.0)))
-    ratio = _limits(arguments.get("random_aspect_ratio", (0.75, 4 / 3)))
-    attempts = max(int(arguments.get("num_attempts", 10)), 0)
+    values = with_defaults(RandomWindowArguments, arguments)
+    area, ratio = _limits(values["random_area"]), _limits(values["random_aspect_ratio"])
+    attempts = max(int(values["num_attempts"]), 0)
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
         raise DefinitionError(
             "random_area must be a range of fractions of the area",

@@ -8,9 +8,9 @@ result is bit-for-bit the same. An operation that no other step can express, suc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -94,17 +94,34 @@ class ResampleStep:
     reach: float = 3.0
 
 
+class StepWithTerms:
+    """Operation on values. Its terms are arrays with one entry per row, or one entry that all rows share."""
+
+    __slots__ = ()
+    term_names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def terms(self) -> list[Any]:
+        """Terms of the operation."""
+        return [getattr(self, name) for name in self.term_names]
+
+    def with_terms(self, terms: Iterable[Any]) -> Self:
+        """Return the operation with other terms, in the same order."""
+        return replace(cast(Any, self), **dict(zip(self.term_names, terms, strict=True)))
+
+
 @dataclass(frozen=True, slots=True)
-class ScaleStep:
+class ScaleStep(StepWithTerms):
     """``(value - mean) * factor + shift`` in float32. Each term is (rows, channels) or (rows, 1)."""
 
     mean: Any
     factor: Any
     shift: float = 0.0
+    term_names = ("mean", "factor")
 
 
 @dataclass(frozen=True, slots=True)
-class ColorMatrixStep:
+class ColorMatrixStep(StepWithTerms):
     """Linear map of three channels to three, in float32.
 
     Args:
@@ -112,10 +129,11 @@ class ColorMatrixStep:
     """
 
     factors: Any
+    term_names = ("factors",)
 
 
 @dataclass(frozen=True, slots=True)
-class CastStep:
+class CastStep(StepWithTerms):
     """Saturating cast to the nearest value, see `penstock.numerics.casting`.
 
     Args:
@@ -128,10 +146,11 @@ class CastStep:
 
 
 @dataclass(frozen=True, slots=True)
-class FillStep:
+class FillStep(StepWithTerms):
     """Value of pixels outside of the image: (rows, channels) or (rows, 1), in the present dtype."""
 
     values: Any
+    term_names = ("values",)
 
 
 @dataclass(frozen=True, slots=True)

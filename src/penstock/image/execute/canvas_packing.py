@@ -19,7 +19,6 @@ from penstock.errors import InternalError
 from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.axis_mapping import most_taps
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, fits_float32, offsets, range_inside
-from penstock.image.describe.steps import ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.filter_taps import taps_of_rows
 
 
@@ -53,17 +52,16 @@ class PassPacking:
     Args:
         outline: Pass, described for one row whose numbers are not used.
         axes: Layouts of the axes, in the order of the input.
-        terms: Widths of the terms, per operation on values.
     """
 
     outline: Pass
     axes: tuple[AxisPacking, ...]
-    terms: tuple[tuple[int, ...], ...]
 
     @property
     def size(self) -> int:
         """Number of numbers per row."""
-        return sum(axis.size for axis in self.axes) + sum(map(sum, self.terms)) + sum(self.applied)
+        terms = (math.prod(term.shape[1:]) for step in self.outline.value_ops for term in step.terms)
+        return sum(axis.size for axis in self.axes) + sum(terms) + sum(self.applied)
 
     @property
     def applied(self) -> tuple[int, ...]:
@@ -91,15 +89,9 @@ class ImageCanvasProgram:
                 inexact = pass_.dtype if fits_float32(pass_.input_dtype) else pass_.input_dtype
                 raise ValueError(f"{inexact} values are not exact in float32")
             axes = [_axis_plan(axis, limits[axis.source]) for axis in _by_source(pass_)]
-            terms = [tuple(term.shape[1] for term in terms_of(step)) for step in pass_.value_ops]
-            self._plans.append(PassPacking(pass_, tuple(axes), tuple(terms)))
+            self._plans.append(PassPacking(pass_, tuple(axes)))
             limits = [axes[axis.source].length for axis in pass_.axes]
-        self._size = sum(plan.size for plan in self._plans)
-
-    @property
-    def size(self) -> int:
-        """Number of numbers per row."""
-        return self._size
+        self.size = sum(plan.size for plan in self._plans)
 
     def pack(self, passes: Passes) -> NDArray[np.float32]:
         """Return the numbers of some rows, float32 (rows, size)."""
@@ -112,9 +104,10 @@ class ImageCanvasProgram:
             if pass_.apply:
                 numbers = (pass_.input_shapes, pass_.shapes, *pass_.apply.terms)
                 parts += [np.broadcast_to(t, (pass_.rows, w)) for t, w in zip(numbers, plan.applied, strict=True)]
-            for widths, step in zip(plan.terms, pass_.value_ops, strict=True):
+            for outline, step in zip(plan.outline.value_ops, pass_.value_ops, strict=True):
                 parts += [
-                    np.broadcast_to(t, (pass_.rows, width)) for t, width in zip(terms_of(step), widths, strict=True)
+                    np.broadcast_to(term, (pass_.rows, *planned.shape[1:])).reshape(pass_.rows, -1)
+                    for planned, term in zip(outline.terms, step.terms, strict=True)
                 ]
         rows = len(passes.shapes)
         packed = np.empty((rows, self.size), np.float32)
@@ -125,19 +118,6 @@ class ImageCanvasProgram:
         from penstock.image.execute.xla_executor import trace_packed_passes  # noqa: PLC0415  # needs JAX
 
         return trace_packed_passes(self._plans, data, numbers)
-
-
-def terms_of(step: Any) -> tuple[Any, ...]:
-    """Return the terms of an operation on values that may vary by row."""
-    match step:
-        case ScaleStep(mean, factor):
-            return np.asarray(mean), np.asarray(factor)
-        case ColorMatrixStep(factors):
-            return (np.asarray(factors).reshape(len(factors), 9),)
-        case FillStep(values):
-            return (np.asarray(values),)
-        case _:
-            return ()
 
 
 def _by_source(pass_: Pass) -> list[PassAxis]:

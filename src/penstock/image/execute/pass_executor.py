@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.core import Array
-from penstock.image.describe.axis_mapping import identity
 from penstock.image.describe.custom_pass import PassImages
-from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, offsets, range_inside
+from penstock.image.describe.pixel_pass import Pass, directions, offsets, range_inside
 from penstock.image.describe.steps import FillStep
 from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values
 from penstock.image.kernels.copy_windows import copy_windows
@@ -82,9 +81,9 @@ def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> N
     else:
         ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
     # Casts of dtypes that the loops do not have use NumPy on packed values, which are then copied to the target.
-    as_is = [PassAxis(identity(axis.numbers.length), at, axis.letter) for at, axis in enumerate(pass_.axes)]
+    as_is = Pass.identity(list(shapes.T), [axis.letter for axis in pass_.axes], pass_.dtype)
     converted = StridedImages(cast_saturating(np, values, pass_.dtype), between.starts, between.strides)
-    return _copy(Pass(as_is, pass_.dtype, pass_.dtype, pass_.channel), converted, target)
+    return _copy(as_is, converted, target)
 
 
 def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:

@@ -16,7 +16,6 @@ from penstock.image.kernels.row_arithmetic import FILL, HALVES_AWAY, HALVES_UP, 
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.types import INTERP_LINEAR
 
-_NO_BYTES, _NO_FLOATS = np.empty(0, np.uint8), np.empty(0, np.float32)
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
 
@@ -79,13 +78,14 @@ class ValuePass:
             self._terms.shape[3] == 3 and self._results.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
         )
         # Constants of the variant of `blend` that does no more than these rows need.
-        self._variant = {
-            "to_bytes": self._results.dtype == BYTE,
-            "resamples": bool(self._computed.any()),
-            "picks": not self._computed.all(),
-            "finishes": bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
-            "linear": all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
-        }
+        self._variant = blending(
+            resamples=bool(self._computed.any()),
+            picks=not self._computed.all(),
+            finishes=bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
+            linear=all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
+            mixes=pass_.input_dtype == self._results.dtype == BYTE
+            and self._codes.tolist() == [MIX, SCALE, HALVES_AWAY],
+        )
 
     def bind(self, source: StridedImages, rows: slice) -> Callable[[int, int], None]:
         """Return a function of (start, stop) that computes a range of the images of the source.
@@ -116,23 +116,18 @@ class ValuePass:
             write[:, 0] += plane * distances[rows][image]
             terms = terms if len(terms) == 1 else terms[parent]
         values, results = source.values, self._results
-        # Each loop has an argument per dtype; the one that is not used is empty.
-        out = results if results.dtype == BYTE else _NO_BYTES, results if results.dtype == FLOAT else _NO_FLOATS
         heights, widths, computed = numbers
         channels = terms.shape[3]
         if self._looks_up:
-            tables = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
-            call = look_up.bind(
-                values, read, heights, widths, self._codes, terms, *tables, *out, results.dtype == BYTE, write
-            )
+            table, memory = np.empty(257 * channels, np.float32), np.empty(257 * channels, np.uint8)
+            tables = table, memory if results.dtype == BYTE else table, memory
+            call = look_up.bind(values, read, heights, widths, self._codes, terms, *tables, results, write)
         else:
             if values.dtype not in (BYTE, FLOAT):
                 values = values.astype(FLOAT)
-            images = values if values.dtype == BYTE else _NO_BYTES, values if values.dtype == FLOAT else _NO_FLOATS
             memory = scratch(heights, widths, int(self._taps[rows].max(initial=1)), channels)
-            numbers = read, heights, widths, computed, self._codes, terms
-            loop = blend.variant(**blending(from_bytes=values.dtype == BYTE, **self._variant))
-            call = loop.bind(*images, *numbers, *out, write, *memory)
+            loop = blend.variant(**self._variant)
+            call = loop.bind(values, read, heights, widths, computed, self._codes, terms, results, write, *memory)
         if not self._planes:
             return call
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()
@@ -163,7 +158,7 @@ def channels_of(pass_: Pass) -> NDArray[np.int64]:
 
 
 def _program(pass_: Pass, channels: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Return the operations on values as codes and terms, the form that `row_arithmetic.colour` takes."""
+    """Return the operations on values as codes and terms, the form that `row_arithmetic.apply_color_ops` takes."""
     program: list[tuple[int, tuple[Any, Any, Any]]] = []
     dtype = FLOAT if pass_.resampled else pass_.input_dtype
     for operation in pass_.value_ops:

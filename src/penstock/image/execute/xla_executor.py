@@ -9,10 +9,11 @@ order of summation may depend on the number of rows on a device.
 
 from __future__ import annotations
 
-import functools
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from penstock.image.describe.axis_mapping import AxisMapping, identity, is_resampled, most_taps
-from penstock.image.describe.pixel_pass import Pass, PassAxis
+from penstock.image.describe.pixel_pass import Pass, PassAxis, ValueStep
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.filter_taps import filter_taps
 from penstock.numerics.casting import cast_saturating
@@ -41,35 +42,44 @@ def trace_passes(passes: Sequence[Pass], images: Any) -> Any:
         images: Batch (rows, ...).
     """
     for pass_ in passes:
-        images = _execute(pass_, images)
+        if pass_.apply:
+            numbers = [axis.numbers for axis in pass_.axes]
+            input_shapes = jnp.stack([jnp.asarray(axis.end).astype(np.int32) for axis in numbers], axis=1)
+            shapes = jnp.stack([jnp.asarray(axis.length).astype(np.int32) for axis in numbers], axis=1)
+            canvas = tuple(int(axis.length[0]) for axis in numbers)
+            images = _applied(pass_, images, input_shapes, pass_.apply.terms, shapes, canvas)
+        else:
+            by_source = sorted(pass_.axes, key=lambda axis: axis.source)
+            axes = [partial(_resampled if _resamples(pass_, axis) else _picked, axis) for axis in by_source]
+            images = _execute(pass_, images, axes, pass_.value_ops)
     return images
 
 
-def _execute(pass_: Pass, images: Any) -> Any:
-    if pass_.apply:
-        numbers = [axis.numbers for axis in pass_.axes]
-        input_shapes = jnp.stack([jnp.asarray(axis.end).astype(np.int32) for axis in numbers], axis=1)
-        shapes = jnp.stack([jnp.asarray(axis.length).astype(np.int32) for axis in numbers], axis=1)
-        canvas = tuple(int(axis.length[0]) for axis in numbers)
-        return _applied(pass_, images, input_shapes, pass_.apply.terms, shapes, canvas)
-    outside = None
-    by_source = sorted(pass_.axes, key=lambda axis: axis.source)
-    if pass_.resampled:
-        values = images.astype(np.float32)
-        for axis in by_source:
-            resampled = isinstance(axis.numbers.low, np.ndarray) and bool(is_resampled(axis.numbers).any())
-            values = _resampled(values, axis) if resampled else _picked(values, axis)[0]
-    else:
-        values = images
-        for axis in by_source:
-            values, beyond = _picked(values, axis)
-            if axis.source in pass_.padded_axes and beyond is not None:
-                outside = beyond if outside is None else outside | beyond
+def _resamples(pass_: Pass, axis: PassAxis) -> bool:
+    return pass_.resampled and isinstance(axis.numbers.low, np.ndarray) and bool(is_resampled(axis.numbers).any())
+
+
+def _execute(
+    pass_: Pass, images: Any, axes: Sequence[Callable[[Any], tuple[Any, Any]]], value_ops: Sequence[ValueStep]
+) -> Any:
+    """Execute a pass that is not a custom one.
+
+    Args:
+        pass_: Pass.
+        images: Batch (rows, ...).
+        axes: For each axis of the input, a function that maps the values along it. It also returns a mask of the pixels
+            outside of the image, or None if there are none.
+        value_ops: Operations on values, with the terms of the rows.
+    """
+    values, outside = images.astype(np.float32) if pass_.resampled else images, None
+    for source, along in enumerate(axes):
+        values, beyond = along(values)
+        if source in pass_.padded_axes and beyond is not None:
+            outside = beyond if outside is None else outside | beyond
     dtype = np.dtype(np.float32) if pass_.resampled else pass_.input_dtype
-    for operation in pass_.value_ops:
+    for operation in value_ops:
         values, dtype = _apply_value_step(operation, values, dtype, outside, pass_)
-    values = values.astype(pass_.dtype)
-    return jnp.transpose(values, (0, *(axis.source + 1 for axis in pass_.axes)))
+    return jnp.transpose(values.astype(pass_.dtype), (0, *(axis.source + 1 for axis in pass_.axes)))
 
 
 def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any) -> Any:
@@ -88,36 +98,27 @@ def trace_packed_passes(plans: Sequence[PassPacking], images: Any, numbers: Any)
         return numbers[:, at - count : at]
 
     for plan in plans:
-        pass_, outside = plan.outline, None
+        pass_ = plan.outline
         if pass_.apply:
             input_shapes, shapes, *terms = map(take, plan.applied)
             input_shapes, shapes = input_shapes.astype(np.int32), shapes.astype(np.int32)
             images = _applied(pass_, images, input_shapes, terms, shapes, tuple(axis.length for axis in plan.axes))
             continue
-        values = images.astype(np.float32) if pass_.resampled else images
+        axes: list[Callable[[Any], tuple[Any, Any]]] = []
         for axis in plan.axes:
             if axis.most:
                 first = take(axis.length).astype(np.int32)
                 weights = take(axis.length * axis.most).reshape(-1, axis.length, axis.most)
-                values = _weighed(values, axis.source, first, weights)
+                axes.append(partial(_weighed, axis.source, first, weights))
             elif axis.moved:
-                values, beyond = _walked(values, axis, *(take(1).astype(np.int32) for _ in range(4)))
-                if axis.source in pass_.padded_axes:
-                    outside = beyond if outside is None else outside | beyond
-        dtype = np.dtype(np.float32) if pass_.resampled else pass_.input_dtype
-        for operation, widths in zip(pass_.value_ops, plan.terms, strict=True):
-            match operation:
-                case ScaleStep():
-                    mean, factor = map(take, widths)
-                    step = replace(operation, mean=mean, factor=factor)
-                case ColorMatrixStep():
-                    step = ColorMatrixStep(take(widths[0]).reshape(-1, 3, 3))
-                case FillStep():
-                    step = FillStep(take(widths[0]))
-                case _:
-                    step = operation
-            values, dtype = _apply_value_step(step, values, dtype, outside, pass_)
-        images = jnp.transpose(values.astype(pass_.dtype), (0, *(axis.source + 1 for axis in pass_.axes)))
+                axes.append(partial(_walked, axis, *(take(1).astype(np.int32) for _ in range(4))))
+            else:
+                axes.append(lambda values: (values, None))
+        value_ops = [
+            step.with_terms(take(math.prod(term.shape[1:])).reshape(-1, *term.shape[1:]) for term in step.terms)
+            for step in pass_.value_ops
+        ]
+        images = _execute(pass_, images, axes, value_ops)
     return images
 
 
@@ -130,7 +131,7 @@ def _applied(
     return cast_saturating(jnp, result, pass_.dtype)
 
 
-def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
+def _weighed(at: int, first: Any, weights: Any, values: Any) -> tuple[Any, None]:
     """Resample one axis, with first taps (rows, length) and weights (rows, length, taps)."""
     last, most = values.shape[at + 1] - 1, weights.shape[2]
 
@@ -141,17 +142,17 @@ def _weighed(values: Any, at: int, first: Any, weights: Any) -> Any:
         # Pixels beyond an image on a canvas have weight 0, but may be NaN.
         return jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
 
-    return _sum_terms(most, term)
+    return _sum_terms(most, term), None
 
 
 def _sum_terms(count: int, term: Callable[[Any], Any]) -> Any:
     """Sum the terms of the numbers below `count`, in this order."""
     if count <= _UNROLLED:
-        return functools.reduce(operator.add, map(term, range(count)))
+        return reduce(operator.add, map(term, range(count)))
     return jax.lax.fori_loop(1, count, lambda k, total: total + term(k), term(0))
 
 
-def _walked(values: Any, axis: AxisPacking, first: Any, direction: Any, low: Any, high: Any) -> tuple[Any, Any]:
+def _walked(axis: AxisPacking, first: Any, direction: Any, low: Any, high: Any, values: Any) -> tuple[Any, Any]:
     """Return the pixels of one axis from the first one in a direction, and a mask of those outside of the image."""
     count = jnp.arange(axis.length, dtype=np.int32)[None, :]
     index = jnp.clip(first + direction * count, 0, values.shape[axis.source + 1] - 1)
@@ -166,7 +167,7 @@ def _along(values: Any, axis: int, ndim: int) -> Any:
     return values.reshape(*rows, *(values.shape[-1] if at == axis else 1 for at in range(ndim - 1)))
 
 
-def _picked(values: Any, axis: PassAxis) -> tuple[Any, Any]:
+def _picked(axis: PassAxis, values: Any) -> tuple[Any, Any]:
     """Return the window of one axis, and a mask of the pixels outside of the image; None if there are none."""
     numbers, at = axis.numbers, axis.source
     extent, length = values.shape[at + 1], int(numbers.length[0])
@@ -186,7 +187,7 @@ def _picked(values: Any, axis: PassAxis) -> tuple[Any, Any]:
     return picked, _along(beyond, at, values.ndim)
 
 
-def _resampled(values: Any, axis: PassAxis) -> Any:
+def _resampled(axis: PassAxis, values: Any) -> tuple[Any, Any]:
     """Resample one axis. Rows share the numbers, except those of a window of the result."""
     numbers, at = axis.numbers, axis.source
     if not _static(numbers):
@@ -195,8 +196,8 @@ def _resampled(values: Any, axis: PassAxis) -> Any:
         zeros = np.zeros(len(size), np.int32)
         whole = numbers._replace(start=zeros, length=size, mirrored=zeros != 0)
         window = identity(size)._replace(start=numbers.start, length=numbers.length, mirrored=numbers.mirrored)
-        resampled = _resampled(values, replace(axis, numbers=whole))
-        return _picked(resampled, replace(axis, numbers=window))[0]
+        resampled, _ = _resampled(replace(axis, numbers=whole), values)
+        return _picked(replace(axis, numbers=window), resampled)
     length, most = int(numbers.length[0]), most_taps(numbers)
     first, counts = np.empty(length, np.int64), np.empty(length, np.int64)
     weights = np.zeros((length, most), np.float32)
@@ -209,7 +210,7 @@ def _resampled(values: Any, axis: PassAxis) -> Any:
         weight = jnp.asarray(weights)[:, k]
         return no_fma(jnp, jnp.take(values, jnp.asarray(index)[:, k], axis=at + 1) * _along(weight, at, values.ndim))
 
-    return _sum_terms(most, term)
+    return _sum_terms(most, term), None
 
 
 def _apply_value_step(operation: Any, values: Any, dtype: Any, outside: Any, pass_: Pass) -> tuple[Any, Any]:

@@ -53,6 +53,14 @@ def fold_index(at: int, size: int, border: int) -> int:
 
 
 @Compiled
+def border_index(at: int, size: int, border: int) -> int:
+    """Return the index to read for a possibly outside index; -1 if the border is constant."""
+    if border == CONSTANT and not 0 <= at < size:
+        return -1
+    return fold_index(at, size, border)
+
+
+@Compiled
 def read_pixel(
     pixels: Array, start: int, place: Array, size: Array, row: int, column: int, border: int, value: Any
 ) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.kernels.row_arithmetic import same_numbers
 from penstock.native.compiled import Compiled, precompile
 
 # Unsigned, because a signed index costs a test for negative values.
@@ -32,19 +33,12 @@ def by_averages(images: Array, width: int, blue: Array, edges: bool, lines: Arra
         kinds: uint8 (n,); overwritten.
         out: Same dtype as the images, (images, height * width * 3).
     """
-    height, images_per_position, rows = (
-        images.shape[1] // width,
-        images.shape[0] // blue.shape[0],
-        lines.shape[1] // width,
-    )
+    height, rows = images.shape[1] // width, lines.shape[1] // width
+    images_per_position = images.shape[0] // blue.shape[0]
     red, green, other = lines[0], lines[1], lines[2]
     for n in range(images.shape[0]):
         blue_position = blue[n // images_per_position]
-        if (
-            n == 0
-            or blue_position[0] != blue[(n - 1) // images_per_position, 0]
-            or blue_position[1] != blue[(n - 1) // images_per_position, 1]
-        ):
+        if n == 0 or not same_numbers(blue_position, blue[(n - 1) // images_per_position]):
             # The pattern repeats every two rows, so the kinds are the same for each block of an even number of rows.
             for y in range(min(rows, height - 2)):
                 is_blue = (1 + y + blue_position[0]) % 2

@@ -14,7 +14,7 @@ from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTER
 # Plain integers: compiled loops cannot read enum members.
 _NN, _CUBIC, _LANCZOS, _GAUSSIAN = map(int, (INTERP_NN, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN))
 
-# Columns of an axis mapping, in the order of the fields of `penstock.image.describe.axis_mapping.Numbers`.
+# Columns of an axis mapping, in the order of the fields of `penstock.image.describe.axis_mapping.AxisMapping`.
 BEGIN, END, LOW, HIGH, SIZE, START, LENGTH, MIRRORED, FILTER, ANTIALIAS = range(10)
 
 # Constant of the compiled variants (see `resample_rows.blending`): False compiles code for triangles only.
@@ -186,11 +186,7 @@ def taps_of_rows(axes: Array, first: Array, counts: Array, weights: Array) -> No
     for row in range(axes.shape[0]):
         length = int(axes[row, LENGTH])
         filter_taps(axes[row], first[row], counts[row], weights[row])
-        for pixel in range(length, first.shape[1]):
-            first[row, pixel] = 0
-            counts[row, pixel] = 0
-            for k in range(weights.shape[2]):
-                weights[row, pixel, k] = 0
+        first[row, length:], counts[row, length:], weights[row, length:] = 0, 0, 0
 
 
 # INTER_NN with centers that are accumulated, as DALI does along all axes but the width.

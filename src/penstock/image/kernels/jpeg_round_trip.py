@@ -6,12 +6,11 @@ upsampling. All of it is integer arithmetic, so the pixels are bit-for-bit the s
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
+from penstock.image.kernels.plane_io import byte
 from penstock.native.compiled import Compiled, precompile
 
 # Quantization tables at quality 50 (ITU-T T.81, annex K, tables K.1 and K.2). Rows are vertical frequencies.
@@ -270,9 +269,3 @@ def join(luma: Array, chroma: Array, lines: Array, image: Array) -> None:
             row[at] = byte(light + (np.int32(91881 * r + 32768) >> 16))
             row[at + _ONE] = byte(light + (np.int32(32768 - 22554 * b - 46802 * r) >> 16))
             row[at + _ONE + _ONE] = byte(light + (np.int32(116130 * b + 32768) >> 16))
-
-
-@Compiled
-def byte(value: Any) -> Any:
-    """Clip to [0, 255]."""
-    return np.uint8(min(max(np.int32(value), np.int32(0)), np.int32(255)))

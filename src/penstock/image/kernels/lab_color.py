@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.kernels.plane_io import byte
 from penstock.native.compiled import Compiled, precompile
 
 # Matrix from linear RGB to X, Y and Z (ITU-R BT.709 primaries).
@@ -130,12 +131,6 @@ def mixed(a: Any, b: Any, c: Any, by_a: Any, by_b: Any, by_c: Any, rounding: Any
     """Return a sum of products in 32 bits, so that a vector register holds more of them."""
     # numba promotes int32 arithmetic to int64; each intermediate result is converted back.
     return np.int32(np.int32(np.int32(a * by_a) + np.int32(b * by_b)) + np.int32(np.int32(c * by_c) + rounding))
-
-
-@Compiled
-def byte(value: Any) -> Any:
-    """Clip to [0, 255]."""
-    return np.uint8(min(max(value, np.int32(0)), np.int32(255)))
 
 
 @precompile("u1[1] i4[1] i4[1] i4[2] i4[2] u1[1]")

@@ -17,7 +17,6 @@ from penstock.core import Array
 from penstock.image.kernels.filter_taps import BEGIN, END, LENGTH, MIRRORED, START, filter_taps
 from penstock.image.kernels.row_arithmetic import (
     HALVES_AWAY,
-    MIX,
     SCALE,
     apply_color_ops,
     blend_columns,
@@ -43,43 +42,40 @@ from penstock.native.compiled import Compiled, precompile
 # Table entries per channel: 256 bytes, and one for pixels outside of the image.
 _ENTRIES = np.uint64(257)
 
-# Constants of the variants of `blend`; each combination is compiled separately (`blending`). Images are read from
-# `bytes_in`; written to `bytes_out`; some are resampled; some are only copied; resampled ones are rounded, scaled and
-# deinterleaved.
-FROM_BYTES = TO_BYTES = RESAMPLES = PICKS = FINISHES = True
+# Dtypes of pixels that are read and written.
+_DTYPES = tuple(product(("u1", "f4"), repeat=2))
+
+# Constants of the variants of `blend`; each combination is compiled separately (`blending`). Some images are resampled;
+# some are only copied; resampled ones are rounded, scaled and deinterleaved; copied bytes are mixed without float rows.
+RESAMPLES = PICKS = FINISHES = MIXES = True
 
 
-def blending(
-    from_bytes: bool, to_bytes: bool, resamples: bool, picks: bool, finishes: bool, linear: bool
-) -> dict[str, bool]:
+def blending(resamples: bool, picks: bool, finishes: bool, linear: bool, mixes: bool) -> dict[str, bool]:
     """Return the constants of the `blend` variant for a batch.
 
     Args:
-        from_bytes: True if images are read from `bytes_in`.
-        to_bytes: True if images are written to `bytes_out`.
         resamples: True if some images are resampled.
         picks: True if some images are only copied.
         finishes: True if three channels are rounded (halves up), scaled and written as planes of floats.
         linear: True if all filters are triangles.
+        mixes: True if three channels of bytes are mixed, scaled and rounded (halves away from zero), and nothing else.
     """
     # Rare combinations share one variant that handles everything, because each variant is compiled ahead of time in
     # every release build.
     usual = linear and resamples
     return {
-        "FROM_BYTES": from_bytes,
-        "TO_BYTES": to_bytes,
         "RESAMPLES": resamples,
         "PICKS": picks or not usual,
         "FINISHES": finishes and resamples,
         "ANY_FILTER": resamples and not usual,
+        "MIXES": mixes and not resamples,
     }
 
 
 _VARIANTS = {
     tuple(constants.values()): constants
-    for from_bytes, to_bytes, resamples, picks, finishes, linear in product((True, False), repeat=6)
-    if not (to_bytes and finishes)
-    for constants in [blending(from_bytes, to_bytes, resamples, picks, finishes, linear)]
+    for flags in product((True, False), repeat=5)
+    for constants in [blending(*flags)]
 }
 
 
@@ -95,21 +91,19 @@ def scratch(rows: Array, columns: Array, most_taps: int, channels: int) -> tuple
 
 
 @precompile(
-    "u1[1] f4[1] i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] u1[1] f4[1] i8[2] f4[2] f4[1] i8[1] i8 i8",
+    *(f"{a}[1] i8[2] f8[2] f8[2] b1[1] i8[1] f4[4] {b}[1] i8[2] f4[2] f4[1] i8[1] i8 i8" for a, b in _DTYPES),
     variants=list(_VARIANTS.values()),
 )
 @Compiled
 def blend(  # noqa: C901  # one function: numba inlines what is called per row only into the loop itself
-    bytes_in: Array,
-    floats_in: Array,
+    pixels: Array,
     place_in: Array,
     rows: Array,
     columns: Array,
     resampled: Array,
     codes: Array,
     terms: Array,
-    bytes_out: Array,
-    floats_out: Array,
+    out: Array,
     place_out: Array,
     weights: Array,
     memory: Array,
@@ -119,19 +113,15 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
 ) -> None:
     """Resample or copy images and apply color operations, from memory to memory.
 
-    Both byte and float memory are arguments, because a compiled signature is fixed; the unused one is empty.
-
     Args:
-        bytes_in: uint8.
-        floats_in: float32.
+        pixels: uint8 or float32.
         place_in: int64 (images, 4).
         rows: float64 (images, 10), axis mapping of the height.
         columns: float64 (images, 10), axis mapping of the width.
         resampled: bool (images,), False for images that are only copied.
         codes: Color operations, as for `apply_color_ops`.
         terms: float32 (images or 1, operations, 3, channels).
-        bytes_out: uint8; the values must be integers from 0 to 255.
-        floats_out: float32.
+        out: uint8 or float32. For uint8, the values must be integers from 0 to 255.
         place_out: int64 (images, 4).
         weights: float32 (height + width, taps), for the largest result; overwritten.
         memory: float32, for rows; overwritten.
@@ -150,7 +140,6 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
     mixed = memory[width * channels :]
     # The rows of numbers for which the current taps were computed: images with the same numbers share them.
     known_y, known_x = -1, -1
-    mixes = codes.shape[0] == 3 and codes[0] == MIX and codes[1] == SCALE and codes[2] == HALVES_AWAY
     left, needed, most = 0, 0, 0
     for n in range(start, stop):
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
@@ -186,16 +175,16 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
             low_x, high_x = columns_inside(columns[n])
             first_row, first_column = int(rows[n, BEGIN] + rows[n, START]), int(columns[n, BEGIN] + columns[n, START])
             # Color twists of whole, unmirrored RGB images skip the float rows.
-            if FROM_BYTES and TO_BYTES:
-                direct = mixes and not (rows[n, MIRRORED] or columns[n, MIRRORED])
-                direct = direct and low_y == low_x == 0 and high_y == height and high_x == width
+            if MIXES:
+                direct = low_y == low_x == 0 and high_y == height and high_x == width
+                direct = direct and not (rows[n, MIRRORED] or columns[n, MIRRORED])
                 if direct and right == 3 == place_out[n, 2] and channel == 1 == place_out[n, 3]:
                     at, to = begin + first_row * down + 3 * first_column, place_out[n, 0]
                     image_terms = terms[n % terms.shape[0]]
                     if down == 3 * width == place_out[n, 1]:  # without gaps: one long row
                         height, width = 1, height * width
                     for y in range(height):
-                        mix_bytes(bytes_in, at + y * down, image_terms, bytes_out, to + y * place_out[n, 1], width)
+                        mix_bytes(pixels, at + y * down, image_terms, out, to + y * place_out[n, 1], width)
                     continue
             if columns[n, MIRRORED]:
                 first_column += width - 1
@@ -203,14 +192,11 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
         for y in range(height):
             if RESAMPLES and (not PICKS or resampled[n]):
                 at = begin + first_y[y] * down + left * right
-                if FROM_BYTES:
-                    blend_rows(bytes_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
-                else:
-                    blend_rows(floats_in, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
+                blend_rows(pixels, at, down, place_in[n], counts_y[y], weights_y[y], channels, row[:needed])
                 blend_columns(row, channels, left, first_x, counts_x[:width], most, weights_x, mixed)
                 if FINISHES:
                     to = place_out[n, 0] + y * place_out[n, 1]
-                    scale_and_deinterleave(mixed, terms[n % terms.shape[0]], floats_out, to, place_out[n, 3], width)
+                    scale_and_deinterleave(mixed, terms[n % terms.shape[0]], out, to, place_out[n, 3], width)
                     continue
                 if not together:
                     deinterleave(mixed, channels, line)
@@ -218,51 +204,39 @@ def blend(  # noqa: C901  # one function: numba inlines what is called per row o
             else:
                 low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
                 at = begin + (first_row + (height - 1 - y if rows[n, MIRRORED] else y)) * down + first_column * right
-                if FROM_BYTES:
-                    pick_row(bytes_in, at, step_x, channel, channels, low, high, line)
-                else:
-                    pick_row(floats_in, at, step_x, channel, channels, low, high, line)
+                pick_row(pixels, at, step_x, channel, channels, low, high, line)
                 apply_color_ops(line, channels, codes, terms[n % terms.shape[0]], low, high)
             to = place_out[n, 0] + y * place_out[n, 1]
             if together:
-                if TO_BYTES:
-                    bytes_line = bytes_out[to : to + channels * width]
-                    for i in range(channels * width):
-                        bytes_line[i] = np.uint8(line[i])
-                else:
-                    out = floats_out[to : to + channels * width]
-                    for i in range(channels * width):
-                        out[i] = line[i]
+                result = out[to : to + channels * width]
+                for i in range(channels * width):
+                    result[i] = line[i]
                 continue
             for c in range(channels):
                 values = line[c * width : (c + 1) * width]
-                if TO_BYTES:
+                if place_out[n, 2] == 1:  # a contiguous slice vectorizes
+                    result = out[to : to + width]
                     for x in range(width):
-                        bytes_out[np.uint64(to + x * place_out[n, 2])] = np.uint8(values[x])
-                elif place_out[n, 2] == 1:
-                    out = floats_out[to : to + width]
-                    for x in range(width):
-                        out[x] = values[x]
+                        result[x] = values[x]
                 else:
                     for x in range(width):
-                        floats_out[np.uint64(to + x * place_out[n, 2])] = values[x]
+                        out[np.uint64(to + x * place_out[n, 2])] = values[x]
                 to += place_out[n, 3]
 
 
-@precompile("u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] u1[1] u1[1] f4[1] b1 i8[2] i8 i8")
+@precompile(*(f"u1[1] i8[2] f8[2] f8[2] i8[1] f4[4] f4[1] {b}[1] u1[1] {b}[1] i8[2] i8 i8" for b in ("u1", "f4")))
 @Compiled
 def look_up(  # noqa: C901  # see `blend`
-    bytes_in: Array,
+    pixels: Array,
     place_in: Array,
     rows: Array,
     columns: Array,
     codes: Array,
     terms: Array,
     table: Array,
-    byte_table: Array,
-    bytes_out: Array,
-    floats_out: Array,
-    to_bytes: bool,
+    entries: Array,
+    memory: Array,
+    out: Array,
     place_out: Array,
     start: int,
     stop: int,
@@ -272,22 +246,22 @@ def look_up(  # noqa: C901  # see `blend`
     A byte has only 256 values, so the operations are applied once per value instead of once per pixel.
 
     Args:
-        bytes_in: uint8.
+        pixels: uint8.
         place_in: int64 (images, 4).
         rows: float64 (images, 10), axis mapping of the height.
         columns: float64 (images, 10), axis mapping of the width.
         codes: Color operations, as for `apply_color_ops`.
         terms: float32 (images or 1, operations, 3, channels).
         table: float32 (channels * 257,), per channel the result for each byte and for pixels outside; overwritten.
-        byte_table: uint8, the same as bytes; overwritten.
-        bytes_out: uint8; the values must be integers from 0 to 255.
-        floats_out: float32.
-        to_bytes: True to write to `bytes_out`.
+        entries: Receives the table in the dtype of `out`; may be `table`.
+        memory: uint8, for some pixels; overwritten. May be `entries`.
+        out: uint8 or float32. For uint8, the values must be integers from 0 to 255.
         place_out: int64 (images, 4).
         start: First image to process.
         stop: End of the images to process (exclusive).
     """
     channels, uniform, table_ready = terms.shape[3], False, False
+    to_bytes = out.itemsize == 1
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
     scale = single_scale_op(codes) if channels == 3 and not to_bytes else -1
     for n in range(start, stop):
@@ -310,9 +284,8 @@ def look_up(  # noqa: C901  # see `blend`
             apply_color_ops(entries_used, 1 if uniform else channels, codes, terms[n % terms.shape[0]], 0, 256)
             for i in range(entries_used.shape[0], table.shape[0]):
                 table[i] = table[i - 257]
-            if to_bytes:
-                for i in range(table.shape[0]):
-                    byte_table[i] = np.uint8(table[i])
+            for i in range(table.shape[0]):
+                entries[i] = table[i]
         first_y, step_y = int(rows[n, BEGIN] + rows[n, START]), place_in[n, 1]
         first_x, step_x = int(columns[n, BEGIN] + columns[n, START]), place_in[n, 2]
         begin = place_in[n, 0] + first_y * step_y + first_x * step_x
@@ -323,19 +296,18 @@ def look_up(  # noqa: C901  # see `blend`
             begin += (width - 1) * step_x
             step_x = -step_x
         if planar:
-            # `byte_table` is free here, and serves as the scratch row of `scale_planes`.
             place, own_terms, window = place_out[n], terms[n % terms.shape[0], scale], (low_y, high_y, low_x, high_x)
-            scale_planes(bytes_in, begin, step_y, step_x < 0, own_terms, floats_out, place, window, width, byte_table)
+            scale_planes(pixels, begin, step_y, step_x < 0, own_terms, out, place, window, width, memory)
             if not whole:
-                fill_outside(table, window, (height, width), floats_out, place)
+                fill_outside(entries, window, (height, width), out, place)
             continue
         by, channel = np.uint64(step_x), np.uint64(place_in[n, 3])
         step, plane = np.uint64(place_out[n, 2]), np.uint64(place_out[n, 3])
-        entries = channels
+        tables = channels
         if line:
             # Interleaved channels with the same table are one long channel,
             width, low_x, high_x = width * channels, low_x * channels, high_x * channels
-            entries, by, step = 1, np.uint64(1), np.uint64(1)
+            tables, by, step = 1, np.uint64(1), np.uint64(1)
             # and rows without gaps are one long row.
             if whole and step_y == width == place_out[n, 1]:
                 width, high_x, height, high_y = width * height, width * height, 1, 1
@@ -343,15 +315,12 @@ def look_up(  # noqa: C901  # see `blend`
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
             at, to = np.uint64(begin + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
             if direct:
-                scale_bytes(bytes_in, at, terms[n % terms.shape[0], :, :, 0], bytes_out, to, width)
+                scale_bytes(pixels, at, terms[n % terms.shape[0], :, :, 0], out, to, width)
                 continue
             if channels == 3 and not to_bytes:
-                map_three_channels(bytes_in, at, by, channel, table, low, high, width, floats_out, to, step, plane)
+                map_three_channels(pixels, at, by, channel, entries, low, high, width, out, to, step, plane)
                 continue
-            for c in range(np.uint64(entries)):
-                if to_bytes:
-                    map_one_channel(bytes_in, at, by, byte_table, c * _ENTRIES, low, high, width, bytes_out, to, step)
-                else:
-                    map_one_channel(bytes_in, at, by, table, c * _ENTRIES, low, high, width, floats_out, to, step)
+            for c in range(np.uint64(tables)):
+                map_one_channel(pixels, at, by, entries, c * _ENTRIES, low, high, width, out, to, step)
                 at += channel
                 to += plane

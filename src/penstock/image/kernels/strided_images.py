@@ -33,7 +33,9 @@ class StridedImages:
         """
         strides = tuple([stride // images.dtype.itemsize for stride in images.strides])
         starts, distances = _places(len(images) if picked is None else len(picked), strides)
-        return StridedImages(_flat(images), starts if picked is None else picked * strides[0], distances)
+        return StridedImages(
+            _in_memory_order(images).reshape(-1), starts if picked is None else picked * strides[0], distances
+        )
 
     @staticmethod
     def packed(values: Array, shapes: NDArray[np.int64], starts: NDArray[np.int64] | None = None) -> StridedImages:
@@ -61,13 +63,11 @@ def _places(rows: int, strides: tuple[int, ...]) -> tuple[NDArray[np.int64], NDA
     return starts, distances
 
 
-def _flat(images: Array) -> Array:
-    """Return the memory of an array as one axis, in memory order, without a copy."""
-    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
-    return images.transpose(order).reshape(-1)
+def _in_memory_order(images: Array) -> Array:
+    """Return a view whose axes are in the order of the memory, the one with the largest stride first."""
+    return images.transpose(sorted(range(images.ndim), key=lambda axis: -images.strides[axis]))
 
 
 def is_contiguous(images: Array) -> bool:
     """Return True if the array's memory is contiguous in some order of its axes."""
-    order = sorted(range(images.ndim), key=lambda axis: -images.strides[axis])
-    return images.transpose(order).flags.c_contiguous
+    return _in_memory_order(images).flags.c_contiguous

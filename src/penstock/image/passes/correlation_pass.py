@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,18 +12,24 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
-from penstock.image.kernels.border_modes import Border
-from penstock.image.kernels.plane_io import load_row, mirror_index, store_limited, weigh_five
+from penstock.image.kernels.border_modes import Border, border_index
+from penstock.image.kernels.plane_io import load_row, store_limited, weigh_five
 from penstock.image.passes.sampling_coordinates import Affine
+from penstock.image.passes.shifted_pixels import read_along
 from penstock.image.passes.warp_pass import Interpolation, WarpPass
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
-# Border modes by index, as the compiled loops receive them (see the constants below).
-BORDERS = ("constant", "clamp", "reflect_101", "reflect_1001", "wrap")
+# DALI's names of the border modes.
+BORDERS: Mapping[str, Border] = {
+    "constant": Border.CONSTANT,
+    "clamp": Border.REPLICATE,
+    "reflect_101": Border.REFLECT_101,
+    "reflect_1001": Border.REFLECT,
+    "wrap": Border.WRAP,
+}
 # Sums per block (at least a row): total and input rows of a block stay in the cache.
 _TOGETHER = 4096
-_CONSTANT, _CLAMP, _REFLECT_101, _REFLECT_1001, _WRAP = range(5)
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class CorrelationPass(CustomPass):
         limits = np.array([0, 255] if bytes_out else [-np.inf, np.inf], total)
         correlate(
             *(planes.pixels, planes.read, planes.sizes_in, weights.astype(total), self.extents[1], anchors, fills),
-            *(BORDERS.index(self.border), total(0 if integer else planes.rounding), limits),
+            *(int(BORDERS[self.border]), total(0 if integer else planes.rounding), limits),
             *(planes.out, planes.write, planes.sizes_out, lines, sums, *pass_memory, bytes_in),
         )
 
@@ -84,16 +90,13 @@ class CorrelationPass(CustomPass):
         values = as_planes(images, self.layout).astype(np.float32)
         weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms)
         rows, columns = (shape[self.layout.index(letter)] for letter in "HW")
-        sizes = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        sizes = [shapes[:, self.layout.index(letter)] for letter in "HW"]
         total = jnp.zeros((*values.shape[:2], rows, columns, values.shape[4]), np.float32)
         for k in range(self.extents[0] * self.extents[1]):
             picked, outside = values, jnp.zeros((1, 1, 1, 1, 1), bool)
             for axis, (count, offset) in enumerate(zip((rows, columns), divmod(k, self.extents[1]), strict=True)):
                 at = jnp.arange(count, dtype=np.int32)[None, :] + offset - anchors[:, axis, None].astype(np.int32)
-                index, beyond = border_indices(self.border, at, sizes[axis])
-                broadcast_shape = (-1, *(index.shape[1] if axis + 2 == place else 1 for place in range(1, 5)))
-                picked = jnp.take_along_axis(picked, index.reshape(broadcast_shape), axis=axis + 2)
-                beyond = beyond.reshape(broadcast_shape)
+                picked, beyond = read_along(picked, axis + 2, at, sizes[axis], BORDERS[self.border])
                 outside = outside | beyond
             if self.border == "constant":
                 picked = jnp.where(outside, fill.reshape(-1, 1, 1, 1, 1), picked)
@@ -109,47 +112,6 @@ def _sums_fit_int16(weights: Array, fills: Array) -> bool:
     return bool(fits and (weights == np.rint(weights)).all() and (fills == np.clip(np.rint(fills), 0, 255)).all())
 
 
-def border_indices(border: str, at: Any, size: Any) -> tuple[Any, Any]:
-    """Return, in the device program, the indices to read for possibly outside indices, and which of these are outside.
-
-    Args:
-        border: One of `BORDERS`.
-        at: Indices, int32.
-        size: Extents of the axis, broadcastable to the indices.
-    """
-    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
-
-    index = at
-    match border:
-        case "wrap":
-            index = at % size
-        case "reflect_101":
-            period = jnp.maximum(2 * size - 2, 1)
-            index = jnp.minimum(at % period, period - at % period) * (size > 1)
-        case "reflect_1001":
-            index = jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
-        case _:
-            pass
-    return jnp.clip(index, 0, size - 1), (at < 0) | (at >= size)
-
-
-@Compiled
-def border_index(at: int, size: int, border: int) -> int:
-    """Return the index to read for a possibly outside index; -1 if the border is constant."""
-    if 0 <= at < size:
-        return at
-    if border == _CONSTANT:
-        return -1
-    if border == _CLAMP:
-        return min(max(at, 0), size - 1)
-    if border == _REFLECT_101:
-        return mirror_index(at, size)
-    if border == _WRAP:
-        return at % size
-    at %= 2 * size
-    return min(at, 2 * size - 1 - at)
-
-
 @Compiled
 def load_wide(
     pixels: Array, at: Array, size: Array, first: int, before: int, border: int, fill: float, wide: int, lines: Array
@@ -162,7 +124,7 @@ def load_wide(
         size: Height, width and channels.
         first: First row, which may be outside.
         before: Columns to add on the left.
-        border: Index into `BORDERS`.
+        border: Border mode.
         fill: Fill value for a constant border.
         wide: Number of columns with those beyond the edges.
         lines: Receives the rows, one after the other, with interleaved channels.
@@ -230,7 +192,7 @@ def correlate(
         columns: Number of columns of the filters.
         anchors: float32 (planes or 1, 2), row and column of the weight at the result pixel.
         fills: float32 (planes or 1, 1), fill value for a constant border.
-        border: Index into `BORDERS`.
+        border: Border mode.
         rounding: Value to add before storing: 0.5 if floats are stored as integers.
         limits: Dtype of `sums`, (2,), smallest and largest value to store.
         out: uint8 or float32.

@@ -13,15 +13,9 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.image.describe.custom_pass import InPlacePass, PassImages, as_planes, from_planes
-from penstock.image.kernels.plane_io import (
-    load_plane,
-    load_volume,
-    mirror_index,
-    multiply_add,
-    store_plane,
-    store_volume,
-)
-from penstock.image.passes.separable_pass import filter_along
+from penstock.image.kernels.plane_io import load_plane, mirror_index, multiply_add, store_plane
+from penstock.image.passes.separable_pass import run_volumes
+from penstock.image.passes.shifted_pixels import weigh_along
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
@@ -41,16 +35,13 @@ class GaussianBlurPass(InPlacePass):
 
     def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Blur all planes in one call."""
+        if "D" in self.layout:
+            numbers = np.ascontiguousarray(terms[0], np.float32)
+            weights = np.empty((len(numbers), 3, 2 * int(numbers[:, 3:].max(initial=0)) + 1), np.float32)
+            volume_weights(numbers, weights)
+            return run_volumes(images, self.layout, weights[:, None])
         planes = images.planes(self.layout)
         numbers = planes.term(terms[0])
-        if "D" in self.layout:
-            depths = images.shapes[planes.row, self.layout.index("D")]
-            size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
-            return blur_volumes(
-                *(planes.pixels, planes.read, planes.sizes_in, depths, numbers, planes.rounding),
-                *(planes.out, planes.write, np.empty((2, size), np.float32)),
-                np.empty(2 * int(numbers[:, 3:].max(initial=0)) + 1, np.float32),
-            )
         width = int((planes.sizes_in[:, 1] * planes.sizes_in[:, 2]).max(initial=0))
         most = int(numbers[:, 2:].max(initial=0))
         channels, pixels = int(planes.sizes_in[:, 2].max(initial=0)), int(planes.sizes_in.prod(axis=1).max(initial=0))
@@ -67,31 +58,9 @@ class GaussianBlurPass(InPlacePass):
         numbers = terms[0].astype(np.float32)
         for axis, letter in enumerate(letters):
             extent = shapes[:, self.layout.index(letter)]
-            values = _blurred(values, axis + 2, extent, numbers[:, axis], numbers[:, len(letters) + axis])
+            radius, weigh = _weights(numbers[:, axis], numbers[:, len(letters) + axis])
+            values = weigh_along(values, axis + 2, extent, radius, weigh)
         return from_planes(values, self.layout, shape, f"{letters}C")
-
-
-def _blurred(values: Any, axis: int, extent: Any, sigma: Any, radius: Any) -> Any:
-    """Blur along one axis; sigma and radius have one entry per row, or one for all."""
-    import jax  # noqa: PLC0415  # for the device program alone
-    import jax.numpy as jnp  # noqa: PLC0415  # likewise
-
-    length = values.shape[axis]
-    most, weigh = _weights(sigma, radius)
-    extent = jnp.broadcast_to(extent, (values.shape[0],))[:, None]
-
-    def along(numbers: Any) -> Any:
-        return numbers.reshape(-1, *(numbers.shape[1] if at == axis else 1 for at in range(1, values.ndim)))
-
-    def add(k: Any, total: Any) -> Any:
-        period = jnp.maximum(2 * extent - 2, 1)
-        # `extent` is the size of each image on the padded canvas: mirroring happens at its own edge.
-        index = (jnp.arange(length, dtype=np.int32)[None, :] + k - most) % period
-        index = jnp.minimum(index, period - index) * (extent > 1)
-        picked = jnp.take_along_axis(values, along(jnp.clip(index, 0, length - 1)), axis=axis)
-        return total + no_fma(jnp, picked * along(weigh(k)[:, None]))
-
-    return jax.lax.fori_loop(0, 2 * most + 1, add, jnp.zeros_like(values))
 
 
 def _weights(sigma: Any, radius: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -192,60 +161,18 @@ def blur(
             store_plane(result, y, channels, out, place_out[n])
 
 
-@precompile(
-    *(
-        f"{a}[1] i8[2] i8[2] i8[1] f4[2] f4 {b}[1] i8[2] f4[2] f4[1]"
-        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
-    )
-)
+@precompile("f4[2] f4[3]")
 @Compiled
-def blur_volumes(
-    pixels: Array,
-    place_in: Array,
-    sizes: Array,
-    depths: Array,
-    numbers: Array,
-    rounding: np.float32,
-    out: Array,
-    place_out: Array,
-    memory: Array,
-    weights: Array,
-) -> None:
-    """Blur volumes, whose planes follow each other.
+def volume_weights(numbers: Array, weights: Array) -> None:
+    """Compute the weights along all axes of volumes.
 
     Args:
-        pixels: uint8 or float32.
-        place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
-        sizes: int64 (planes, 3), height, width, channels.
-        depths: int64 (planes,), number of planes of the plane's volume.
-        numbers: float32 (planes or 1, 6), three standard deviations and three radii, along depth, columns and rows.
-        rounding: Value to add before storing: 0.5 for integers.
-        out: uint8 or float32.
-        place_out: As `place_in`.
-        memory: float32 (2, elements), for the largest volume; overwritten.
-        weights: float32, for the axis with the most weights; overwritten.
+        numbers: float32 (rows, 6), standard deviations, then radii.
+        weights: float32 (rows, 3, n), receives the weights, centered, with zeros around them.
     """
-    first = 0
-    while first < place_in.shape[0]:
-        depth, height, width, channels = depths[first], sizes[first, 0], sizes[first, 1], sizes[first, 2]
-        across = width * channels
-        plane = height * across
-        last = first + depth
-        one, other = memory[0, : depth * plane], memory[1, : depth * plane]
-        load_volume(pixels, place_in[first:last], sizes[first:last], one)
-        outer = 1
-        # Each axis is filtered from one buffer into the other; an array of (outer, count, inner) elements covers all
-        # three axes.
+    weights[:] = 0
+    for row in range(numbers.shape[0]):
         for axis in range(3):
-            radius = int(numbers[first % numbers.shape[0], 3 + axis])
-            window = weights[: 2 * radius + 1]
-            bell(numbers[first % numbers.shape[0], axis], radius, window)
-            count = depth if axis == 0 else height if axis == 1 else width
-            inner = plane if axis == 0 else across if axis == 1 else channels
-            filter_along(one, outer, count, inner, window, other)
-            outer *= count
-            one, other = other, one
-        for i in range(depth * plane):
-            one[i] += rounding
-        store_volume(one, sizes[first:last], out, place_out[first:last])
-        first = last
+            radius = int(numbers[row, 3 + axis])
+            first = weights.shape[2] // 2 - radius
+            bell(numbers[row, axis], radius, weights[row, axis, first : first + 2 * radius + 1])

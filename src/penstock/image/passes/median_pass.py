@@ -12,8 +12,9 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
+from penstock.image.kernels.border_modes import Border
 from penstock.image.kernels.plane_io import load_row, store_plane
-from penstock.image.passes.correlation_pass import border_indices
+from penstock.image.passes.shifted_pixels import read_along
 from penstock.native.compiled import Compiled, precompile
 
 # Largest rectangle that `median_of_few` handles, in pixels: its counters are bytes.
@@ -180,7 +181,7 @@ class MedianPass(CustomPass):
         half = jnp.prod(2 * radii + 1, axis=1).reshape(-1, 1, 1, 1, 1) // 2
         most = jnp.max(radii, axis=0)
         across = 2 * most[1] + 1
-        extents = [shapes[:, self.layout.index(letter)][:, None] for letter in "HW"]
+        extents = [shapes[:, self.layout.index(letter)] for letter in "HW"]
 
         def step(number: Any, medians: Any) -> Any:
             bit = np.uint32(1) << ((31 if wide else 7) - number).astype(np.uint32)
@@ -190,9 +191,8 @@ class MedianPass(CustomPass):
                 picked, inside = codes, jnp.ones(len(radii), bool)
                 for axis, (extent, tap) in enumerate(zip(extents, (k // across, k % across), strict=True)):
                     off = tap - most[axis]
-                    index, _ = border_indices("clamp", jnp.arange(codes.shape[axis + 2])[None, :] + off, extent)
-                    line = (-1, *(index.shape[1] if at == axis + 2 else 1 for at in range(1, 5)))
-                    picked = jnp.take_along_axis(picked, index.reshape(line), axis=axis + 2)
+                    at = jnp.arange(codes.shape[axis + 2])[None, :] + off
+                    picked, _ = read_along(picked, axis + 2, at, extent, Border.REPLICATE)
                     inside = inside & (abs(off) <= radii[:, axis])
                 return counts + ((picked <= less) & inside.reshape(-1, 1, 1, 1, 1))
 

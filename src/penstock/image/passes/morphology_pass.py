@@ -12,8 +12,10 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
+from penstock.image.kernels.border_modes import border_index
 from penstock.image.kernels.plane_io import load_plane, store_plane
-from penstock.image.passes.correlation_pass import BORDERS, border_index, border_indices
+from penstock.image.passes.correlation_pass import BORDERS
+from penstock.image.passes.shifted_pixels import read_along
 from penstock.native.compiled import Compiled, precompile
 
 
@@ -51,7 +53,7 @@ class MorphologyPass(CustomPass):
         least = np.float32(-np.inf if floats else 0 if self.greatest else -255)
         sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), width * channels, wide * channels)
         extremes(
-            *(planes.pixels, planes.read, planes.sizes_in, numbers, BORDERS.index(self.border), self._sign, least),
+            *(planes.pixels, planes.read, planes.sizes_in, numbers, int(BORDERS[self.border]), self._sign, least),
             *(planes.out, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
@@ -63,23 +65,19 @@ class MorphologyPass(CustomPass):
         numbers = jnp.asarray(terms[0]).astype(np.int32)
         for axis in range(2):
             extent = shapes[:, self.layout.index("HW"[axis])]
-            values = self._along(values, axis + 2, extent[:, None], numbers[:, axis], numbers[:, 2 + axis])
+            values = self._along(values, axis + 2, extent, numbers[:, axis], numbers[:, 2 + axis])
         return from_planes(values * self._sign, self.layout, shape)
 
     def _along(self, values: Any, axis: int, extent: Any, size: Any, anchor: Any) -> Any:
         import jax  # noqa: PLC0415  # for the device program alone
         import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
-        length = values.shape[axis]
-
         def step(k: Any, greatest: Any) -> Any:
-            at = jnp.arange(length, dtype=np.int32)[None, :] + k - anchor[:, None]
-            index, beyond = border_indices(self.border, at, extent)
+            at = jnp.arange(values.shape[axis], dtype=np.int32)[None, :] + k - anchor[:, None]
+            picked, beyond = read_along(values, axis, at, extent, BORDERS[self.border])
             # Rows with a smaller rectangle skip the last iterations.
-            skipped = (k >= size)[:, None] | (beyond & (self.border == "constant"))
-            line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
-            picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
-            return jnp.maximum(greatest, jnp.where(skipped.reshape(line), -np.inf, picked))
+            skipped = (k >= size).reshape(-1, 1, 1, 1, 1) | (beyond & (self.border == "constant"))
+            return jnp.maximum(greatest, jnp.where(skipped, -np.inf, picked))
 
         return jax.lax.fori_loop(0, jnp.max(size), step, jnp.full_like(values, -np.inf))
 
@@ -107,7 +105,7 @@ def extremes(
         place_in: int64 (planes, 4), offset of the first element, then the strides of rows, columns and channels.
         sizes: int64 (planes, 3), height, width, channels.
         numbers: float32 (planes or 1, 4), height, width and anchor of the rectangle.
-        border: Index into `BORDERS`.
+        border: Border mode.
         sign: 1 for the maximum, -1 for the minimum.
         least: Lower bound of all values times the sign.
         out: uint8 or float32.

@@ -8,6 +8,7 @@ The corner of the first pixel is (0, 0), its center (0.5, 0.5).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -71,31 +72,42 @@ class Affine(CoordinateMap):
 
     def trace(self, numbers: Any, image_sizes: tuple[Any, Any], height: int, width: int) -> tuple[Any, Any]:
         """Scan over the columns."""
-        import jax  # noqa: PLC0415  # for the device program alone
-        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         m = [numbers[:, k, None, None] for k in range(6)]
         y = (jnp.arange(height, dtype=np.float32) + np.float32(0.5))[None, :, None]
-        rules, steps = (m[:3], m[3:6]), (m[0], m[3])
+        rules = m[:3], m[3:6]
         first = [(by_x * np.float32(0.5) + offset) + no_fma(jnp, by_y * y) for by_x, by_y, offset in rules]
-        starts = [run_starts(at, step, width) for at, step in zip(first, steps, strict=True)]
-
-        def right(at: Any, _: Any) -> Any:
-            return [value + step for value, step in zip(at, steps, strict=True)], at
-
-        _, places = jax.lax.scan(right, starts, None, length=min(width, RUN_LENGTH))
-        at_x, at_y = (jnp.moveaxis(run, 0, 3).reshape(-1, height, run[:, 0, 0].size)[..., :width] for run in places)
+        at_x, at_y = accumulate_runs(first, (m[0], m[3]), width)
         return at_x, at_y
 
 
-def run_starts(first: Any, step: Any, width: int) -> Any:
-    """Return the first coordinate of each run along a new last axis, in the device program."""
-    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
+def accumulate_runs(first: Sequence[Any], steps: Sequence[Any], width: int) -> list[Any]:
+    """Accumulate coordinates along rows of pixels in the device program, in the runs of the compiled loops.
 
-    starts = [first]
-    for _ in range(RUN_LENGTH, width, RUN_LENGTH):
-        starts.append(starts[-1] + step * np.float32(RUN_LENGTH))
-    return jnp.concatenate(starts, axis=-1)
+    Args:
+        first: For each coordinate, those of the first pixels of all rows, with a last axis of one element.
+        steps: For each coordinate, its increase from one pixel to the next, broadcastable to `first`.
+        width: Number of pixels in a row.
+
+    Returns:
+        The coordinates, with a last axis of `width` elements.
+    """
+    import jax  # noqa: PLC0415  # for the device program alone
+    import jax.numpy as jnp  # noqa: PLC0415  # likewise
+
+    runs: list[Any] = []
+    for start, step in zip(first, steps, strict=True):
+        starts = [start]
+        for _ in range(RUN_LENGTH, width, RUN_LENGTH):
+            starts.append(starts[-1] + step * np.float32(RUN_LENGTH))
+        runs.append(jnp.concatenate(starts, axis=-1))
+
+    def right(at: Any, _: Any) -> Any:
+        return [value + step for value, step in zip(at, steps, strict=True)], at
+
+    _, places = jax.lax.scan(right, runs, None, length=min(width, RUN_LENGTH))
+    return [jnp.moveaxis(run, 0, -1).reshape(*run.shape[1:-1], -1)[..., :width] for run in places]
 
 
 @dataclass(frozen=True)

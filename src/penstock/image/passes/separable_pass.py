@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array
-from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
+from penstock.image.describe.custom_pass import CustomPass, PassImages, Planes, as_planes, from_planes
 from penstock.image.kernels.plane_io import (
     load_plane,
     load_volume,
@@ -20,9 +21,8 @@ from penstock.image.kernels.plane_io import (
     store_plane,
     store_volume,
 )
-from penstock.image.passes.correlation_pass import border_indices
+from penstock.image.passes.shifted_pixels import weigh_along
 from penstock.native.compiled import Compiled, precompile
-from penstock.numerics.ordered_sums import no_fma
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SeparablePass(CustomPass):
     Args:
         layout: Layout of the images.
         count: Number of filters.
-        length: Weights per axis, an odd number; the middle one lies on the pixel.
+        length: Weights per axis, an odd number; the middle one is that of the pixel itself.
     """
 
     layout: str
@@ -44,21 +44,14 @@ class SeparablePass(CustomPass):
 
     def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
+        if "D" in self.layout:
+            return run_volumes(images, self.layout, np.reshape(terms[0], (-1, self.count, 3, self.length)))
         planes = images.planes(self.layout)
-        deep = "D" in self.layout
-        weights = planes.term(terms[0]).reshape(-1, self.count, 2 + deep, self.length)
+        weights = planes.term(terms[0]).reshape(-1, self.count, 2, self.length)
         width, channels = (int(planes.sizes_in[:, at].max(initial=0)) for at in (1, 2))
-        limits = np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
-        if deep:
-            depths = images.shapes[planes.row, self.layout.index("D")]
-            size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
-            return filter_volumes(
-                *(planes.pixels, planes.read, planes.sizes_in, depths, weights, planes.rounding, limits),
-                *(planes.out, planes.write, np.empty((4, size), np.float32)),
-            )
         sizes = (int(planes.sizes_in.prod(axis=1).max(initial=0)), (width + self.length) * channels, width * channels)
         return add_separable(
-            *(planes.pixels, planes.read, planes.sizes_in, weights, planes.rounding, limits),
+            *(planes.pixels, planes.read, planes.sizes_in, weights, planes.rounding, _limits(planes)),
             *(planes.out, planes.write, *(np.empty(size, np.float32) for size in sizes)),
         )
 
@@ -74,26 +67,32 @@ class SeparablePass(CustomPass):
             values = pixels
             for axis, letter in enumerate(letters):
                 extent = shapes[:, self.layout.index(letter)]
-                values = self._along(values, axis + 2, extent[:, None], weights[:, number, axis])
+                taps = weights[:, number, axis]
+                values = weigh_along(values, axis + 2, extent, self.length // 2, partial(jnp.take, taps, axis=1))
             total = total + values
         return from_planes(total, self.layout, shape, f"{letters}C")
 
-    def _along(self, values: Any, axis: int, extent: Any, weights: Any) -> Any:
-        import jax  # noqa: PLC0415  # for the device program alone
-        import jax.numpy as jnp  # noqa: PLC0415  # likewise
 
-        length = values.shape[axis]
+def run_volumes(images: PassImages, layout: str, weights: Any) -> None:
+    """Filter volumes on the host.
 
-        def step(k: Any, total: Any) -> Any:
-            at = jnp.arange(length, dtype=np.int32)[None, :] + k - self.length // 2
-            index, _ = border_indices("reflect_101", at, extent)
-            line = (-1, *(length if at == axis else 1 for at in range(1, values.ndim)))
-            weight = jnp.take(weights, k, axis=1).reshape(-1, *(1,) * (values.ndim - 1))
-            picked = jnp.take_along_axis(values, index.reshape(line), axis=axis)
-            # A weight of 0 must not contribute, even where a pixel is infinite or NaN; the compiled loop skips it.
-            return total + jnp.where(weight == 0, 0, no_fma(jnp, picked * weight))
+    Args:
+        images: Volumes, and memory for the results.
+        layout: Layout of the volumes, with D, H and W.
+        weights: float32 (rows or 1, filters, 3, weights), along depth, columns and rows.
+    """
+    planes = images.planes(layout)
+    depths = images.shapes[planes.row, layout.index("D")]
+    size = int((planes.sizes_in.prod(axis=1) * depths).max(initial=0))
+    filter_volumes(
+        *(planes.pixels, planes.read, planes.sizes_in, depths, planes.term(weights), planes.rounding),
+        *(_limits(planes), planes.out, planes.write, np.empty((4, size), np.float32)),
+    )
 
-        return jax.lax.fori_loop(0, self.length, step, jnp.zeros_like(values))
+
+def _limits(planes: Planes) -> Array:
+    """Return the smallest and the largest value that the results hold."""
+    return np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
 
 
 @precompile("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
@@ -182,7 +181,12 @@ def filter_along(values: Array, outer: int, count: int, inner: int, weights: Arr
                     multiply_add(values[at : at + inner], weights[k], False, total)
 
 
-@precompile(*(f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]" for a, b in (("u1", "u1"), ("f4", "f4"))))
+@precompile(
+    *(
+        f"{a}[1] i8[2] i8[2] i8[1] f4[4] f4 f4[1] {b}[1] i8[2] f4[2]"
+        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
+    )
+)
 @Compiled
 def filter_volumes(
     pixels: Array,

@@ -28,6 +28,7 @@ from penstock.image.kernels.interpolate_rows import (
 from penstock.image.kernels.plane_io import store_rows
 from penstock.image.kernels.row_arithmetic import same_numbers
 from penstock.image.passes.sampling_coordinates import Affine, CoordinateMap, Projective, sample_coordinates
+from penstock.image.passes.shifted_pixels import fold_index_xla
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
@@ -256,19 +257,3 @@ def warp(
                 for i in range(result.shape[0]):
                     result[i] = min(max(result[i], np.float32(0)), np.float32(255))
             store_rows(result, y, width * channels, channels, out, place_out[n])
-
-
-def fold_index_xla(at: Any, size: Any, border: Border) -> Any:
-    """Return, in the device program, the indices of the pixels inside that possibly outside indices refer to."""
-    import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
-
-    match border:
-        case Border.WRAP:
-            return at % size
-        case Border.REFLECT:
-            return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
-        case Border.REFLECT_101:
-            period = jnp.maximum(2 * size - 2, 1)
-            return jnp.minimum(at % period, period - at % period) * (size > 1)
-        case _:
-            return jnp.clip(at, 0, size - 1)

@@ -14,7 +14,7 @@ import numpy as np
 from penstock.core import Array
 from penstock.image.describe.custom_pass import CustomPass, PassImages, as_planes, from_planes
 from penstock.image.kernels.border_modes import Border
-from penstock.image.passes.sampling_coordinates import RUN_LENGTH, run_starts
+from penstock.image.passes.sampling_coordinates import RUN_LENGTH, accumulate_runs
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.ordered_sums import no_fma
 
@@ -59,8 +59,7 @@ class WarpVolumePass(CustomPass):
 
     def trace_xla(self, images: Any, shapes: Any, terms: Sequence[Any], out_shapes: Any, shape: tuple[int, ...]) -> Any:
         """Gather from the flat voxels of each volume."""
-        import jax  # noqa: PLC0415  # for the device program alone
-        import jax.numpy as jnp  # noqa: PLC0415  # likewise
+        import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         volumes = as_planes(images, self.layout, "DHWC")
         rows, _, *extents, channels = volumes.shape
@@ -75,22 +74,8 @@ class WarpVolumePass(CustomPass):
         # Coordinates far outside must not overflow int32; half a voxel converts corners to centers.
         limit, back = np.float32(1 << 24), np.float32(0 if self.nearest else 0.5)
         half = np.float32(0.5)
-        starts = [
-            run_starts(
-                (m[:, 0] * half + m[:, 3]) + no_fma(jnp, m[:, 1] * y) + no_fma(jnp, m[:, 2] * z), m[:, 0], shown[2]
-            )
-            for m in rules
-        ]
-
-        # As on the host, each coordinate is accumulated from the one to its left.
-        def right(at: Any, _: Any) -> Any:
-            return [coordinate + m[:, 0] for coordinate, m in zip(at, rules, strict=True)], at
-
-        _, voxels = jax.lax.scan(right, starts, None, length=min(shown[2], RUN_LENGTH))
-        at = [
-            jnp.moveaxis(coordinate, 0, 4).reshape(-1, *shown[:2], coordinate[:, 0, 0, 0].size)[..., : shown[2]]
-            for coordinate in voxels
-        ]
+        starts = [(m[:, 0] * half + m[:, 3]) + no_fma(jnp, m[:, 1] * y) + no_fma(jnp, m[:, 2] * z) for m in rules]
+        at = accumulate_runs(starts, [m[:, 0] for m in rules], shown[2])
         at = [jnp.clip(coordinate - back, -limit, limit) for coordinate in at]
         low = [jnp.floor(coordinate) for coordinate in at]
         by = [(coordinate - floor)[:, None, ..., None] for coordinate, floor in zip(at, low, strict=True)]
