@@ -26,7 +26,7 @@ def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
     return None if dtype is None or dtype is NO_TYPE else as_dtype(dtype)
 
 
-def output_dtype(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
+def output_dtype(own: np.dtype[Any], wanted: Any) -> np.dtype[Any]:
     """Return the output dtype of an operator that can return its input's dtype or float32.
 
     Raises:
@@ -34,7 +34,9 @@ def output_dtype(own: np.dtype[Any], wanted: Any, kind: str) -> np.dtype[Any]:
     """
     dtype = result_dtype(own, wanted)
     if dtype not in (own, np.float32):
-        raise DefinitionError(f"fn.{kind} returns its input's dtype, or FLOAT", given=dtype, expected=f"{own}, float32")
+        raise DefinitionError(
+            "the result has the dtype of the input, or FLOAT", given=dtype, expected=f"{own}, float32"
+        )
     return dtype
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply_many, operator, select_arguments
+from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
@@ -72,7 +72,5 @@ def random_crop_generator(
         >>> pipeline.run()[0].as_array().shape[3]
         3
     """
-    kernel = RandomCropGenerator(
-        random_window(select_arguments(RandomWindowArguments, arguments), "random_crop_generator")
-    )
+    kernel = RandomCropGenerator(random_window(arguments))
     return apply_many(kernel, shapes, seed=seed)

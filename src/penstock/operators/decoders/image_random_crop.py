@@ -73,7 +73,7 @@ def image_random_crop(data: DataNode, *, seed: int = -1, **arguments: Unpack[Ima
     """
     options = select_arguments(DecoderOptions, arguments)
     # Separate nodes, so that the resize that usually follows can take the window as its ROI without a copy.
-    draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments), "decoders.image_random_crop"))
+    draw = RandomCrop(random_window(select_arguments(RandomWindowArguments, arguments)))
     # The seed belongs to the window; the decoder draws nothing.
     images = apply(decoder(options, "decoders.image_random_crop"), data, common={})
     return apply(draw, images, seed=seed)

@@ -140,7 +140,7 @@ def filter(  # noqa: A001  # DALI's name
     """
     layout = assumed_layout(data.spec)
     border = "reflect_1001" if border == "reflect" else border
-    result = output_dtype(data.spec.dtype, dtype, "filter")
+    result = output_dtype(data.spec.dtype, dtype)
     # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
     kernel = Filter(layout, border, mode == "valid", result)

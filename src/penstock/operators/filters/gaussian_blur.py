@@ -115,5 +115,5 @@ def gaussian_blur(
         [0, 48, 104, 48, 0]
     """
     layout = spatial_layout(data.spec)
-    result = output_dtype(data.spec.dtype, dtype, "gaussian_blur")
+    result = output_dtype(data.spec.dtype, dtype)
     return apply(GaussianBlur(layout, result), data, sigma=sigma, window_size=window_size)

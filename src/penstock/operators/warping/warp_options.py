@@ -131,7 +131,7 @@ def warp_options(data: DataNode, layout: str, kind: str, arguments: WarpArgument
     fill, own = arguments.get("fill_value"), data.spec.dtype
     dtype = result_dtype(own, arguments.get("dtype"), arguments.get("output_dtype"))
     if own != np.float32 or dtype not in _INTEGER_DTYPES:
-        dtype = output_dtype(own, dtype, kind)
+        dtype = output_dtype(own, dtype)
     # Without a fill value DALI clamps coordinates, which repeats the edge pixels.
     border = Border.REPLICATE if fill is None else Border.CONSTANT
     fills = fill_color(data, layout, kind, 0.0 if fill is None else fill)
