@@ -114,7 +114,7 @@ REASONS = {
     "a value, a flag or one of a few": {
         "background", "classes", "fill_value", "foreground", "idata", "value", "threshold", "keys", "depthwise",
         "flip_x", "flip_y", "flip_z", "horizontal", "vertical", "mirror", "mask", "channels", "labels", "dct_type",
-        "image_type", "interp", "interp_type", "label_type", "mag_filter", "min_filter", "power", "n_channels",
+        "image_type", "interp", "interp_type", "label_type", "power", "n_channels",
         "quality", "k_largest", "additional_inputs",
     },
     "bounded by the memory of the machine, or by the most pixels of an image": {

@@ -112,10 +112,7 @@ def overlap_of(boxes: Array, window: Array, relative: bool, every: bool) -> floa
 def whole(window: Array, keep: Array) -> int:
     """Use the whole image and all boxes. Returns 2."""
     ndim = window.shape[0] // 2
-    for d in range(ndim):
-        window[d], window[ndim + d] = 0.0, 1.0
-    for n in range(keep.shape[0]):
-        keep[n] = True
+    window[:ndim], window[ndim:], keep[:] = 0.0, 1.0, True
     return 2
 
 
