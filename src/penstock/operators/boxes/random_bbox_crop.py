@@ -154,10 +154,13 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         return tuple([*result, split(indices.astype(np.int32), stay)] if self.indices else result)
 
     def _inside(self, corners: Array, windows: Array) -> Array:
-        """Return boxes relative to their windows, clipped to them."""
+        """Return boxes relative to their windows, clipped to them, in `layout`."""
         ndim = len(self.layout) // 2
         low, high = np.tile(windows[:, :ndim], 2), np.tile(windows[:, ndim:], 2)
-        return self._in_layout((np.clip(corners, low, high) - low) / (high - low))
+        corners = (np.clip(corners, low, high) - low) / (high - low)
+        columns = np.concatenate([corners, corners[:, ndim:] - corners[:, :ndim]], axis=1)
+        letters = "".join(axes[:ndim] for axes in ("xyz", "XYZ", "WHD"))
+        return columns[:, [letters.index(letter) for letter in self.layout]].astype(_FLOAT)
 
     def _sizes(self, rows: int, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
         """Return the extents of images and windows, (rows, axes), in the order of the axes of a box."""
@@ -177,24 +180,17 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         if boxes.ndim != 2 or boxes.shape[1] != len(self.layout):
             raise ValueError(f"boxes have shape {boxes.shape}, not (n, {len(self.layout)})")
         ndim = len(self.layout) // 2
-        low = boxes[:, [self.layout.index(axis) for axis in "xyz"[:ndim]]].astype(np.float64)
-        ends, sizes = "XYZ"[:ndim], "WHD"[:ndim]
-        is_end = ends[0] in self.layout
-        rest = boxes[:, [self.layout.index(axis) for axis in (ends if is_end else sizes)]].astype(np.float64)
+        is_end = "X" in self.layout
+        low, rest = (
+            boxes[:, [self.layout.index(axis) for axis in axes[:ndim]]].astype(np.float64)
+            for axes in ("xyz", "XYZ" if is_end else "WHD")
+        )
         corners = np.concatenate([low, rest if is_end else low + rest], axis=1)
         # Accept an excess of 1e-5, such as from rounding; DALI 2.4 rejects any box outside [0, 1].
         outside = ((corners < -1e-5) | (corners > 1 + 1e-5)).any(axis=1)
         if outside.any():
             raise ValueError(f"box {boxes[outside][0].tolist()} leaves the image: coordinates must be from 0 to 1")
         return corners
-
-    def _in_layout(self, corners: Array) -> Array:
-        """Return boxes in `layout`: the inverse of `_corners`."""
-        ndim = len(self.layout) // 2
-        low, high = corners[:, :ndim], corners[:, ndim:]
-        columns = {**dict(zip("xyz", low.T, strict=False)), **dict(zip("XYZ", high.T, strict=False))}
-        columns |= dict(zip("WHD", (high - low).T, strict=False))
-        return np.stack([columns[letter] for letter in self.layout], axis=1).astype(_FLOAT)
 
 
 _Shape = Annotated[Sequence[int] | DataNode | None, Argument(np.int64, (None,), low=1)]
