@@ -107,11 +107,10 @@ class CropMirrorNormalize(WindowOperator):
         xp, channels = images.xp, images.sizes[self._channel_axis]
         mean = arguments.get("mean", np.asarray([self.mean], np.float32))
         std = arguments.get("std", np.asarray([self.std], np.float32))
-        for name, terms in (("mean", mean), ("std", std)):
+        # The device program cannot raise, so only the host checks.
+        for name, terms in (("mean", mean), ("std", std)) if xp is np else ():
             count = terms.shape[1]
-            # The device program cannot raise, so only the host checks.
-            wrong = np.flatnonzero(channels != count)[:1] if xp is np and count != 1 else ()
-            for row in wrong:
+            for row in np.flatnonzero((channels != count) & (count != 1))[:1]:
                 raise ValueError(f"{name} has {count} numbers, and the image {channels[row]} channels")
         factor = np.float32(self.scale) / std
         # Without the scale step integers stay integers up to the cast, which is faster.

@@ -59,7 +59,7 @@ class MultiPaste(Operator, BatchKernel):
             if len(sizes) > 1 and all(None not in extents for extents in sizes):
                 raise DefinitionError("images of several sizes need a canvas", fix="output_size=(height, width)")
             size = next(iter(sizes)) if len(sizes) == 1 else (None, None)
-        return Spec(self.dtype, (*images[0].shape[:-3], *map(_whole, size), images[0].shape[-1]), self.layout)
+        return Spec(self.dtype, (*images[0].shape[:-3], *size, images[0].shape[-1]), self.layout)
 
     def batch(self, context: BatchContext, *images: Any, **arguments: Any) -> Any:
         """Paste a batch, input by input."""
@@ -98,7 +98,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         """Return the spec of the canvas."""
         fixed = dict(self.fixed)
         size = fixed.get("output_size", (None, None) if "output_size" in self.varying else images.shape[-3:-1])
-        return Spec(self.dtype, (*images.shape[:-3], *map(_whole, size), images.shape[-1]), self.layout)
+        return Spec(self.dtype, (*images.shape[:-3], *size, images.shape[-1]), self.layout)
 
     def whole_batch(self, context: BatchContext, images: Column, *varying: Column) -> Column:
         """Paste all rows at once if images and canvases are dense; otherwise row by row."""
@@ -141,10 +141,6 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
                 paste_regions(image[None], np.zeros((1, 1), int), region(places, number), target[None], number)
             result.append(target)
         return result
-
-
-def _whole(extent: Any) -> int | None:
-    return None if extent is None else int(extent)
 
 
 @operator("multi_paste")

@@ -208,7 +208,11 @@ def slice(  # noqa: A001  # DALI's name
             if arguments[name] is not None:
                 raise DefinitionError(f"{name} is given twice")
             arguments[name] = part
-    bounds = {name: _flat(bound) for name, bound in arguments.items() if bound is not None}
+    bounds = {name: bound for name, bound in arguments.items() if bound is not None}
+    for name, bound in bounds.items():
+        # DALI counts the numbers of a bound and ignores their shape.
+        if isinstance(bound, DataNode) and len(bound.spec.shape) > 1:
+            bounds[name] = reshape(bound, shape=[-1])
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
     numbers, result = axis_numbers(axes, names, data.spec), result_dtype(data.spec.dtype, dtype, output_dtype)
@@ -236,8 +240,3 @@ def cut(
     for name, bound in bounds.items():
         check_number_count(name, bound, len(axes))
     return Slice(axes, POLICIES[out_of_bounds_policy], as_floats(fill_values), dtype)
-
-
-def _flat(bound: Any) -> Any:
-    """Flatten a bound: DALI counts its numbers and ignores their shape."""
-    return reshape(bound, shape=[-1]) if isinstance(bound, DataNode) and len(bound.spec.shape) > 1 else bound

@@ -57,31 +57,23 @@ class TargetSize:
 
     def shape(self, images: Spec, arguments: Mapping[str, Any]) -> Shape:
         """Return the shape of the result, with None for extents that are unknown while tracing."""
-        result = list(images.shape)
         axes = [self.layout.index(axis) for axis in self.axes]
+        extents = [images.shape[axis] for axis in axes]
         constants = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
         one_row = one_row_of(constants)
-        if constants.keys() == arguments.keys() and all(images.shape[axis] is not None for axis in axes):
+        varying = arguments.keys() - constants.keys()
+        sizes: Sequence[int | None] = [None] * len(axes)
+        if not varying and None not in extents:
             # Everything is known: run the rule of run time on a batch of one row.
-            extents = [np.array([images.shape[axis]]) for axis in axes]
-            sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one_row)]
-        # A size that varies between samples leaves all extents unknown: in mode "default" they depend on each other.
-        elif any(name in arguments and name not in constants for name in ("size", "resize_side", *ONE_BY_ONE.values())):
-            sizes = [None] * len(axes)
-        else:
-            sizes = self._constant_sizes(one_row)
-        for axis, size in zip(axes, sizes, strict=True):
-            result[axis] = size
-        return tuple(result)
-
-    def _constant_sizes(self, arguments: Mapping[str, Any]) -> list[int | None]:
-        """Return the extents of the result that do not depend on the image."""
-        requested: list[float] = self._requested(arguments, self._any_image)[0].tolist()
-        # The modes that keep proportions need the image for every extent.
-        if self.mode not in ("default", "stretch"):
-            return [None] * len(requested)
-        sizes = zip(requested, self.max_size, strict=True)
-        return [int(self._round(np.float32(min(abs(size), limit)))) if size else None for size, limit in sizes]
+            sizes = [int(part.size[0]) for part in self.parts([np.array([extent]) for extent in extents], one_row)]
+        # Modes that keep proportions need the image for every extent. A size that varies between samples leaves all
+        # extents unknown: in mode "default" they depend on each other.
+        elif self.mode in ("default", "stretch") and not varying & {"size", "resize_side", *ONE_BY_ONE.values()}:
+            requested: list[float] = self._requested(one_row, self._any_image)[0].tolist()
+            limited = zip(requested, self.max_size, strict=True)
+            sizes = [int(self._round(np.float32(min(abs(size), limit)))) if size else None for size, limit in limited]
+        result = dict(zip(axes, sizes, strict=True))
+        return tuple(result.get(axis, extent) for axis, extent in enumerate(images.shape))
 
     def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the largest extents of the result, or () if they are unknown."""
@@ -257,27 +249,25 @@ def sizing(values: Mapping[str, Any], layout: str) -> tuple[TargetSize, dict[str
             end of the ROI is given.
     """
     axes = [axis for axis in SPATIAL if axis in layout]
-    one_by_one = [name for name in ONE_BY_ONE.values() if _is_request(values.get(name, 0))]
-    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _is_request(values.get(name, 0))]
-    ways += [one_by_one] if one_by_one else []
-    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *ONE_BY_ONE.values()) if name in values]
+    single = ONE_BY_ONE.values()
+    named = [name for name in ("size", "resize_shorter", "resize_longer", *single) if name in values]
     # A size of 0 is only a request if there is no other: it keeps the size of the image.
-    ways = ways or [[name] for name in zeros[:1]]
-    if len(ways) != 1:
+    ways = [name for name in named if _is_request(values[name])] or named[:1]
+    if not ways or (len(ways) > 1 and not set(ways) <= set(single)):
         raise DefinitionError(
             "the size is " + ("given twice" if ways else "missing"),
-            given=", ".join(name for way in ways for name in way) or None,
+            given=", ".join(ways) or None,
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
     mode = values.get("mode", "default")
-    arguments: dict[str, Any] = {name: values[name] for name in ways[0]}
-    if ways[0][0] in ("resize_shorter", "resize_longer"):
+    arguments: dict[str, Any] = {name: values[name] for name in ways}
+    if ways[0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
-            raise DefinitionError(f"{ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
+            raise DefinitionError(f"{ways[0]} cannot be combined with mode", given=f"mode={mode!r}")
         # A side for all axes: covering it makes the shorter side that long, and fitting into it the longer one.
-        mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
-        arguments = {"resize_side": values[ways[0][0]]}
-    if "resize_z" in one_by_one and "D" not in axes:
+        mode = "not_smaller" if ways[0] == "resize_shorter" else "not_larger"
+        arguments = {"resize_side": values[ways[0]]}
+    if "D" not in axes and _is_request(values.get("resize_z", 0)):
         raise DefinitionError("resize_z needs an axis D", given=f"layout {layout!r}", expected="DHWC")
     parts = [name for name in ("roi_start", "roi_end") if name in values]
     if len(parts) == 1:
