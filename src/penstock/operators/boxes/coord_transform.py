@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Spec
+from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, BatchContext, DataNode, Input, apply, operator
 from penstock.graph.ir.argument_schema import as_numbers
@@ -131,17 +131,21 @@ def coord_transform(
         raise DefinitionError("MT already contains the matrix and the translation", fix="MT=, or M= and T=")
     name, blocks = ("M", False) if MT is None else ("MT", True)
     matrix: Any = MT if blocks else M
-    if matrix is not None and not isinstance(matrix, DataNode):
-        matrix = as_numbers(name, matrix)
     components = size = data.spec.shape[-1]
     arguments: dict[str, Any] = {}
-    if matrix is not None and _is_number(matrix):
-        arguments["multiple"] = matrix
-    elif matrix is not None:
-        arguments["matrix"] = matrix if isinstance(matrix, DataNode) else np.atleast_2d(np.asarray(matrix, np.float32))
-        components = _rows(name, arguments["matrix"], None if size is None else size + blocks)
+    if matrix is not None:
+        if isinstance(matrix, DataNode):
+            is_number = not blocks and not _shape_of(matrix)
+        else:
+            matrix = np.atleast_2d(as_numbers(name, matrix)).astype(np.float32)
+            is_number = matrix.size == 1
+        if is_number:
+            arguments["multiple"] = matrix
+        else:
+            arguments["matrix"] = matrix
+            components = _rows(name, matrix, None if size is None else size + blocks)
     if T is not None:
-        shape = each_frame(T.spec).shape if isinstance(T, DataNode) else np.shape(T)
+        shape = _shape_of(T)
         if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
             raise DefinitionError("T does not fit M", given=T, expected=f"{components} numbers")
         arguments["shift"] = T
@@ -149,28 +153,25 @@ def coord_transform(
     return apply(CoordTransform(components, dtype, blocks), data, **arguments)
 
 
-def _is_number(matrix: Any) -> bool:
-    """Return True if a number replaces the matrix."""
-    return not each_frame(matrix.spec).shape if isinstance(matrix, DataNode) else matrix.size == 1
+def _shape_of(numbers: Any) -> Shape:
+    """Return the shape of a constant, or of a node's value for one sample or frame."""
+    return each_frame(numbers.spec).shape if isinstance(numbers, DataNode) else np.shape(numbers)
 
 
 def _rows(name: str, matrix: Any, width: int | None) -> int | None:
-    """Return the number of rows of a matrix of `width` columns or a flat list.
+    """Return the number of rows of a matrix of `width` columns; a constant of one row may list all numbers.
 
     Raises:
         DefinitionError: The number of columns does not fit.
     """
-    node = isinstance(matrix, DataNode)
-    shape: tuple[int | None, ...] = each_frame(matrix.spec).shape if node else matrix.shape
+    node, shape = isinstance(matrix, DataNode), _shape_of(matrix)
     rows, columns = shape if len(shape) == 2 else (None, 0)
     listed = not node and rows == 1
-    fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)
-    if not fits or columns == 0:
+    known = None not in (columns, width)
+    if columns == 0 or (known and (columns % width if listed else columns != width)):
         raise DefinitionError(
             f"{name} does not fit the points",
             given=matrix.spec if node else matrix.tolist(),
             expected=f"m rows of {width} numbers",
         )
-    if not listed:
-        return rows
-    return None if width is None or columns is None else columns // width
+    return (columns // width if known else None) if listed else rows

@@ -32,12 +32,8 @@ class CropPositionArguments(TypedDict, total=False):
     crop_h: Annotated[Extent, Doc("Height in pixels, instead of `crop`.")]
     crop_w: Annotated[Extent, Doc("Width in pixels, instead of `crop`.")]
     crop_d: Annotated[Extent, Doc("Depth in pixels, instead of `crop`.")]
-    crop_pos_x: Annotated[
-        Position, Default(0.5), Doc("Position of the window: 0 at the left edge, 1 at the right edge.")
-    ]
-    crop_pos_y: Annotated[
-        Position, Default(0.5), Doc("Position of the window: 0 at the top edge, 1 at the bottom edge.")
-    ]
+    crop_pos_x: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the left, 1 at the right edge.")]
+    crop_pos_y: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the top, 1 at the bottom edge.")]
     crop_pos_z: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the front, 1 at the back.")]
     rounding: Annotated[
         Literal["round", "truncate"], Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')
@@ -102,9 +98,7 @@ def _split(crop: Any, depth: str) -> dict[str, Any]:
     count = 0 if scalars else number_count(crop)
     if count not in (2, 3, None):
         raise DefinitionError(
-            "crop needs one size per axis",
-            given=crop,
-            expected="(height, width) or (depth, height, width)",
+            "crop needs one size per axis", given=crop, expected="(height, width) or (depth, height, width)"
         )
     numbers: Any = crop
     if depth and count is None:

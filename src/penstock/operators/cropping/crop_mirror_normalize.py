@@ -82,8 +82,8 @@ class CropMirrorNormalize(WindowOperator):
         steps: list[Step] = [
             *self.window.steps(images, arguments),
             MirrorStep(self.window.layout.index("W"), mirror != 0),
+            *self._normalization(images, arguments),
         ]
-        steps += self._normalization(images, arguments)
         fill = self.window.fill if self.window.policy == "pad" else (0.0,)
         channels = images.sizes[self._channel_axis]
         count = int(channels[0])

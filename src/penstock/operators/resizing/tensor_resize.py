@@ -76,6 +76,12 @@ class TensorSizing(TargetSize):
                 result[at] = images.max_shape[at]
         return bounds_or_none(result)
 
+    def _with_named(self, numbers: NDArray[np.float64], values: Any) -> NDArray[np.float64]:
+        """Return numbers per axis, with other values for the named axes."""
+        result = numbers.copy()
+        result[:, list(self.named)] = values
+        return result
+
     def _round(self, sizes: Any) -> Any:
         if self.rounding == "round":
             return super()._round(sizes)
@@ -83,30 +89,24 @@ class TensorSizing(TargetSize):
         return np.maximum(1, np.floor(sizes) if down else np.ceil(sizes)).astype(np.int64)
 
     def _requested(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
-        result = extents.copy()
-        named = list(self.named)
         if "sizes" in arguments:
-            result[:, named] = arguments["sizes"]
-        else:
-            # In float32, as in DALI: 0.1 of 10 is exactly 1 and does not become 2 with the rounding "ceil".
-            scales = np.asarray(arguments["scales"], np.float32)
-            result[:, named] = scales * extents[:, named].astype(np.float32)
-        return result
+            return self._with_named(extents, arguments["sizes"])
+        # In float32, as in DALI: 0.1 of 10 is exactly 1 and does not become 2 with the rounding "ceil".
+        scales = np.asarray(arguments["scales"], np.float32)
+        return self._with_named(extents, scales * extents[:, list(self.named)].astype(np.float32))
 
     def _roi(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         if "roi_start" not in arguments:
             return super()._roi(extents, arguments)
-        low, high = np.zeros_like(extents), np.ones_like(extents) if self.relative else extents.copy()
-        low[:, list(self.named)] = arguments["roi_start"]
-        high[:, list(self.named)] = arguments["roi_end"]
+        low = self._with_named(np.zeros_like(extents), arguments["roi_start"])
+        high = self._with_named(np.ones_like(extents) if self.relative else extents, arguments["roi_end"])
         return super()._roi(extents, {"roi_start": low, "roi_end": high})
 
     def _adjusted_roi(
         self, low: Any, high: Any, sizes: Any, target: Any, backwards: Any, arguments: Mapping[str, Any]
     ) -> tuple[Any, Any]:
         # Axes that are not named keep their start, as in DALI.
-        alignment = np.zeros_like(low)
-        alignment[:, list(self.named)] = arguments["alignment"]
+        alignment = self._with_named(np.zeros_like(low), arguments["alignment"])
         alignment = where(backwards, 1 - alignment, alignment)
         with np.errstate(divide="ignore", invalid="ignore"):
             length = (high - low) * sizes / target
