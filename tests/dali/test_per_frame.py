@@ -134,12 +134,12 @@ def test_mistakes():
         videos = fn.readers.arrays(np.zeros((1, 2, 4, 4, 3), np.uint8), layout="FHWC")
         images = fn.readers.arrays(np.zeros((1, 4, 4, 3), np.uint8), layout="HWC")
         three = fn.per_frame(fn.readers.arrays(np.zeros((1, 3), np.float32)))
-        with pytest.raises(DefinitionError, match="has an entry per frame"):
+        with pytest.raises(DefinitionError, match="must have one entry per frame"):
             fn.brightness(videos, brightness=three)
         with pytest.raises(DefinitionError, match="are for sequences"):
             fn.brightness(images, brightness=three)
         maps = fn.transforms.translation(offset=fn.per_frame(fn.readers.arrays(np.zeros((1, 2, 2), np.float32))))
-        with pytest.raises(DefinitionError, match="for as many frames"):
+        with pytest.raises(DefinitionError, match="must have the same number of frames"):
             fn.transforms.rotation(maps, angle=three)
-        with pytest.raises(DefinitionError, match="takes no arguments per frame"):
+        with pytest.raises(DefinitionError, match="arguments per frame are not supported"):
             fn.erase(videos, shape=fn.per_frame(fn.readers.arrays(np.ones((1, 2, 2), np.float32))))

@@ -114,7 +114,7 @@ REASONS = {
     "a value, a flag or one of a few": {
         "background", "classes", "foreground", "idata", "value", "threshold", "keys", "depthwise",
         "flip_x", "flip_y", "flip_z", "horizontal", "vertical", "mirror", "mask", "channels", "labels",
-        "image_type", "interp", "interp_type", "mag_filter", "min_filter", "n_channels",
+        "image_type", "interp", "interp_type", "n_channels",
         "quality", "k_largest", "additional_inputs",
     },
     "bounded by the memory of the machine, or by the most pixels of an image": {
@@ -122,7 +122,7 @@ REASONS = {
         "roi_shape", "sequence_length", "shape", "shapes", "size",
     },
     "bounded by the data": {"max_size", "tile", "window_length"},
-    "bounded by the operator's schema": {"bins", "mask_size", "smoothing_size", "window_size"},
+    "bounded by the operator's schema": {"mask_size", "smoothing_size", "window_size"},
 }  # fmt: skip
 """Why a whole number needs no limit in the signature."""
 

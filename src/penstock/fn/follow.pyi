@@ -55,7 +55,7 @@ def masks(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Let masks go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their masks."""
 
 @overload
 def masks(
@@ -70,7 +70,7 @@ def masks(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Let masks go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their masks."""
 
 @overload
 def points(
@@ -85,7 +85,7 @@ def points(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their points."""
 
 @overload
 def points(
@@ -100,5 +100,5 @@ def points(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped."""
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their points."""
 

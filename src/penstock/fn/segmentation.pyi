@@ -19,7 +19,7 @@ def random_mask_pixel(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> DataNode:
-    """Draw a place in a mask, of the foreground or anywhere."""
+    """Draw the position of a random pixel of a mask, optionally of its foreground."""
 
 @overload
 def random_mask_pixel(
@@ -34,7 +34,7 @@ def random_mask_pixel(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Draw a place in a mask, of the foreground or anywhere."""
+    """Draw the position of a random pixel of a mask, optionally of its foreground."""
 
 def random_object_bbox(
     data: _Input,
@@ -55,7 +55,7 @@ def random_object_bbox(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode] | DataNode:
-    """Draw an object of a map of labels, and say its box."""
+    """Draw a random object of a label map and return its box."""
 
 @overload
 def select_masks(
@@ -70,7 +70,7 @@ def select_masks(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[DataNode]:
-    """Take the polygons of some masks, as `fn.readers.coco` reads them."""
+    """Select the polygons of some masks, in the format of `fn.readers.coco`."""
 
 @overload
 def select_masks(
@@ -85,5 +85,5 @@ def select_masks(
     preserve: bool = False,
     bytes_per_sample_hint: int | list[int] | None = None,
 ) -> list[list[DataNode]]:
-    """Take the polygons of some masks, as `fn.readers.coco` reads them."""
+    """Select the polygons of some masks, in the format of `fn.readers.coco`."""
 

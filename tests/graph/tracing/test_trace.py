@@ -62,7 +62,7 @@ def images():
         (lambda: fn.crop_mirror_normalize(images(), crop=(3, 3), crop_h=2), DefinitionError, ["twice", "crop_h"]),
         (lambda: fn.crop_mirror_normalize(images(), crop_h=2), DefinitionError, ["together"]),
         (lambda: fn.crop_mirror_normalize(images(), mean=[1, 2]), DefinitionError, ["2 numbers", "1 or 3"]),
-        (lambda: fn.crop_mirror_normalize(images(), crop_pos_x=2, crop=(2, 2)), DefinitionError, ["between 0 and 1"]),
+        (lambda: fn.crop_mirror_normalize(images(), crop_pos_x=2, crop=(2, 2)), DefinitionError, ["from 0 to 1"]),
         (
             lambda: fn.crop_mirror_normalize(images(), out_of_bounds_policy="padd"),
             DefinitionError,

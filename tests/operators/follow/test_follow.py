@@ -286,21 +286,27 @@ def moves(x):
 REFUSED = {
     "python_function": (lambda x: fn.follow.boxes(SQUARES, fn.flip(moves(x))), "through fn.python_function"),
     "reshape": (lambda x: fn.follow.points(SQUARES, fn.reshape(x, shape=[60, 30, 2], layout="HWC")), "fn.reshape"),
-    "water": (lambda x: fn.follow.points(SQUARES, fn.water(x)), "moves each pixel its own way"),
+    "water": (lambda x: fn.follow.points(SQUARES, fn.water(x)), "moves each pixel differently"),
     "mixed": (lambda x: fn.follow.masks(x, x * 0.5 + fn.flip(x) * 0.5), "mixes images"),
-    "since": (lambda x: fn.follow.boxes(SQUARES, fn.flip(x), since=fn.flip(x)), "do not come from those"),
-    "vectors": (lambda x: fn.follow.boxes(SQUARES, fn.readers.arrays(np.zeros((1, 7)))), "a layout with H and W"),
-    "size": (lambda x: fn.follow.masks(fn.crop(x, crop=(9, 9)), fn.flip(x)), "as large as the images"),
-    "dtype": (lambda x: fn.follow.masks(fn.cast(x, dtype=types.INT64), x), "no masks have this dtype"),
-    "points": (lambda x: fn.follow.points(np.float32([[1], [2]]), x), "two numbers or more"),
+    "since": (
+        lambda x: fn.follow.boxes(SQUARES, fn.flip(x), since=fn.flip(x)),
+        "not derived from the images in since=",
+    ),
+    "vectors": (
+        lambda x: fn.follow.boxes(SQUARES, fn.readers.arrays(np.zeros((1, 7)))),
+        "images must have the axes H and W",
+    ),
+    "size": (lambda x: fn.follow.masks(fn.crop(x, crop=(9, 9)), fn.flip(x)), "must have the size of their images"),
+    "dtype": (lambda x: fn.follow.masks(fn.cast(x, dtype=types.INT64), x), "data has an unsupported dtype"),
+    "points": (lambda x: fn.follow.points(np.float32([[1], [2]]), x), "at least two numbers"),
     "ragged": (
         lambda x: fn.follow.boxes(
             fn.slice(fn.constant(SQUARES[0]), 0, fn.random.uniform(range=[1, 4]), axes=[0], normalized_shape=False), x
         ),
         "max_boxes=100",
     ),
-    "part": (lambda x: fn.follow.boxes(SQUARES[0], x, min_visible=2), "min_visible from 0 to 1"),
-    "labels": (lambda x: fn.follow.boxes(SQUARES[0], x, 3), "an entry for each"),
+    "part": (lambda x: fn.follow.boxes(SQUARES[0], x, min_visible=2), "min_visible is out of range"),
+    "labels": (lambda x: fn.follow.boxes(SQUARES[0], x, 3), "one entry per box"),
 }
 
 

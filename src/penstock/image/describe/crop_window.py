@@ -10,7 +10,6 @@ import numpy as np
 
 from penstock.core import Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph import Argument
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo
 from penstock.numerics.casting import cast_saturating
 
@@ -29,12 +28,6 @@ POLICIES: Mapping[PolicyName, Policy] = {
 # DALI calls frames and depth both "z" and "d".
 POSITION_ARGUMENTS = {"F": "crop_pos_z", "D": "crop_pos_z", "H": "crop_pos_y", "W": "crop_pos_x"}
 SIZE_ARGUMENTS = {"F": "crop_d", "D": "crop_d", "H": "crop_h", "W": "crop_w"}
-
-
-WINDOW_SCHEMA = {
-    **{name: Argument(low=0.0) for name in SIZE_ARGUMENTS.values()},
-    **{name: Argument(low=0.0, high=1.0) for name in POSITION_ARGUMENTS.values()},
-}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ is as large as ratio and area allow.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,8 +119,8 @@ def draw_windows(sizes: Array, bits: Array, limits: Array, windows: Array) -> No
         windows[n, 2], windows[n, 3] = rows, columns
 
 
-def random_window(arguments: RandomWindowArguments) -> RandomWindow:
-    """Return the distribution for a user's arguments.
+def random_window(arguments: Mapping[str, Any]) -> RandomWindow:
+    """Return the distribution for a user's arguments, those of `RandomWindowArguments` among them.
 
     Raises:
         DefinitionError: A range is invalid.
@@ -130,9 +130,7 @@ def random_window(arguments: RandomWindowArguments) -> RandomWindow:
     attempts = max(int(values["num_attempts"]), 0)
     if len(area) != 2 or not 0 <= area[0] <= area[1] or not area[1]:
         raise DefinitionError(
-            "random_area must be a range of fractions of the area",
-            given=area,
-            expected="0 <= a <= b, 0 < b",
+            "random_area must be a range of fractions of the area", given=area, expected="0 <= a <= b, 0 < b"
         )
     if len(ratio) != 2 or not 0 < ratio[0] <= ratio[1]:
         raise DefinitionError("random_aspect_ratio must be a range of ratios", given=ratio, expected="0 < a <= b")

@@ -1,54 +1,40 @@
-"""`fn.bb_flip`."""
+"""Operator that mirrors boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, operator
-from penstock.operators.boxes.box_checks import check_boxes, corners
+from penstock.graph import Argument, DataNode, apply, operator
+from penstock.operators.boxes.box_operator import AnyBoxes, BoxOperator
 
 
 @dataclass(frozen=True)
-class BoxFlip(Operator, BatchKernel):
-    """Mirroring of boxes about the center of the image.
+class BoxFlip(BoxOperator):
+    """Mirroring of boxes about the center of the image."""
 
-    Args:
-        ltrb: If True, boxes are left, top, right, bottom; otherwise left, top, width, height.
-    """
-
-    ltrb: bool
-    schema: ClassVar[Mapping[str, Argument]] = {"horizontal": Argument(np.int32), "vertical": Argument(np.int32)}
-
-    def infer(self, boxes: Spec, *, horizontal: Any, vertical: Any) -> Spec:
-        """Return the spec of the input."""
-        check_boxes("bb_flip", boxes)
-        return boxes
-
-    def batch(self, context: BatchContext, boxes: Any, *, horizontal: Any, vertical: Any) -> Any:
-        """Mirror boxes, in float32."""
-        xp, one = context.xp, np.float32(1)
-        x, y, right, bottom = corners(boxes)
-        flags = [flag.reshape(-1, 1) != 0 for flag in (horizontal, vertical)]
-        axes: list[list[Any]] = []
+    def move(self, xp: Any, left: Any, top: Any, *ends: Any, horizontal: Any, vertical: Any) -> Sequence[Any]:
+        """Mirror each axis whose flag is set."""
+        one = np.float32(1)
+        result: list[Any] = []
         # Boxes are relative to the image. Mirrored, the far edge becomes the near one: 1 - right, or 1 - (x + width).
-        for flag, low, high in zip(flags, (x, y), (right, bottom), strict=True):
+        for flag, low, high in zip((horizontal, vertical), (left, top), ends, strict=True):
             mirrored = (one - high, one - low) if self.ltrb else (one - low - high, high)
-            axes.append([xp.where(flag, new, old) for new, old in zip(mirrored, (low, high), strict=True)])
-        (x, right), (y, bottom) = axes
-        return xp.stack([x, y, right, bottom], axis=-1).reshape(boxes.shape)
+            pairs = zip(mirrored, (low, high), strict=True)
+            result += [xp.where(flag.reshape(-1, 1) != 0, new, old) for new, old in pairs]
+        left, right, top, bottom = result
+        return left, top, right, bottom
 
 
 @operator("bb_flip")
 def bb_flip(
-    data: DataNode,
+    data: AnyBoxes,
     *,
-    horizontal: int | DataNode = 1,
-    vertical: int | DataNode = 0,
+    horizontal: Annotated[int | DataNode, Argument(np.int32)] = 1,
+    vertical: Annotated[int | DataNode, Argument(np.int32)] = 0,
     ltrb: bool = False,
 ) -> DataNode:
     """Mirror boxes, as `fn.flip` and `fn.crop_mirror_normalize` mirror their image.
@@ -63,8 +49,7 @@ def bb_flip(
         Boxes in the same form.
 
     Raises:
-        ArgumentTypeError: If the dtype is not float32.
-        DefinitionError: If the last extent of a sample is not 4.
+        DefinitionError: The dtype is not float32, or the last extent of a sample is not 4.
 
     Example:
         >>> import numpy as np, penstock

@@ -1,57 +1,39 @@
-"""`fn.bbox_paste`."""
+"""Operator that moves boxes to a larger canvas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, operator
-from penstock.operators.boxes.box_checks import check_boxes, corners
+from penstock.graph import Argument, DataNode, apply, operator
+from penstock.operators.boxes.box_operator import AnyBoxes, BoxOperator
 
 
 @dataclass(frozen=True)
-class BoxPaste(Operator, BatchKernel):
-    """Conversion of boxes to a larger canvas.
+class BoxPaste(BoxOperator):
+    """Conversion of boxes to a larger canvas."""
 
-    Args:
-        ltrb: If True, boxes are left, top, right, bottom; otherwise left, top, width, height.
-    """
-
-    ltrb: bool
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "ratio": Argument(np.float32, low=1),
-        "paste_x": Argument(np.float32),
-        "paste_y": Argument(np.float32),
-    }
-
-    def infer(self, boxes: Spec, *, ratio: Any, paste_x: Any, paste_y: Any) -> Spec:
-        """Return the spec of the input."""
-        check_boxes("bbox_paste", boxes)
-        return boxes
-
-    def batch(self, context: BatchContext, boxes: Any, *, ratio: Any, paste_x: Any, paste_y: Any) -> Any:
-        """Scale boxes by 1 / ratio and shift them by the margin, in float32."""
+    def move(self, xp: Any, left: Any, top: Any, *ends: Any, ratio: Any, paste_x: Any, paste_y: Any) -> Sequence[Any]:
+        """Scale boxes by 1 / ratio and shift them by the margin."""
         small = np.float32(1) / ratio
         margin = np.float32(1) - small
         # Positions outside [0, 1] are clipped. DALI 2.4 clips positions above 1 but not negative ones.
-        x, y = (context.xp.clip(place, np.float32(0), np.float32(1)) for place in (paste_x, paste_y))
-        left, top, small = (term.reshape(-1, 1) for term in (margin * x, margin * y, small))
-        x, y, *rest = corners(boxes)
-        ends = [rest[0] * small + left, rest[1] * small + top] if self.ltrb else [size * small for size in rest]
-        return context.xp.stack([x * small + left, y * small + top, *ends], axis=-1).reshape(boxes.shape)
+        x, y = (xp.clip(place, np.float32(0), np.float32(1)) for place in (paste_x, paste_y))
+        x, y, small = (term.reshape(-1, 1) for term in (margin * x, margin * y, small))
+        end_x, end_y = (end * small for end in ends)
+        return left * small + x, top * small + y, *((end_x + x, end_y + y) if self.ltrb else (end_x, end_y))
 
 
 @operator("bbox_paste")
 def bbox_paste(
-    data: DataNode,
+    data: AnyBoxes,
     *,
-    ratio: float | DataNode,
-    paste_x: float | DataNode = 0.5,
-    paste_y: float | DataNode = 0.5,
+    ratio: Annotated[float | DataNode, Argument(np.float32, low=1)],
+    paste_x: Annotated[float | DataNode, Argument(np.float32)] = 0.5,
+    paste_y: Annotated[float | DataNode, Argument(np.float32)] = 0.5,
     ltrb: bool = False,
 ) -> DataNode:
     """Move boxes, as `fn.paste` pastes their image on a larger canvas.
@@ -67,8 +49,7 @@ def bbox_paste(
         Boxes relative to the canvas, in the same form.
 
     Raises:
-        ArgumentTypeError: If the dtype is not float32.
-        DefinitionError: If the last extent of a sample is not 4, or a ratio is below 1.
+        DefinitionError: The dtype is not float32, the last extent of a sample is not 4, or a ratio is below 1.
 
     Example:
         >>> import numpy as np, penstock

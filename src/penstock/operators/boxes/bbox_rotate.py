@@ -1,17 +1,17 @@
-"""`fn.bbox_rotate`."""
+"""Operator that rotates boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
-from penstock.operators.boxes.box_checks import check_boxes
+from penstock.graph import Argument, DataNode, Operator, Range, SampleContext, SampleKernel, apply_many, operator
+from penstock.operators.boxes.box_operator import Boxes
 from penstock.operators.warping.rotate import grown
 from penstock.operators.warping.warp_options import rounded_size
 
@@ -35,15 +35,9 @@ class BoxRotate(Operator, SampleKernel):
     mode: str
     threshold: float
     axes: tuple[int, int]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "angle": Argument(np.float32),
-        "input_shape": Argument(np.int64, (None,), low=1),
-        "size": Argument(np.float32, (2,), low=1),
-    }
 
     def infer(self, boxes: Spec, *labels: Spec, **_arguments: Any) -> tuple[Spec, ...]:
         """Return the specs of boxes and labels, of unknown number."""
-        check_boxes("bbox_rotate", boxes, lists=False)
         kept = [Spec(label.dtype, (None, *label.shape[1:]), label.layout) for label in labels]
         return (Spec(boxes.dtype, (None, 4), boxes.layout), *kept)
 
@@ -94,18 +88,18 @@ class BoxRotate(Operator, SampleKernel):
 
 @operator("bbox_rotate")
 def bbox_rotate(
-    bboxes: DataNode,
+    bboxes: Boxes,
     labels: DataNode | None = None,
     *,
-    angle: float | DataNode,
-    input_shape: Sequence[int] | DataNode,
+    angle: Annotated[float | DataNode, Argument(np.float32)],
+    input_shape: Annotated[Sequence[int] | DataNode, Argument(np.int64, (None,), low=1)],
     shape_layout: str = "HW",
     bbox_layout: Literal["xyXY", "xyWH"] = "xyXY",
     bbox_normalized: bool = True,
     keep_size: bool = False,
-    size: Sequence[float] | DataNode | None = None,
+    size: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (2,), low=1)] = None,
     mode: Literal["expand", "halfway", "fixed"] = "expand",
-    remove_threshold: float = 0.1,
+    remove_threshold: Annotated[float, Range(0, 1)] = 0.1,
 ) -> DataNode | list[DataNode]:
     """Rotate boxes, as `fn.rotate` rotates their image.
 
@@ -129,8 +123,8 @@ def bbox_rotate(
         Boxes in the same form, clipped to the canvas; and their labels, if you pass labels.
 
     Raises:
-        ArgumentTypeError: If the boxes are not float32.
-        DefinitionError: If you pass both `keep_size` and `size`, or an unknown mode or layout.
+        DefinitionError: The boxes are not float32, you pass both `keep_size` and `size`, or a mode or layout does not
+            exist.
 
     Example:
         >>> import numpy as np, penstock
@@ -142,23 +136,14 @@ def bbox_rotate(
         >>> pipeline.run()[0].as_array().round(3).tolist()
         [[[0.0, 0.5, 0.25, 1.0]]]
     """
-    kind = "fn.bbox_rotate"
     if not {"H", "W"} <= set(shape_layout):
         raise DefinitionError("shape_layout must contain H and W", given=short_repr(shape_layout), expected="'HW'")
-    if not 0 <= remove_threshold <= 1:
-        raise DefinitionError("remove_threshold must be a fraction", given=remove_threshold, expected="0 to 1")
     sized = isinstance(size, DataNode) or (size is not None and np.size(size) > 0)
     if sized and keep_size:
         raise DefinitionError("the size is given twice", given="size= and keep_size=True", fix="leave out one")
-    kernel = BoxRotate(
-        bbox_layout,
-        bool(bbox_normalized),
-        "given" if sized else "kept" if keep_size else "grown",
-        mode,
-        float(remove_threshold),
-        (shape_layout.index("H"), shape_layout.index("W")),
-    )
+    canvas = "given" if sized else "kept" if keep_size else "grown"
+    axes = shape_layout.index("H"), shape_layout.index("W")
+    kernel = BoxRotate(bbox_layout, bbox_normalized, canvas, mode, remove_threshold, axes)
     inputs = (bboxes,) if labels is None else (bboxes, labels)
-    arguments: dict[str, Any] = {"angle": angle, "input_shape": input_shape, "size": rounded_size(size)}
-    outputs = apply_many(kernel, *inputs, **arguments)
+    outputs = apply_many(kernel, *inputs, angle=angle, input_shape=input_shape, size=rounded_size(size))
     return outputs if labels is not None else outputs[0]

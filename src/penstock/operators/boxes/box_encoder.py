@@ -1,20 +1,21 @@
-"""`fn.box_encoder`."""
+"""Operator that assigns boxes to anchors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import BatchContext, DataNode, HostBatchKernel, Operator, apply_many, operator
+from penstock.errors import DefinitionError
+from penstock.graph import BatchContext, DataNode, HostBatchKernel, Input, Operator, Range, apply_many, operator
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.numerics.ragged import concatenate, flattened
 from penstock.operators.boxes.anchor_matching import match
-from penstock.operators.boxes.box_checks import check_boxes, check_counts
+from penstock.operators.boxes.box_operator import Boxes, check_counts
+from penstock.operators.number_arguments import as_floats
 
 _FLOAT = np.dtype(np.float32)
 
@@ -42,11 +43,6 @@ class BoxEncoder(Operator, HostBatchKernel):
 
     def infer(self, boxes: Spec, labels: Spec) -> tuple[Spec, Spec]:
         """Return the specs of one box and one label per anchor."""
-        check_boxes("box_encoder", boxes, lists=False)
-        if labels.dtype != np.int32:
-            raise ArgumentTypeError(
-                "fn.box_encoder takes labels of int32", given=labels, fix="fn.cast(labels, dtype=types.INT32)"
-            )
         count = len(self.anchors) // 16
         return Spec(_FLOAT, (count, 4)), Spec(labels.dtype, (count,))
 
@@ -75,9 +71,8 @@ class BoxEncoder(Operator, HostBatchKernel):
         shifts = (boxes[:, :2] - anchors[:, :2]) / anchors[:, 2:]
         with np.errstate(divide="ignore"):  # a box without extent gives -inf, as in DALI
             growth = np.log(boxes[:, 2:] / anchors[:, 2:])
-        return (np.concatenate([shifts, growth], axis=1) - np.array(self.means, np.float32)) / np.array(
-            self.stds, np.float32
-        )
+        means, stds = np.array(self.means, np.float32), np.array(self.stds, np.float32)
+        return (np.concatenate([shifts, growth], axis=1) - means) / stds
 
 
 def _centered(boxes: Array) -> Array:
@@ -88,11 +83,11 @@ def _centered(boxes: Array) -> Array:
 
 @operator("box_encoder")
 def box_encoder(
-    bboxes: DataNode,
-    labels: DataNode,
+    bboxes: Boxes,
+    labels: Annotated[DataNode, Input(("int32",))],
     *,
     anchors: Sequence[float] | Sequence[Sequence[float]],
-    criteria: float = 0.5,
+    criteria: Annotated[float, Range(0, 1)] = 0.5,
     offset: bool = False,
     means: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
     stds: Sequence[float] = (1.0, 1.0, 1.0, 1.0),
@@ -119,8 +114,8 @@ def box_encoder(
         own coordinates, or zeros with `offset`.
 
     Raises:
-        ArgumentTypeError: If boxes are not float32, or labels not int32.
-        DefinitionError: If `anchors` are not boxes, `criteria` is not from 0 to 1, or an std is 0.
+        DefinitionError: Boxes are not float32, labels are not int32, `anchors` are not boxes, `criteria` is not from 0
+            to 1, or an std is 0.
 
     Example:
         >>> import numpy as np, penstock
@@ -137,13 +132,10 @@ def box_encoder(
     numbers = as_numbers("anchors", anchors).astype(np.float32).reshape(-1)
     if not numbers.size or numbers.size % 4:
         raise DefinitionError("anchors must have four numbers each", given=f"{numbers.size} numbers")
-    if not 0 <= criteria <= 1:
-        raise DefinitionError("criteria must be an IoU", given=criteria, expected="from 0 to 1")
     if np.size(means) != 4 or np.size(stds) != 4 or not np.all(stds) or scale <= 0:
         raise DefinitionError(
             "means and stds must have four numbers each; stds must not be 0, scale must be positive",
             given=f"means={means}, stds={stds}, scale={scale}",
         )
-    normalization = (tuple(map(float, means)), tuple(map(float, stds)), float(scale))
-    kernel = BoxEncoder(numbers.tobytes(), float(criteria), bool(offset), *normalization)
+    kernel = BoxEncoder(numbers.tobytes(), criteria, offset, as_floats(means), as_floats(stds), scale)
     return apply_many(kernel, bboxes, labels)

@@ -1,16 +1,18 @@
-"""`fn.coord_flip`."""
+"""Operator that mirrors points."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.errors import DefinitionError, short_repr
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Input, Operator, apply, operator
+
+_Flag = Annotated[int | DataNode, Argument(np.int32)]
+_Center = Annotated[float | DataNode, Argument(np.float32)]
 
 
 @dataclass(frozen=True)
@@ -22,10 +24,6 @@ class CoordFlip(Operator, BatchKernel):
     """
 
     order: str
-    schema: ClassVar[Mapping[str, Argument]] = {
-        **{f"flip_{axis}": Argument(np.int32) for axis in "xyz"},
-        **{f"center_{axis}": Argument(np.float32) for axis in "xyz"},
-    }
 
     def infer(self, points: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input."""
@@ -47,14 +45,14 @@ class CoordFlip(Operator, BatchKernel):
 
 @operator("coord_flip")
 def coord_flip(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("float32",), ranks=(2,), needs="points")],
     *,
-    flip_x: int | DataNode = 1,
-    flip_y: int | DataNode = 0,
-    flip_z: int | DataNode = 0,
-    center_x: float | DataNode = 0.5,
-    center_y: float | DataNode = 0.5,
-    center_z: float | DataNode = 0.5,
+    flip_x: _Flag = 1,
+    flip_y: _Flag = 0,
+    flip_z: _Flag = 0,
+    center_x: _Center = 0.5,
+    center_y: _Center = 0.5,
+    center_z: _Center = 0.5,
     layout: str = "",
 ) -> DataNode:
     """Mirror points about a center.
@@ -73,8 +71,7 @@ def coord_flip(
         Points in the same form.
 
     Raises:
-        ArgumentTypeError: If the dtype is not float32.
-        DefinitionError: If samples are not lists of points, or `layout` does not match their coordinates.
+        DefinitionError: Samples are not lists of float32 points, or `layout` does not match their coordinates.
 
     Example:
         >>> import numpy as np, penstock
@@ -86,24 +83,14 @@ def coord_flip(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0.75, 0.5], [0.0, 0.0]]]
     """
-    spec = data.spec
-    if spec.dtype != np.float32:
-        raise ArgumentTypeError("fn.coord_flip takes float32", given=spec, fix="fn.cast(x, dtype=types.FLOAT)")
-    if len(spec.shape) != 2 or spec.shape[1] not in (None, 1, 2, 3):
-        raise DefinitionError("fn.coord_flip takes lists of points", given=spec, expected="float32[n, 2]")
-    order = layout or "xyz"
-    if len(order) < (spec.shape[1] or 1) or len(set(order)) < len(order) or set(order) - set("xyz"):
+    order, count = layout or "xyz", data.spec.shape[1]
+    fits = count is None or 1 <= count <= len(order)
+    if not fits or len(set(order)) < len(order) or set(order) - set("xyz"):
         raise DefinitionError(
             "layout must name each coordinate once",
-            given=short_repr(layout),
+            given=f"{short_repr(layout)} for {data.spec}",
             expected="letters of 'xyz'",
         )
-    arguments: dict[str, Any] = {
-        "flip_x": flip_x,
-        "flip_y": flip_y,
-        "flip_z": flip_z,
-        "center_x": center_x,
-        "center_y": center_y,
-        "center_z": center_z,
-    }
-    return apply(CoordFlip(order), data, **arguments)
+    flips: dict[str, Any] = {"flip_x": flip_x, "flip_y": flip_y, "flip_z": flip_z}
+    centers: dict[str, Any] = {"center_x": center_x, "center_y": center_y, "center_z": center_z}
+    return apply(CoordFlip(order), data, **flips, **centers)

@@ -1,22 +1,25 @@
-"""`fn.coord_transform`."""
+"""Operator that maps points by a matrix and a translation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import BatchContext, DataNode, apply, operator
-from penstock.graph.ir.argument_schema import Argument, as_numbers
+from penstock.core import Shape, Spec
+from penstock.errors import DefinitionError
+from penstock.graph import Argument, BatchContext, DataNode, Input, apply, operator
+from penstock.graph.ir.argument_schema import as_numbers
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
-from penstock.numerics.casting import cast_saturating
-from penstock.types import FLOAT, as_dtype
+from penstock.numerics.casting import cast_saturating, output_dtype
+from penstock.types import FLOAT
 
-Numbers = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
+Matrix = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
+
+# The arithmetic is in float32.
+_NUMBERS = ("float32", "int8", "int16", "int32", "uint8", "uint16", "uint32")
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,11 @@ class CoordTransform(PerFrameKernel):
     Args:
         components: Number of components of a resulting point; None if it depends on the data.
         dtype: Dtype of the result.
-        factor: Factor that replaces the matrix.
         blocks: If True, the last column of the matrix is the shift.
     """
 
     components: int | None
     dtype: np.dtype[Any]
-    factor: float
     blocks: bool
     schema: ClassVar[Mapping[str, Argument]] = {
         "matrix": Argument(np.float32, (None, None)),
@@ -52,8 +53,7 @@ class CoordTransform(PerFrameKernel):
         spread = (-1, *(1,) * (points.ndim - 2))
         values = [points[..., at].astype(np.float32) for at in range(size)]
         if matrix is None:
-            factor = np.float32(self.factor) if multiple is None else multiple.reshape(spread)
-            columns = [value * factor for value in values]
+            columns = values if multiple is None else [value * multiple.reshape(spread) for value in values]
         else:
             matrix = _by_rows(matrix, size + self.blocks)
             terms = [[entry.reshape(spread) for entry in _columns(matrix[:, row])] for row in range(matrix.shape[1])]
@@ -83,7 +83,7 @@ def _by_rows(matrix: Any, width: int) -> Any:
     """Reshape matrices to rows of `width` numbers; a single row may list all numbers, as in DALI.
 
     Raises:
-        ValueError: If the number of columns does not fit.
+        ValueError: The number of columns does not fit.
     """
     if matrix.shape[2] != width and (matrix.shape[1] != 1 or matrix.shape[2] % width):
         raise ValueError(f"a matrix of shape {matrix.shape[1:]} does not fit the points, which need {width} columns")
@@ -92,11 +92,11 @@ def _by_rows(matrix: Any, width: int) -> Any:
 
 @operator("coord_transform")
 def coord_transform(
-    data: DataNode,
+    data: Annotated[DataNode, Input(_NUMBERS, ranks=range(2, 65), needs="points along the last axis")],
     *,
-    M: Numbers = None,  # noqa: N803  # DALI's name
-    T: Numbers = None,  # noqa: N803  # DALI's name
-    MT: Numbers = None,  # noqa: N803  # DALI's name
+    M: Matrix = None,  # noqa: N803  # DALI's name
+    T: float | Sequence[float] | DataNode | None = None,  # noqa: N803  # DALI's name
+    MT: Matrix = None,  # noqa: N803  # DALI's name
     dtype: Any = FLOAT,
 ) -> DataNode:
     """Transform points or vectors by a matrix and a translation: ``M x + T``.
@@ -114,8 +114,8 @@ def coord_transform(
         Points with the shape of `data`, but m components.
 
     Raises:
-        ArgumentTypeError: If the dtype of the points or of the result is not supported.
-        DefinitionError: If a matrix does not fit the points, or you pass MT together with M or T.
+        DefinitionError: The dtype of the points or of the result is not supported, a matrix does not fit the points, or
+            you pass MT together with M or T.
 
     Example:
         >>> import numpy as np, penstock
@@ -127,55 +127,44 @@ def coord_transform(
         >>> pipeline.run()[0].as_array().tolist()
         [[[1.0, 20.0], [3.0, 40.0]]]
     """
-    spec, target = data.spec, as_dtype(dtype)
-    if spec.dtype != np.float32 and not (spec.dtype.kind in "iu" and spec.dtype.itemsize <= 4):
-        raise ArgumentTypeError(
-            "fn.coord_transform takes float32 and integers of up to 32 bits", given=spec, fix="fn.cast it first"
-        )
-    if target not in (spec.dtype, np.dtype(np.float32)):
-        raise ArgumentTypeError(
-            "fn.coord_transform returns float32 or the input's dtype", given=target, fix="fn.cast the result"
-        )
-    if len(spec.shape) < 2:
-        raise DefinitionError(
-            "fn.coord_transform takes points with components along the last of two or more axes",
-            given=spec,
-            expected="such as float32[n, 2]",
-        )
     if MT is not None and (M is not None or T is not None):
         raise DefinitionError("MT already contains the matrix and the translation", fix="MT=, or M= and T=")
-    blocks = MT is not None
+    name, blocks = ("M", False) if MT is None else ("MT", True)
     matrix: Any = MT if blocks else M
-    if matrix is not None and not isinstance(matrix, DataNode):
-        matrix = as_numbers(f"{'MT' if blocks else 'M'}", matrix)
-    if T is not None and not isinstance(T, DataNode):
-        as_numbers("T", T)
-    components = size = spec.shape[-1]
+    components = size = data.spec.shape[-1]
     arguments: dict[str, Any] = {}
-    factor = 1.0
-    if isinstance(M, DataNode) and not each_frame(M.spec).shape:
-        arguments["multiple"] = M
-    elif isinstance(matrix, DataNode) or (matrix is not None and np.size(matrix) != 1):
-        arguments["matrix"] = matrix if isinstance(matrix, DataNode) else np.atleast_2d(np.asarray(matrix, np.float32))
-        components = _rows("MT" if blocks else "M", arguments["matrix"], None if size is None else size + blocks)
-    elif matrix is not None:
-        factor = float(matrix.reshape(()))
+    if matrix is not None:
+        if isinstance(matrix, DataNode):
+            is_number = not blocks and not _shape_of(matrix)
+        else:
+            matrix = np.atleast_2d(as_numbers(name, matrix)).astype(np.float32)
+            is_number = matrix.size == 1
+        if is_number:
+            arguments["multiple"] = matrix
+        else:
+            arguments["matrix"] = matrix
+            components = _rows(name, matrix, None if size is None else size + blocks)
     if T is not None:
-        shape = each_frame(T.spec).shape if isinstance(T, DataNode) else np.shape(T)
+        shape = _shape_of(T)
         if len(shape) > 1 or (components is not None and shape not in ((), (1,), (None,), (components,))):
             raise DefinitionError("T does not fit M", given=T, expected=f"{components} numbers")
         arguments["shift"] = T
-    return apply(CoordTransform(components, target, factor, blocks), data, **arguments)
+    dtype = output_dtype(data.spec.dtype, dtype)
+    return apply(CoordTransform(components, dtype, blocks), data, **arguments)
+
+
+def _shape_of(numbers: Any) -> Shape:
+    """Return the shape of a constant, or of a node's value for one sample or frame."""
+    return each_frame(numbers.spec).shape if isinstance(numbers, DataNode) else np.shape(numbers)
 
 
 def _rows(name: str, matrix: Any, width: int | None) -> int | None:
-    """Return the number of rows of a matrix of `width` columns or a flat list.
+    """Return the number of rows of a matrix of `width` columns; a constant of one row may list all numbers.
 
     Raises:
-        DefinitionError: If the number of columns does not fit.
+        DefinitionError: The number of columns does not fit.
     """
-    node = isinstance(matrix, DataNode)
-    shape: tuple[int | None, ...] = each_frame(matrix.spec).shape if node else matrix.shape
+    node, shape = isinstance(matrix, DataNode), _shape_of(matrix)
     rows, columns = shape if len(shape) == 2 else (None, 0)
     listed = not node and rows == 1
     fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)

@@ -1,31 +1,33 @@
-"""`fn.random_bbox_crop`."""
+"""Operator that draws windows that overlap boxes enough."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, Literal, TypedDict, Unpack
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph import (
     Argument,
     BatchContext,
     DataNode,
     Doc,
     HostBatchKernel,
+    Input,
     Operator,
+    Range,
     apply_many,
     operator,
-    select_arguments,
 )
 from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
 from penstock.operators.argument_limits import Attempts
-from penstock.operators.boxes.box_checks import check_counts
+from penstock.operators.boxes.box_operator import check_counts
 from penstock.operators.boxes.crop_search import MAX_ATTEMPTS, search_windows
+from penstock.operators.number_arguments import as_floats
 
 _FLOAT = np.dtype(np.float32)
 
@@ -35,10 +37,11 @@ class Windows(TypedDict, total=False):
 
     thresholds: Annotated[
         float | Sequence[float],
+        Range(0, 1),
         Doc("Overlaps of which each `num_attempts` draws choose one; by default 0."),
     ]
     threshold_type: Annotated[
-        str,
+        Literal["iou", "overlap"],
         Doc('Measure of overlap: "iou" (default), or "overlap" for the fraction of a box that is in the window.'),
     ]
     all_boxes_above_threshold: Annotated[
@@ -46,18 +49,24 @@ class Windows(TypedDict, total=False):
         Doc("If True (default), every box must reach the threshold; otherwise one of them."),
     ]
     allow_no_crop: Annotated[bool, Doc("If True (default), the whole image is one of the choices.")]
-    num_attempts: Annotated[Attempts, Doc("Windows per choice; by default 1.")]
+    num_attempts: Annotated[int, Range(1, MAX_ATTEMPTS), Doc("Windows per choice; by default 1.")]
     total_num_attempts: Annotated[
         Attempts,
         Doc("Windows in all, after which the best one is used; -1 (default) for 100000, after which it is an error."),
     ]
-    scaling: Annotated[Sequence[float], Doc("Range of the window's extents, relative to the image; by default [1, 1].")]
+    scaling: Annotated[
+        Sequence[float],
+        Range(0, 1),
+        Doc("Range of the window's extents, relative to the image; by default [1, 1]."),
+    ]
     aspect_ratio: Annotated[
         Sequence[float],
+        Range(0),
         Doc("Range of width / height, by default [1, 1]; for boxes in space also three ranges, for x/y, x/z and y/z."),
     ]
     bbox_prune_threshold: Annotated[
         float | None,
+        Range(0, 1),
         Doc(
             "Fraction of a box that must be in the window for the box to stay; None keeps boxes whose center is inside."
         ),
@@ -95,10 +104,6 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
     shapes: tuple[int, ...]
     indices: bool
     accepts_ragged: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "input_shape": Argument(np.int64, (None,), low=1),
-        "crop_shape": Argument(np.int64, (None,), low=1),
-    }
 
     @property
     def random_bits(self) -> int:
@@ -149,19 +154,24 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         return tuple([*result, split(indices.astype(np.int32), stay)] if self.indices else result)
 
     def _inside(self, corners: Array, windows: Array) -> Array:
-        """Return boxes relative to their windows, clipped to them."""
+        """Return boxes relative to their windows, clipped to them, in `layout`."""
         ndim = len(self.layout) // 2
         low, high = np.tile(windows[:, :ndim], 2), np.tile(windows[:, ndim:], 2)
-        return self._in_layout((np.clip(corners, low, high) - low) / (high - low))
+        corners = (np.clip(corners, low, high) - low) / (high - low)
+        columns = np.concatenate([corners, corners[:, ndim:] - corners[:, :ndim]], axis=1)
+        letters = "".join(axes[:ndim] for axes in ("xyz", "XYZ", "WHD"))
+        return columns[:, [letters.index(letter) for letter in self.layout]].astype(_FLOAT)
 
     def _sizes(self, rows: int, ndim: int, input_shape: Any = None, crop_shape: Any = None) -> tuple[Array, Array]:
         """Return the extents of images and windows, (rows, axes), in the order of the axes of a box."""
         extents: list[Array] = []
         for name, shape in (("input_shape", input_shape), ("crop_shape", crop_shape)):
-            if shape is not None and shape.shape[1] != ndim:
+            if shape is None:
+                extents.append(np.zeros((rows, 0)))
+                continue
+            if shape.shape[1] != ndim:
                 raise ValueError(f"{name} has {shape.shape[1]} numbers, and boxes have {ndim} axes")
-            none = np.zeros((rows, 0))
-            extents.append(none if shape is None else np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
+            extents.append(np.ascontiguousarray(shape[:, list(self.shapes)], np.float64))
         image, window = extents
         return image if image.size else np.ones((rows, ndim)), window
 
@@ -170,10 +180,11 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         if boxes.ndim != 2 or boxes.shape[1] != len(self.layout):
             raise ValueError(f"boxes have shape {boxes.shape}, not (n, {len(self.layout)})")
         ndim = len(self.layout) // 2
-        low = boxes[:, [self.layout.index(axis) for axis in "xyz"[:ndim]]].astype(np.float64)
-        ends, sizes = "XYZ"[:ndim], "WHD"[:ndim]
-        is_end = ends[0] in self.layout
-        rest = boxes[:, [self.layout.index(axis) for axis in (ends if is_end else sizes)]].astype(np.float64)
+        is_end = "X" in self.layout
+        low, rest = (
+            boxes[:, [self.layout.index(axis) for axis in axes[:ndim]]].astype(np.float64)
+            for axes in ("xyz", "XYZ" if is_end else "WHD")
+        )
         corners = np.concatenate([low, rest if is_end else low + rest], axis=1)
         # Accept an excess of 1e-5, such as from rounding; DALI 2.4 rejects any box outside [0, 1].
         outside = ((corners < -1e-5) | (corners > 1 + 1e-5)).any(axis=1)
@@ -181,28 +192,23 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
             raise ValueError(f"box {boxes[outside][0].tolist()} leaves the image: coordinates must be from 0 to 1")
         return corners
 
-    def _in_layout(self, corners: Array) -> Array:
-        """Return boxes in `layout`: the inverse of `_corners`."""
-        ndim = len(self.layout) // 2
-        low, high = corners[:, :ndim], corners[:, ndim:]
-        columns = {**dict(zip("xyz", low.T, strict=False)), **dict(zip("XYZ", high.T, strict=False))}
-        columns |= dict(zip("WHD", (high - low).T, strict=False))
-        return np.stack([columns[letter] for letter in self.layout], axis=1).astype(_FLOAT)
+
+_Shape = Annotated[Sequence[int] | DataNode | None, Argument(np.int64, (None,), low=1)]
 
 
 @operator("random_bbox_crop")
 def random_bbox_crop(
-    bboxes: DataNode,
+    bboxes: Annotated[DataNode, Input(("float32",), ranks=(2,), needs="boxes")],
     labels: DataNode | None = None,
     *,
     bbox_layout: str = "",
     ltrb: bool | None = None,
-    input_shape: Sequence[int] | DataNode | None = None,
-    crop_shape: Sequence[int] | DataNode | None = None,
+    input_shape: _Shape = None,
+    crop_shape: _Shape = None,
     shape_layout: str = "",
     output_bbox_indices: bool = False,
     seed: int = -1,
-    **arguments: Unpack[Windows],
+    **windows: Unpack[Windows],
 ) -> list[DataNode]:
     """Draw a random window that overlaps the boxes of an image enough, and convert the boxes to it.
 
@@ -221,7 +227,7 @@ def random_bbox_crop(
         shape_layout: Order of `input_shape` and `crop_shape`, "WH" or "WHD" by default.
         output_bbox_indices: If True, also return the indices of the kept boxes.
         seed: Seed of this operator; -1 (default) derives one from the pipeline's seed.
-        **arguments: See `Windows`.
+        **windows: See `Windows`.
 
     Returns:
         Anchor and shape of the window, float32 (2,), relative to the image, or in pixels with `crop_shape`; the kept
@@ -229,8 +235,8 @@ def random_bbox_crop(
         `output_bbox_indices`.
 
     Raises:
-        DefinitionError: If arguments are out of range or exclude each other.
-        SampleError: While running, if a box leaves the image, or no window is valid after 100000 attempts.
+        DefinitionError: Arguments are out of range or exclude each other.
+        SampleError: At run time, a box leaves the image, or no window is valid after 100000 attempts.
 
     Example:
         >>> import numpy as np, penstock
@@ -243,11 +249,8 @@ def random_bbox_crop(
         >>> [output.as_array().shape[2:] for output in pipeline.run()]
         [(), (), (4,)]
     """
-    kind, windows = "fn.random_bbox_crop", select_arguments(Windows, arguments)
-    if bboxes.spec.dtype != _FLOAT or len(bboxes.spec.shape) != 2:
-        raise ArgumentTypeError(f"{kind} takes boxes of float32", given=bboxes.spec, expected="float32[n, 4]")
     if ltrb is not None and bbox_layout:
-        raise DefinitionError(f"{kind} takes ltrb= or bbox_layout=", given=f"both, {bbox_layout!r}")
+        raise DefinitionError("ltrb and bbox_layout cannot be combined", given=f"both, {bbox_layout!r}")
     ndim = len(bbox_layout) // 2 or (bboxes.spec.shape[1] or 4) // 2
     layout = bbox_layout or "xyz"[:ndim] + ("WHD" if ltrb is False else "XYZ")[:ndim]
     spellings = [sorted("xyz"[:ndim] + ends[:ndim]) for ends in ("XYZ", "WHD")]
@@ -260,54 +263,40 @@ def random_bbox_crop(
     axes = shape_layout or "WHD"[:ndim]
     if sorted(axes) != sorted("WHD"[:ndim]):
         raise DefinitionError("shape_layout must name all axes", given=short_repr(shape_layout), expected="WHD"[:ndim])
-    shapes = {"input_shape": input_shape, "crop_shape": crop_shape}
     fixed = crop_shape is not None
     if fixed and (input_shape is None or {"scaling", "aspect_ratio"} & set(windows) or windows.get("allow_no_crop")):
         raise DefinitionError(
             "crop_shape needs input_shape and excludes scaling, aspect_ratio and allow_no_crop",
             given=", ".join(sorted(windows)),
         )
-    fields = _operator_fields(
-        kind, windows, ndim, layout, tuple(axes.index(axis) for axis in "WHD"[:ndim]), fixed=fixed
-    )
-    kernel = RandomBBoxCrop(**fields, indices=bool(output_bbox_indices))
-    inputs = (bboxes,) if labels is None else (bboxes, labels)
-    given_shapes: dict[str, Any] = {name: shape for name, shape in shapes.items() if shape is not None}
-    return apply_many(kernel, *inputs, seed=seed, **given_shapes)
-
-
-def _operator_fields(
-    kind: str, windows: Windows, ndim: int, layout: str, shapes: tuple[int, ...], *, fixed: bool
-) -> dict[str, Any]:
-    """Check the arguments and return the fields of the operator."""
-    thresholds = [float(value) for value in np.atleast_1d(windows.get("thresholds", [0.0]))]
-    if not thresholds or not all(0 <= value <= 1 for value in thresholds):
-        raise DefinitionError("thresholds must be overlaps", given=thresholds, expected="from 0 to 1, at least one")
-    overlap = windows.get("threshold_type", "iou")
-    if overlap not in ("iou", "overlap"):
-        raise DefinitionError("unknown threshold_type", given=short_repr(overlap), expected="'iou' or 'overlap'")
-    attempts, total = windows.get("num_attempts", 1), windows.get("total_num_attempts", -1)
-    if attempts < 1 or total == 0:
-        raise DefinitionError("num_attempts and total_num_attempts must be at least 1", given=f"{attempts} of {total}")
-    scaling = tuple(map(float, windows.get("scaling", (1.0, 1.0))))
-    if len(scaling) != 2 or not 0 <= scaling[0] <= scaling[1] <= 1:
+    thresholds = as_floats(windows.get("thresholds", 0.0))
+    if not thresholds:
+        raise DefinitionError("thresholds must not be empty", given=thresholds, expected="at least one overlap")
+    total = windows.get("total_num_attempts", -1)
+    if total == 0:
+        raise DefinitionError("total_num_attempts must be at least 1, or -1 for no limit", given=total)
+    scaling = as_floats(windows.get("scaling", (1.0, 1.0)))
+    if len(scaling) != 2 or scaling[0] > scaling[1]:
         raise DefinitionError("scaling must be a range of fractions", given=scaling, expected="0 <= a <= b <= 1")
-    ratios = np.asarray(windows.get("aspect_ratio", (1.0, 1.0)), np.float64).reshape(-1)
-    if len(ratios) not in ((2,) if ndim == 2 else (2, 6)) or (ratios[::2] > ratios[1::2]).any() or ratios.min() < 0:
-        raise DefinitionError("aspect_ratio must be ranges of ratios", given=ratios.tolist(), expected="0 < a <= b")
+    ratios = as_floats(windows.get("aspect_ratio", (1.0, 1.0)))
+    pairs = tuple(zip(ratios[::2], ratios[1::2], strict=False))
+    if len(ratios) not in ((2,) if ndim == 2 else (2, 6)) or any(low > high for low, high in pairs):
+        raise DefinitionError("aspect_ratio must be ranges of ratios", given=ratios, expected="0 < a <= b")
     prune = windows.get("bbox_prune_threshold")
-    if prune is not None and not 0 <= prune <= 1:
-        raise DefinitionError("bbox_prune_threshold must be a fraction", given=prune, expected="from 0 to 1")
-    whole = [] if fixed or not windows.get("allow_no_crop", True) else [-1.0]
-    return {
-        "thresholds": (*thresholds, *whole),
-        "relative": overlap == "overlap",
-        "every": bool(windows.get("all_boxes_above_threshold", True)),
-        "attempts": int(attempts),
-        "total": int(total),
-        "scaling": scaling,
-        "ratios": tuple((float(a), float(b)) for a, b in ratios.reshape(-1, 2)),
-        "prune": -1.0 if prune is None else float(prune),
-        "layout": layout,
-        "shapes": shapes,
-    }
+    kernel = RandomBBoxCrop(
+        thresholds=thresholds if fixed or not windows.get("allow_no_crop", True) else (*thresholds, -1.0),
+        relative=windows.get("threshold_type") == "overlap",
+        every=bool(windows.get("all_boxes_above_threshold", True)),
+        attempts=windows.get("num_attempts", 1),
+        total=total,
+        scaling=scaling,
+        ratios=pairs,
+        prune=-1.0 if prune is None else float(prune),
+        layout=layout,
+        shapes=tuple(axes.index(axis) for axis in "WHD"[:ndim]),
+        indices=output_bbox_indices,
+    )
+    inputs = (bboxes,) if labels is None else (bboxes, labels)
+    shapes: dict[str, Any] = {} if input_shape is None else {"input_shape": input_shape}
+    shapes |= {"crop_shape": crop_shape} if fixed else {}
+    return apply_many(kernel, *inputs, seed=seed, **shapes)

@@ -1,15 +1,15 @@
-"""`fn.random_crop_generator`."""
+"""Operator that draws windows of random area and aspect ratio."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply_many, operator, select_arguments
+from penstock.errors import DefinitionError
+from penstock.graph import DataNode, Input, Operator, SampleContext, SampleKernel, apply_many, operator
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 
 
@@ -26,10 +26,8 @@ class RandomCropGenerator(Operator, SampleKernel):
 
     def infer(self, shape: Spec) -> tuple[Spec, Spec]:
         """Return the specs of anchor and shape."""
-        if shape.dtype.kind not in "iu":
-            raise ArgumentTypeError("fn.random_crop_generator takes shapes of images", given=shape, fix="fn.shapes(x)")
-        if len(shape.shape) != 1 or shape.shape[0] not in (None, 2, 3):
-            raise DefinitionError("fn.random_crop_generator takes shapes of images", given=shape, expected="int[3]")
+        if shape.shape[0] not in (None, 2, 3):
+            raise DefinitionError("shapes of images have two or three numbers", given=shape, expected="int64[3]")
         spec = Spec(np.dtype(np.int32), (2,))
         return spec, spec
 
@@ -43,7 +41,10 @@ class RandomCropGenerator(Operator, SampleKernel):
 
 @operator("random_crop_generator")
 def random_crop_generator(
-    shapes: DataNode, *, seed: int = -1, **arguments: Unpack[RandomWindowArguments]
+    shapes: Annotated[DataNode, Input(("integer",), ranks=(1,), needs="shapes of images", fix="fn.shapes(images)")],
+    *,
+    seed: int = -1,
+    **arguments: Unpack[RandomWindowArguments],
 ) -> list[DataNode]:
     """Draw windows of random area and aspect ratio, as `fn.random_resized_crop` does.
 
@@ -59,7 +60,7 @@ def random_crop_generator(
         Anchor and shape of the window, both int32 (2,): along height and width.
 
     Raises:
-        DefinitionError: If limits are out of order or not positive, or the inputs are not shapes of images.
+        DefinitionError: Limits are out of order or not positive, or the inputs are not shapes of images.
 
     Example:
         >>> import numpy as np, penstock
@@ -72,5 +73,4 @@ def random_crop_generator(
         >>> pipeline.run()[0].as_array().shape[3]
         3
     """
-    kernel = RandomCropGenerator(random_window(select_arguments(RandomWindowArguments, arguments)))
-    return apply_many(kernel, shapes, seed=seed)
+    return apply_many(RandomCropGenerator(random_window(arguments)), shapes, seed=seed)

@@ -1,19 +1,21 @@
-"""`fn.roi_random_crop`."""
+"""Operator that draws windows that overlap a region of interest."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, lookup, operator
+from penstock.operators.number_arguments import number_count
 from penstock.operators.random.random_operator import fractions
 
-_INTEGERS = ("crop_shape", "roi_start", "roi_shape", "roi_end", "in_shape")
+Numbers = Annotated[int | Sequence[int] | DataNode, Argument(np.int64, (None,))]
+OptionalNumbers = Annotated[Numbers | None, Argument(np.int64, (None,))]
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,6 @@ class RoiRandomCrop(Operator, BatchKernel):
     """
 
     ndim: int
-    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int64, (None,)) for name in _INTEGERS}
 
     @property
     def random_bits(self) -> int:
@@ -64,11 +65,11 @@ class RoiRandomCrop(Operator, BatchKernel):
 def roi_random_crop(
     data: DataNode | None = None,
     *,
-    crop_shape: int | Sequence[int] | DataNode,
-    roi_start: int | Sequence[int] | DataNode,
-    roi_shape: int | Sequence[int] | DataNode | None = None,
-    roi_end: int | Sequence[int] | DataNode | None = None,
-    in_shape: int | Sequence[int] | DataNode | None = None,
+    crop_shape: Numbers,
+    roi_start: Numbers,
+    roi_shape: OptionalNumbers = None,
+    roi_end: OptionalNumbers = None,
+    in_shape: OptionalNumbers = None,
     seed: int = -1,
 ) -> DataNode:
     """Draw a random window of a given size that overlaps a region of interest (ROI) as much as possible.
@@ -88,9 +89,9 @@ def roi_random_crop(
         Start of the window, int64 (axes,).
 
     Raises:
-        DefinitionError: If you pass both or neither of `roi_shape` and `roi_end`, both `data` and `in_shape`, or the
+        DefinitionError: You pass both or neither of `roi_shape` and `roi_end`, both `data` and `in_shape`, or the
             number of axes is unknown.
-        SampleError: While running, if the window or the ROI does not fit into `data`.
+        SampleError: At run time, the window or the ROI does not fit into `data`.
 
     Example:
         >>> import penstock
@@ -102,14 +103,16 @@ def roi_random_crop(
         >>> bool(((starts >= [-1, 5]) & (starts <= 5)).all())
         True
     """
-    kind = "fn.roi_random_crop"
     if (roi_shape is None) == (roi_end is None):
-        raise DefinitionError(f"{kind} takes roi_shape= or roi_end=", given="neither" if roi_end is None else "both")
+        raise DefinitionError(
+            "the ROI needs either roi_shape or roi_end", given="neither" if roi_end is None else "both"
+        )
     if data is not None and in_shape is not None:
-        raise DefinitionError(f"{kind} takes an input or in_shape=", given="both")
-    arguments: dict[str, Any] = dict(zip(_INTEGERS, (crop_shape, roi_start, roi_shape, roi_end, in_shape), strict=True))
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    known = {count for value in arguments.values() if (count := _count(value)) is not None}
+        raise DefinitionError("data and in_shape cannot be combined", given="both")
+    arguments: dict[str, Any] = {"crop_shape": crop_shape, "roi_start": roi_start}
+    ends = {"roi_shape": roi_shape, "roi_end": roi_end, "in_shape": in_shape}
+    arguments |= {name: value for name, value in ends.items() if value is not None}
+    known = {count for value in arguments.values() if (count := number_count(value)) is not None}
     if len(known) != 1:
         raise DefinitionError(
             "all arguments must have one number per axis",
@@ -120,11 +123,3 @@ def roi_random_crop(
     if data is not None:
         arguments["in_shape"] = lookup("shapes")(data)[:ndim]
     return apply(RoiRandomCrop(ndim), seed=seed, **arguments)
-
-
-def _count(value: Any) -> int | None:
-    """Return the number of elements of an argument, None if unknown."""
-    if not isinstance(value, DataNode):
-        return int(np.size(value))
-    shape = value.spec.shape
-    return shape[0] if shape else 1

@@ -1,4 +1,4 @@
-"""`fn.ssd_random_crop`."""
+"""Operator that cuts windows for training SSD."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def ssd_random_crop(
         Windows; the boxes whose centers are inside, relative to the window and clipped to it; their labels.
 
     Raises:
-        ArgumentTypeError: If the boxes are not float32.
-        SampleError: While running, if a box leaves the image.
+        DefinitionError: The boxes are not float32.
+        SampleError: At run time, a box leaves the image.
 
     Example:
         >>> import numpy as np, penstock

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator, select_arguments
-from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
+from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator
+from penstock.image.describe.crop_window import CropWindow
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
@@ -20,17 +20,14 @@ from penstock.types import DALIDataType, DALIImageType
 
 
 @dataclass(frozen=True)
-class Crop(ImageOperator):
-    """Crop of a window.
+class WindowOperator(ImageOperator):
+    """Base of operators that crop a window.
 
     Args:
         window: Axes, rounding and out-of-bounds policy of the window.
-        dtype: Dtype of the result.
     """
 
     window: CropWindow
-    dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = WINDOW_SCHEMA
 
     @property
     def assumed_layout(self) -> str:
@@ -44,9 +41,20 @@ class Crop(ImageOperator):
         varying: AbstractSet[str],
         schema: Mapping[str, Argument],
     ) -> Operator:
-        """Crop each frame as an image; refuse a window that also cuts along the frames."""
+        """Process each frame as an image; refuse a window that also cuts along the frames."""
         self.window.check_per_frame()
         return super().per_frame(layouts, framed, varying, schema)
+
+
+@dataclass(frozen=True)
+class Crop(WindowOperator):
+    """Crop of a window.
+
+    Args:
+        dtype: Dtype of the result.
+    """
+
+    dtype: np.dtype[Any]
 
     def infer(self, images: Spec, **place: Any) -> Spec:
         """Return the spec of the window."""
@@ -98,5 +106,5 @@ def crop(
     """
     del image_type
     layout = assumed_layout(data.spec, rank_4="DHWC")
-    window, place = make_window(select_arguments(CropWindowArguments, arguments), layout, "crop", frames=True)
+    window, place = make_window(arguments, layout, frames=True)
     return apply(Crop(window, result_dtype(data.spec.dtype, dtype, output_dtype)), data, **place)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator, select_arguments
-from penstock.image.describe.crop_window import WINDOW_SCHEMA, CropWindow
+from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, operator
 from penstock.image.describe.steps import (
     CastStep,
     CropStep,
@@ -24,9 +22,10 @@ from penstock.image.describe.steps import (
     Step,
     TransposeStep,
 )
-from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import cast_saturating
+from penstock.operators.cropping.crop import WindowOperator
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
+from penstock.operators.number_arguments import as_floats, check_number_count
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
 # Output dtypes of DALI's operator.
@@ -34,11 +33,10 @@ _DTYPES = ("float32", "float16", "uint8", "int8")
 
 
 @dataclass(frozen=True)
-class CropMirrorNormalize(ImageOperator):
+class CropMirrorNormalize(WindowOperator):
     """Crop, mirror, normalization, cast and transposition.
 
     Args:
-        window: Window to crop.
         output_layout: Permutation of the window's layout.
         dtype: Dtype of the output.
         mean: One number, or one per channel, in the units of the input. A per-sample argument `mean` overrides it.
@@ -48,7 +46,6 @@ class CropMirrorNormalize(ImageOperator):
         pad_channels: True to pad the channels to a power of two.
     """
 
-    window: CropWindow
     output_layout: str
     dtype: np.dtype[Any]
     mean: tuple[float, ...]
@@ -56,59 +53,20 @@ class CropMirrorNormalize(ImageOperator):
     scale: float
     shift: float
     pad_channels: bool
-    schema: ClassVar[Mapping[str, Argument]] = {
-        **WINDOW_SCHEMA,
-        "mirror": Argument(np.int32),
-        "mean": Argument(np.float32, (None,)),
-        "std": Argument(np.float32, (None,)),
-    }
-
-    @property
-    def assumed_layout(self) -> str:
-        """Layout of the window."""
-        return self.window.layout
-
-    def per_frame(
-        self,
-        layouts: Sequence[str],
-        framed: AbstractSet[str],
-        varying: AbstractSet[str],
-        schema: Mapping[str, Argument],
-    ) -> Operator:
-        """Process each frame as an image; refuse a window that also cuts along the frames."""
-        self.window.check_per_frame()
-        return super().per_frame(layouts, framed, varying, schema)
 
     def infer(
         self, images: Spec, *, mirror: Any, mean: Spec | None = None, std: Spec | None = None, **place: Any
     ) -> Spec:
         """Return the spec of the window in the output layout."""
         del mirror
-        if images.dtype.itemsize > 4 or images.dtype.kind not in "iuf":
-            # The arithmetic is in float32, as in DALI, which also refuses 64-bit inputs.
-            raise DefinitionError(
-                "fn.crop_mirror_normalize takes numbers of at most 32 bits",
-                given=images.dtype,
-                fix="fn.cast(images, dtype=types.FLOAT)",
-            )
         shape = list(self.window.shape(images, place))
         channels = shape[self._channel_axis]
-        for name, spec, constant in (("mean", mean, self.mean), ("std", std, self.std)):
-            count = (*spec.shape, 1)[0] if spec else len(constant)
-            if channels is not None and count not in (None, 1, channels):
-                raise DefinitionError(
-                    f"{name} needs one number, or one per channel",
-                    given=f"{count} numbers",
-                    expected=f"1 or {channels}",
-                )
-        padded = int(_padded(channels)) if self.pad_channels and channels is not None else channels
-        if channels is not None and len(self.window.fill) not in (1, channels, padded):
-            raise DefinitionError(
-                "fill_values needs one number, or one per channel",
-                given=f"{len(self.window.fill)} numbers",
-                expected=f"1 or {padded}",
-            )
-        shape[self._channel_axis] = padded
+        if channels is not None:
+            for name, terms in (("mean", mean or self.mean), ("std", std or self.std)):
+                check_number_count(name, terms, channels, "channel")
+            shape[self._channel_axis] = padded = int(_padded(channels)) if self.pad_channels else channels
+            if len(self.window.fill) != channels:
+                check_number_count("fill_values", self.window.fill, padded, "channel")
         return Spec(self.dtype, tuple(shape[axis] for axis in self._permutation), self.output_layout)
 
     @property
@@ -124,8 +82,8 @@ class CropMirrorNormalize(ImageOperator):
         steps: list[Step] = [
             *self.window.steps(images, arguments),
             MirrorStep(self.window.layout.index("W"), mirror != 0),
+            *self._normalization(images, arguments),
         ]
-        steps += self._normalization(images, arguments)
         fill = self.window.fill if self.window.policy == "pad" else (0.0,)
         channels = images.sizes[self._channel_axis]
         count = int(channels[0])
@@ -149,11 +107,10 @@ class CropMirrorNormalize(ImageOperator):
         xp, channels = images.xp, images.sizes[self._channel_axis]
         mean = arguments.get("mean", np.asarray([self.mean], np.float32))
         std = arguments.get("std", np.asarray([self.std], np.float32))
-        for name, terms in (("mean", mean), ("std", std)):
+        # The device program cannot raise, so only the host checks.
+        for name, terms in (("mean", mean), ("std", std)) if xp is np else ():
             count = terms.shape[1]
-            # The device program cannot raise, so only the host checks.
-            wrong = np.flatnonzero(channels != count)[:1] if xp is np and count != 1 else ()
-            for row in wrong:
+            for row in np.flatnonzero((channels != count) & (count != 1))[:1]:
                 raise ValueError(f"{name} has {count} numbers, and the image {channels[row]} channels")
         factor = np.float32(self.scale) / std
         # Without the scale step integers stay integers up to the cast, which is faster.
@@ -167,16 +124,20 @@ def _padded(channels: Any) -> Any:
     return 2 ** np.ceil(np.log2(channels)).astype(np.int64)
 
 
+# The arithmetic is in float32, as in DALI, which also refuses 64-bit inputs.
+_NUMBERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "float32")
+
+
 @operator("crop_mirror_normalize")
 def crop_mirror_normalize(
-    images: Images,
+    images: Annotated[DataNode, Input(_NUMBERS, axes="HWC", fix="fn.cast(images, dtype=types.FLOAT)")],
     *,
     dtype: Any = FLOAT,
     output_dtype: Any = None,
     output_layout: str = "CHW",
-    mirror: int | DataNode = 0,
-    mean: float | Sequence[float] | DataNode = 0.0,
-    std: float | Sequence[float] | DataNode = 1.0,
+    mirror: Annotated[int | DataNode, Argument(np.int32)] = 0,
+    mean: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))] = 0.0,
+    std: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))] = 1.0,
     scale: float = 1.0,
     shift: float = 0.0,
     pad_output: bool = False,
@@ -225,10 +186,6 @@ def crop_mirror_normalize(
     del image_type
     dtype = dtype if output_dtype is None else output_dtype
     layout = assumed_layout(images.spec, rank_4="DHWC")
-    if "C" not in layout:
-        raise DefinitionError(
-            "fn.crop_mirror_normalize needs a channel axis", given=f"layout {layout!r}", expected="HWC, CHW"
-        )
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(
             "output_layout must be a permutation of the layout of the input",
@@ -236,30 +193,18 @@ def crop_mirror_normalize(
             expected=f"the letters of {layout!r} in any order, or '' to keep it",
         )
     if as_dtype(dtype).name not in _DTYPES:
-        raise DefinitionError(
-            "fn.crop_mirror_normalize cannot return this dtype",
-            given=as_dtype(dtype),
-            expected=", ".join(_DTYPES),
-        )
-    window, place = make_window(
-        select_arguments(CropWindowArguments, arguments), layout, "crop_mirror_normalize", frames=True
-    )
+        raise DefinitionError("the result cannot have this dtype", given=as_dtype(dtype), expected=", ".join(_DTYPES))
+    window, place = make_window(arguments, layout, frames=True)
     # A node becomes a per-sample argument that overrides the constant in the operator.
-    terms = {"mean": mean, "std": std}
-    varying = {name: term for name, term in terms.items() if isinstance(term, DataNode)}
-    constants = {name: _numbers(1.0 if name in varying else term) for name, term in terms.items()}
+    varying = {name: term for name, term in {"mean": mean, "std": std}.items() if isinstance(term, DataNode)}
     kernel = CropMirrorNormalize(
         window=window,
         output_layout=output_layout or layout,
         dtype=as_dtype(dtype),
-        mean=constants["mean"],
-        std=constants["std"],
+        mean=as_floats(1.0 if "mean" in varying else mean),
+        std=as_floats(1.0 if "std" in varying else std),
         scale=float(scale),
         shift=float(shift),
         pad_channels=bool(pad_output),
     )
     return apply(kernel, images, mirror=mirror, **varying, **place)
-
-
-def _numbers(terms: Any) -> tuple[float, ...]:
-    return tuple(np.atleast_1d(np.asarray(terms, np.float64)).tolist())

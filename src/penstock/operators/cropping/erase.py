@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Operator, apply, axis_numbers, operator
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Input, Operator, apply, axis_numbers, operator
 from penstock.image.kernels.fill_boxes import fill_regions
 from penstock.numerics.casting import cast_saturating
 
@@ -33,11 +33,6 @@ class Erase(Operator, BatchKernel):
     relative_shape: bool
     centered: bool
     pixel_aligned: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "anchor": Argument(np.float32, (None,)),
-        "shape": Argument(np.float32, (None,)),
-        "fill_value": Argument(np.float32, (None,)),
-    }
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input."""
@@ -111,15 +106,18 @@ class Erase(Operator, BatchKernel):
         return cast_saturating(xp, whole, images.dtype).reshape(line)
 
 
+_Numbers = Annotated[float | Sequence[float] | DataNode | None, Argument(np.float32, (None,))]
+
+
 @operator("erase")
 def erase(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("number",))],
     *,
-    anchor: float | Sequence[float] | DataNode | None = None,
-    shape: float | Sequence[float] | DataNode | None = None,
+    anchor: _Numbers = None,
+    shape: _Numbers = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    fill_value: float | Sequence[float] | DataNode = 0.0,
+    fill_value: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))] = 0.0,
     normalized: bool | None = None,
     normalized_anchor: bool | None = None,
     normalized_shape: bool | None = None,
@@ -165,9 +163,7 @@ def erase(
     names = axis_names if axis_names is not None else layout.replace("C", "") if axes is None and layout else None
     numbers = axis_numbers(None if names is not None else axes, names, spec)
     if normalized is not None and (normalized_anchor is not None or normalized_shape is not None):
-        raise DefinitionError("fn.erase takes normalized=, or normalized_anchor= and normalized_shape=", given="both")
-    if spec.dtype.kind not in "iuf":
-        raise DefinitionError("fn.erase takes numbers", given=spec)
+        raise DefinitionError("normalized cannot be combined with normalized_anchor or normalized_shape", given="both")
     if shape is None and anchor is not None:
         raise DefinitionError("regions need a size", given="anchor= without shape=", fix="shape=[...]")
     if not numbers and shape is not None:
@@ -183,14 +179,10 @@ def erase(
             given=f"{known} numbers",
             expected=f"multiples of {len(numbers)}",
         )
-    both = bool(normalized)
-    kernel = Erase(
-        numbers,
-        layout.index("C") if "C" in layout else None,
-        both or bool(normalized_anchor),
-        both or bool(normalized_shape),
-        bool(centered_anchor),
+    channels = layout.index("C") if "C" in layout else None
+    relative = bool(normalized or normalized_anchor), bool(normalized or normalized_shape)
+    first: dict[str, Any] = {} if anchor is None else {"anchor": anchor}
+    sizes = np.zeros(0) if shape is None else shape
+    return apply(
+        Erase(numbers, channels, *relative, centered_anchor), data, fill_value=fill_value, shape=sizes, **first
     )
-    arguments: dict[str, Any] = {"fill_value": fill_value, "shape": np.zeros(0) if shape is None else shape}
-    arguments |= {} if anchor is None else {"anchor": anchor}
-    return apply(kernel, data, **arguments)

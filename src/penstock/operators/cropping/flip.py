@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from penstock.image.describe.steps import ImageInfo, MirrorStep, Step
 from penstock.image.image_operator import ImageOperator
 
 # Axes of a layout and the arguments that flip them.
-_FLAGS = (("W", "horizontal"), ("H", "vertical"), ("D", "depthwise"))
+FLAGS = {"W": "horizontal", "H": "vertical", "D": "depthwise"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,6 @@ class Flip(ImageOperator):
     """Flip along the axes of a layout."""
 
     layout: str
-    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(np.int32) for _, name in _FLAGS}
 
     def infer(self, images: Spec, **_flags: Any) -> Spec:
         """Return the spec of the input, with the layout that the operator assumed."""
@@ -31,17 +30,17 @@ class Flip(ImageOperator):
     def describe(self, images: ImageInfo, bits: Any, **flags: Any) -> Sequence[Step]:
         """Return one mirror step per spatial axis."""
         # Images have no axis D, so depthwise= has no effect on them.
-        axes = [(self.layout.index(axis), name) for axis, name in _FLAGS if axis in self.layout]
-        return [MirrorStep(axis, flags[name] != 0) for axis, name in axes]
+        axes = [axis for axis in FLAGS if axis in self.layout]
+        return [MirrorStep(self.layout.index(axis), flags[FLAGS[axis]] != 0) for axis in axes]
 
 
 @operator("flip")
 def flip(
     data: Images,
     *,
-    horizontal: int | DataNode = 1,
-    vertical: int | DataNode = 0,
-    depthwise: int | DataNode = 0,
+    horizontal: Annotated[int | DataNode, Argument(np.int32)] = 1,
+    vertical: Annotated[int | DataNode, Argument(np.int32)] = 0,
+    depthwise: Annotated[int | DataNode, Argument(np.int32)] = 0,
 ) -> DataNode:
     """Flip images, volumes, or sequences of them.
 

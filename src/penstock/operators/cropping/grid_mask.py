@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -25,13 +25,6 @@ class GridMask(ImageOperator):
 
     layout: str
     pixel_aligned: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "tile": Argument(np.int32, low=1),
-        "ratio": Argument(np.float32),
-        "angle": Argument(np.float32),
-        "shift_x": Argument(np.float32),
-        "shift_y": Argument(np.float32),
-    }
 
     @property
     def traceable(self) -> bool:
@@ -57,11 +50,11 @@ class GridMask(ImageOperator):
 def grid_mask(
     data: Planes,
     *,
-    tile: int | DataNode = 100,
-    ratio: float | DataNode = 0.5,
-    angle: float | DataNode = 0.0,
-    shift_x: float | DataNode = 0.0,
-    shift_y: float | DataNode = 0.0,
+    tile: Annotated[int | DataNode, Argument(np.int32, low=1)] = 100,
+    ratio: Annotated[float | DataNode, Argument(np.float32)] = 0.5,
+    angle: Annotated[float | DataNode, Argument(np.float32)] = 0.0,
+    shift_x: Annotated[float | DataNode, Argument(np.float32)] = 0.0,
+    shift_y: Annotated[float | DataNode, Argument(np.float32)] = 0.0,
 ) -> DataNode:
     """Set a grid of squares in images to zero.
 
@@ -93,6 +86,5 @@ def grid_mask(
         >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
         [[1, 0, 0, 1, 0], [1, 0, 0, 1, 0], [1, 1, 1, 1, 1]]
     """
-    layout = assumed_layout(data.spec)
-    arguments: dict[str, Any] = {"tile": tile, "ratio": ratio, "angle": angle, "shift_x": shift_x, "shift_y": shift_y}
-    return apply(GridMask(layout), data, **arguments)
+    kernel = GridMask(assumed_layout(data.spec))
+    return apply(kernel, data, tile=tile, ratio=ratio, angle=angle, shift_x=shift_x, shift_y=shift_y)

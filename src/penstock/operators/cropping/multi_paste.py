@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -22,11 +22,19 @@ from penstock.graph import (
     operator,
 )
 from penstock.numerics.casting import result_dtype
-from penstock.operators.cropping.paste_regions import covers_canvas, one_size, paste_regions, paste_regions_xla, regions
+from penstock.operators.cropping.paste_regions import (
+    clear_uncovered,
+    one_size,
+    paste_regions,
+    paste_regions_xla,
+    region,
+    regions,
+)
 from penstock.types import DALIDataType
 
-# Arguments with a pair of numbers per region, in pixels; each has a relative variant with the suffix "_rel".
-_REGIONS = ("in_anchors", "shapes", "out_anchors")
+# A pair of numbers per region, in pixels or relative to the image or the canvas.
+Pixels = Annotated[Sequence[Sequence[int]] | DataNode | None, Argument(np.int32, (None, 2), low=0)]
+Fractions = Annotated[Sequence[Sequence[float]] | DataNode | None, Argument(np.float32, (None, 2), low=0, high=1)]
 
 
 @dataclass(frozen=True)
@@ -40,11 +48,6 @@ class MultiPaste(Operator, BatchKernel):
 
     layout: str
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        **{name: Argument(np.int32, (None, 2), low=0) for name in _REGIONS},
-        **{f"{name}_rel": Argument(np.float32, (None, 2), low=0, high=1) for name in _REGIONS},
-        "output_size": Argument(np.int32, (2,), low=1),
-    }
 
     def infer(self, *images: Spec, output_size: Any = None, **_arguments: Any) -> Spec:
         """Return the spec of the canvas, whose size defaults to the common size of the images."""
@@ -56,7 +59,7 @@ class MultiPaste(Operator, BatchKernel):
             if len(sizes) > 1 and all(None not in extents for extents in sizes):
                 raise DefinitionError("images of several sizes need a canvas", fix="output_size=(height, width)")
             size = next(iter(sizes)) if len(sizes) == 1 else (None, None)
-        return Spec(self.dtype, (*images[0].shape[:-3], *map(_whole, size), images[0].shape[-1]), self.layout)
+        return Spec(self.dtype, (*images[0].shape[:-3], *size, images[0].shape[-1]), self.layout)
 
     def batch(self, context: BatchContext, *images: Any, **arguments: Any) -> Any:
         """Paste a batch, input by input."""
@@ -68,13 +71,9 @@ class MultiPaste(Operator, BatchKernel):
         if xp is not np:
             return paste_regions_xla(xp, images, shape, places, self.dtype)
         result = np.empty(shape, self.dtype) if context.out is None else context.out
-        # Mosaics cover the whole canvas and save the time to clear it.
-        if not covers_canvas(places, canvas):
-            result[...] = 0
+        clear_uncovered(result, places)
         for number, image in enumerate(images):
-            paste_regions(
-                image, np.arange(len(image))[:, None], [place[:, number : number + 1] for place in places], result
-            )
+            paste_regions(image, np.arange(len(image))[:, None], region(places, number), result, number)
         return result
 
 
@@ -99,20 +98,18 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
         """Return the spec of the canvas."""
         fixed = dict(self.fixed)
         size = fixed.get("output_size", (None, None) if "output_size" in self.varying else images.shape[-3:-1])
-        return Spec(self.dtype, (*images.shape[:-3], *map(_whole, size), images.shape[-1]), self.layout)
+        return Spec(self.dtype, (*images.shape[:-3], *size, images.shape[-1]), self.layout)
 
     def whole_batch(self, context: BatchContext, images: Column, *varying: Column) -> Column:
         """Paste all rows at once if images and canvases are dense; otherwise row by row."""
         # A whole-batch kernel gets its arguments as inputs, so they are checked here and not against a schema.
-        schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
-        columns = dict(zip(self.varying, varying, strict=True))
+        schema = {**multi_paste.schema, "in_ids": Argument(np.int32, (None,), low=0, high=len(images) - 1)}
+        columns: dict[str, Any] = dict(zip(self.varying, varying, strict=True))
         arguments = {name: schema[name].broadcast_rows(np, value, 1, varying=False) for name, value in self.fixed}
         if all(isinstance(column, np.ndarray) for column in (images, *varying)):
             batch: Any = images
-            arguments |= {
-                name: schema[name].broadcast_rows(np, column, len(batch), varying=True)
-                for name, column in columns.items()
-            }
+            for name, column in columns.items():
+                arguments[name] = schema[name].broadcast_rows(np, column, len(batch), varying=True)
             canvas: Any = arguments.get("output_size", np.array([batch.shape[-3:-1]]))
             ids = arguments.pop("in_ids")
             if (canvas == canvas[0]).all():
@@ -120,8 +117,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
                 canvases = np.empty(shape, self.dtype) if context.out is None else context.out
                 sizes = [np.array(batch.shape[-3:-1], np.int32)] * ids.shape[1]
                 places = regions(np, sizes, canvas[0], arguments)
-                if not covers_canvas(places, canvas[0]):
-                    canvases[...] = 0
+                clear_uncovered(canvases, places)
                 paste_regions(batch, ids, places, canvases)
                 return canvases
             arguments["in_ids"] = ids
@@ -142,27 +138,22 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
             places = regions(np, [np.array(image.shape[-3:-1], np.int32) for image in sources], size, own)
             # Images may differ in size, so each region is a call.
             for number, image in enumerate(sources):
-                parts = [place[:, number : number + 1] for place in places]
-                paste_regions(image[None], np.zeros((1, 1), int), parts, target[None], number)
+                paste_regions(image[None], np.zeros((1, 1), int), region(places, number), target[None], number)
             result.append(target)
         return result
-
-
-def _whole(extent: Any) -> int | None:
-    return None if extent is None else int(extent)
 
 
 @operator("multi_paste")
 def multi_paste(
     *inputs: DataNode,
-    in_ids: int | Sequence[int] | DataNode | None = None,
-    output_size: Sequence[int] | DataNode | None = None,
-    in_anchors: Sequence[Sequence[int]] | DataNode | None = None,
-    in_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
-    shapes: Sequence[Sequence[int]] | DataNode | None = None,
-    shapes_rel: Sequence[Sequence[float]] | DataNode | None = None,
-    out_anchors: Sequence[Sequence[int]] | DataNode | None = None,
-    out_anchors_rel: Sequence[Sequence[float]] | DataNode | None = None,
+    in_ids: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int32, (None,), low=0)] = None,
+    output_size: Annotated[Sequence[int] | DataNode | None, Argument(np.int32, (2,), low=1)] = None,
+    in_anchors: Pixels = None,
+    in_anchors_rel: Fractions = None,
+    shapes: Pixels = None,
+    shapes_rel: Fractions = None,
+    out_anchors: Pixels = None,
+    out_anchors_rel: Fractions = None,
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
     """Paste regions of several images on one canvas, for mosaics, CutMix or copy-paste augmentation.
@@ -205,15 +196,14 @@ def multi_paste(
         >>> pipeline.run()[0].as_array()[0, :, :, 0].tolist()
         [[1, 2, 0], [0, 3, 4]]
     """
-    kind = "fn.multi_paste"
     if not inputs or (in_ids is not None and len(inputs) > 1):
         expected = "one input, from which in_ids selects samples" if inputs else "one or more"
         raise DefinitionError("wrong number of inputs", given=len(inputs), expected=expected)
     first = next(iter(inputs))
     layout = assumed_layout(first.spec)
     if layout not in ("HWC", "FHWC"):
-        raise DefinitionError(f"{kind} takes images with their channels last", given=layout, expected="HWC or FHWC")
-    pairs = {"in_anchors": (in_anchors, in_anchors_rel), "shapes": (shapes, shapes_rel)}
+        raise DefinitionError("the channels of the images must be the last axis", given=layout, expected="HWC or FHWC")
+    pairs: dict[str, Any] = {"in_anchors": (in_anchors, in_anchors_rel), "shapes": (shapes, shapes_rel)}
     pairs["out_anchors"] = (out_anchors, out_anchors_rel)
     arguments: dict[str, Any] = {"in_ids": in_ids, "output_size": _plane(output_size, first.spec.shape[-1])}
     for name, (pixels, parts) in pairs.items():
@@ -225,9 +215,8 @@ def multi_paste(
     if in_ids is None:
         return apply(MultiPaste(layout, canvas_dtype), *inputs, **arguments)
     # The arguments become inputs of a whole-batch kernel, so `apply` does not check them.
-    schema = {**MultiPaste.schema, "in_ids": Argument(np.int32, (None,), low=0)}
     for name, value in arguments.items():
-        schema[name].check(f"{name}", value.spec if isinstance(value, DataNode) else value)
+        multi_paste.schema[name].check(name, value.spec if isinstance(value, DataNode) else value)
     varying = {name: value for name, value in arguments.items() if isinstance(value, DataNode)}
     fixed = tuple((name, _frozen(value)) for name, value in arguments.items() if name not in varying)
     return apply(MultiPasteBatch(layout, canvas_dtype, fixed, tuple(varying)), *inputs, *varying.values())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import Argument, BatchContext, DataNode, Operator, WholeBatchKernel, apply, axis_numbers, operator
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-
-Extents = int | Sequence[int] | DataNode
+from penstock.operators.number_arguments import check_number_count, number_count
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,6 @@ class PadTo(ImageOperator):
 
     axes: tuple[int, ...]
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "shape": Argument(shape=(None,), low=1),
-        "align": Argument(shape=(None,), low=1),
-        "fill_value": Argument(),
-    }
 
     def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any) -> Spec:
         """Return the spec, with the padded extents of samples whose extents are known."""
@@ -41,7 +35,7 @@ class PadTo(ImageOperator):
         if isinstance(shape, Spec) or isinstance(align, Spec):
             steps = minimums = [None] * len(self.axes)
         else:
-            minimums, steps = list(shape), _per_axis(align, len(self.axes))
+            minimums, steps = list(shape), np.broadcast_to(np.ravel(align), (len(self.axes),)).tolist()
         for axis, minimum, step in zip(self.axes, minimums, steps, strict=True):
             # A sample of unknown extent may be larger than `shape`, which never cuts.
             own = extents[axis]
@@ -53,16 +47,12 @@ class PadTo(ImageOperator):
         xp = images.xp
         steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
         minimums = shape.astype(np.int32)
-        cuts = [
-            CropStep(
-                axis,
-                0 * images.sizes[axis],
-                _aligned(xp.maximum(minimums[:, n], images.sizes[axis]), steps[:, n]),
-                may_exceed=True,
-            )
-            for n, axis in enumerate(self.axes)
-        ]
-        return [*cuts, FillStep(fill_value.reshape(-1, 1).astype(self.dtype))]
+        result: list[Step] = []
+        for n, axis in enumerate(self.axes):
+            size = images.sizes[axis]
+            length = _aligned(xp.maximum(minimums[:, n], size), steps[:, n])
+            result.append(CropStep(axis, 0 * size, length, may_exceed=True))
+        return [*result, FillStep(fill_value.reshape(-1, 1).astype(self.dtype))]
 
 
 @dataclass(frozen=True)
@@ -88,29 +78,18 @@ class PadToLargest(Operator, WholeBatchKernel):
             extent if extent > 0 else max(sample.shape[axis] for sample in data)
             for axis, extent in zip(self.axes, self.shape, strict=True)
         ]
+        steps = np.broadcast_to(align, (len(data), len(self.axes))).astype(np.int64)
         # Samples are padded one by one: their extents along the other axes may differ.
-        return [
-            self._pad(sample, minimums, _of_row(align, row), _of_row(fill_value, row))
-            for row, sample in enumerate(data)
-        ]
+        return [self._pad(sample, minimums, *terms) for sample, *terms in zip(data, steps, fill_value, strict=True)]
 
-    def _pad(self, data: Array, minimums: Sequence[int], align: Any, fill_value: Any) -> Array:
-        """Pad one sample to at least the minimum extents, rounded up to multiples of `align`."""
+    def _pad(self, data: Array, minimums: Sequence[int], steps: Array, fill_value: Array) -> Array:
+        """Pad one sample to at least the minimum extents, rounded up to multiples of `steps`."""
         shape = list(data.shape)
-        for axis, extent, step in zip(self.axes, minimums, _per_axis(align, len(self.axes)), strict=True):
+        for axis, extent, step in zip(self.axes, minimums, steps.tolist(), strict=True):
             shape[axis] = _aligned(max(extent, data.shape[axis]), step)
-        out = np.full(shape, np.asarray(fill_value).astype(data.dtype), data.dtype)
+        out = np.full(shape, fill_value.astype(data.dtype), data.dtype)
         out[tuple(slice(extent) for extent in data.shape)] = data
         return out
-
-
-def _of_row(argument: Any, row: int) -> Any:
-    """Return the argument of one sample: an entry of a column if a node gave it, otherwise the constant."""
-    return cast(Any, argument)[row] if isinstance(argument, list | np.ndarray) else argument
-
-
-def _per_axis(align: Any, axes: int) -> list[int]:
-    return np.broadcast_to(np.ravel(align), (axes,)).tolist()
 
 
 def _aligned(extent: Any, step: Any) -> Any:
@@ -122,11 +101,11 @@ def _aligned(extent: Any, step: Any) -> Any:
 def pad(
     data: DataNode,
     *,
-    fill_value: float | DataNode = 0.0,
+    fill_value: Annotated[float | DataNode, Argument()] = 0.0,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
-    shape: Extents | None = None,
-    align: Extents = 1,
+    shape: Annotated[int | Sequence[int] | DataNode | None, Argument(shape=(None,), low=1)] = None,
+    align: Annotated[int | Sequence[int] | DataNode, Argument(shape=(None,), low=1)] = 1,
 ) -> DataNode:
     """Pad arrays at the end of their axes, to a shape or to the largest extents in the batch.
 
@@ -163,20 +142,13 @@ def pad(
     """
     # DALI takes empty lists and an empty axis_names as "not given".
     numbers = axis_numbers(axes, axis_names or None, data.spec)
-    shape = None if shape is None or not (isinstance(shape, DataNode) or np.size(shape)) else shape
-    align = align if isinstance(align, DataNode) or np.size(align) else 1
-    for name, value in (("shape", shape), ("align", align)):
-        count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else 1 if value is None else np.size(value)
-        if value is not None and count not in (len(numbers), None) and not (name == "align" and count == 1):
-            raise DefinitionError(f"{name} needs one number per axis", given=value, expected=f"{len(numbers)}")
-    if not isinstance(align, DataNode):
-        # A tuple, because a whole-batch kernel takes a list for a column with an entry per sample.
-        align = tuple(np.ravel(align).tolist())
-        if min(align) < 1:
-            raise DefinitionError("align must be at least 1", given=align)
-    if isinstance(shape, DataNode):
-        return apply(PadTo(numbers, data.spec.dtype), data, shape=shape, align=align, fill_value=fill_value)
-    extents = tuple(int(extent) for extent in np.ravel(shape)) if shape is not None else (-1,) * len(numbers)
-    if all(extent > 0 for extent in extents):
-        return apply(PadTo(numbers, data.spec.dtype), data, shape=extents, align=align, fill_value=fill_value)
-    return apply(PadToLargest(numbers, extents), data, align=align, fill_value=fill_value)
+    align = 1 if number_count(align) == 0 else align
+    check_number_count("align", align, len(numbers))
+    extents: Any = (-1,) * len(numbers) if shape is None or number_count(shape) == 0 else shape
+    if number_count(extents) not in (len(numbers), None):
+        raise DefinitionError("shape needs one number per axis", given=shape, expected=len(numbers))
+    if not isinstance(extents, DataNode):
+        extents = tuple(np.ravel(extents).tolist())
+        if not all(extent > 0 for extent in extents):
+            return apply(PadToLargest(numbers, extents), data, align=align, fill_value=fill_value)
+    return apply(PadTo(numbers, data.spec.dtype), data, shape=extents, align=align, fill_value=fill_value)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
+from penstock.operators.number_arguments import as_floats, check_number_count
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,6 @@ class Paste(ImageOperator):
 
     layout: str
     fill: tuple[int, ...]
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "ratio": Argument(np.float32, low=1),
-        "paste_x": Argument(np.float32, low=0, high=1),
-        "paste_y": Argument(np.float32, low=0, high=1),
-        "min_canvas_size": Argument(np.float32, low=0),
-    }
 
     def infer(self, images: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input with an unknown height and width."""
@@ -67,12 +61,12 @@ class Paste(ImageOperator):
 def paste(
     data: Images,
     *,
-    ratio: float | DataNode,
+    ratio: Annotated[float | DataNode, Argument(np.float32, low=1)],
     fill_value: float | Sequence[float],
     n_channels: int = 3,
-    paste_x: float | DataNode = 0.5,
-    paste_y: float | DataNode = 0.5,
-    min_canvas_size: float | DataNode = 0.0,
+    paste_x: Annotated[float | DataNode, Argument(np.float32, low=0, high=1)] = 0.5,
+    paste_y: Annotated[float | DataNode, Argument(np.float32, low=0, high=1)] = 0.5,
+    min_canvas_size: Annotated[float | DataNode, Argument(np.float32, low=0)] = 0.0,
 ) -> DataNode:
     """Paste images on a larger canvas of one color.
 
@@ -107,15 +101,11 @@ def paste(
         [[1, 1, 9, 9], [9, 9, 9, 9]]
     """
     layout = assumed_layout(data.spec)
-    fill = tuple(map(int, np.atleast_1d(np.asarray(fill_value)).tolist()))
     channels = data.spec.shape[layout.index("C")] if "C" in layout else 1
-    if len(fill) != 1 and len(fill) != (n_channels if channels is None else channels):
-        raise DefinitionError(
-            "fill_value needs one number per channel", given=fill_value, expected=channels or n_channels
-        )
+    check_number_count("fill_value", fill_value, n_channels if channels is None else channels, "channel")
+    fill = tuple(map(int, as_floats(fill_value)))
     if data.spec.dtype.kind in "iu":
         limits = np.iinfo(data.spec.dtype)
         fill = tuple(min(max(value, int(limits.min)), int(limits.max)) for value in fill)
-    return apply(
-        Paste(layout, fill), data, ratio=ratio, paste_x=paste_x, paste_y=paste_y, min_canvas_size=min_canvas_size
-    )
+    kernel = Paste(layout, fill)
+    return apply(kernel, data, ratio=ratio, paste_x=paste_x, paste_y=paste_y, min_canvas_size=min_canvas_size)

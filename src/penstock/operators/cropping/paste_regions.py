@@ -60,15 +60,23 @@ def regions(xp: Any, sizes: Sequence[Any], canvas: Any, arguments: Mapping[str, 
     return first, shape, in_pixels("out_anchors", np.asarray(canvas), xp.floor, np.zeros_like(own))
 
 
-def covers_canvas(places: Sequence[Any], canvas: Any) -> bool:
-    """Return True if regions, as returned by `regions`, cover the whole canvas, so that it needs no zeros."""
-    # Regions cover the canvas exactly if their areas add up to its area and no two of them overlap.
+def region(places: Sequence[Any], number: int) -> list[Any]:
+    """Return one of the regions that `regions` returned, in the same form."""
+    return [place[:, number : number + 1] for place in places]
+
+
+def clear_uncovered(canvases: Array, places: Sequence[Any]) -> None:
+    """Fill canvases with zeros, unless regions, as returned by `regions`, cover all of them."""
+    # Mosaics cover the whole canvas and save the time to clear it: their areas add up to that of the canvas, and no two
+    # of them overlap.
     _, shape, to = places
-    if shape.shape[1] > _MAX_COVERING_REGIONS or (shape.prod(axis=2).sum(axis=1) != canvas[0] * canvas[1]).any():
-        return False
-    low, high = (np.maximum(at[:, :, None], at[:, None]) for at in (to, -to - shape))
-    # Each region overlaps itself, and must overlap no other.
-    return bool(((low < -high).all(axis=3).sum(axis=(1, 2)) == shape.shape[1]).all())
+    area = canvases.shape[-3] * canvases.shape[-2]
+    if shape.shape[1] <= _MAX_COVERING_REGIONS and (shape.prod(axis=2).sum(axis=1) == area).all():
+        low, high = (np.maximum(at[:, :, None], at[:, None]) for at in (to, -to - shape))
+        # Each region overlaps itself, and must overlap no other.
+        if ((low < -high).all(axis=3).sum(axis=(1, 2)) == shape.shape[1]).all():
+            return
+    canvases[...] = 0
 
 
 def paste_regions(images: Array, ids: Array, places: Sequence[Any], canvases: Array, first: int = 0) -> None:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, apply, axis_numbers, operator
-from penstock.graph.ir.argument_schema import Argument, as_numbers
+from penstock.graph import Argument, DataNode, apply, axis_numbers, operator
+from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fill_value_as
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.number_arguments import as_floats, check_number_count
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
 Bounds = Sequence[float] | float | DataNode
+Bound = Annotated[Bounds | None, Argument(shape=(None,))]
 
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
 
@@ -45,7 +47,6 @@ class Slice(ImageOperator):
     policy: Policy
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
-    schema: ClassVar[Mapping[str, Argument]] = {name: Argument(shape=(None,)) for name in (*_STARTS, *_ENDS)}
 
     def infer(self, data: Spec, **bounds: Any) -> Spec:
         """Return the spec, with the extents that are known from constants."""
@@ -136,12 +137,12 @@ def slice(  # noqa: A001  # DALI's name
     anchor: DataNode | Any = None,
     shape_like: DataNode | Any = None,
     *,
-    start: Bounds | None = None,
-    end: Bounds | None = None,
-    shape: Bounds | None = None,
-    rel_start: Bounds | None = None,
-    rel_end: Bounds | None = None,
-    rel_shape: Bounds | None = None,
+    start: Bound = None,
+    end: Bound = None,
+    shape: Bound = None,
+    rel_start: Bound = None,
+    rel_end: Bound = None,
+    rel_shape: Bound = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str = "WH",
     normalized_anchor: bool = True,
@@ -198,32 +199,24 @@ def slice(  # noqa: A001  # DALI's name
         [[2, 3]]
     """
     del image_type
-    arguments: dict[str, Any] = {
-        "start": start,
-        "rel_start": rel_start,
-        "end": end,
-        "rel_end": rel_end,
-        "shape": shape,
-        "rel_shape": rel_shape,
-    }
+    arguments: dict[str, Any] = {"start": start, "rel_start": rel_start, "end": end, "rel_end": rel_end}
+    arguments |= {"shape": shape, "rel_shape": rel_shape}
     for names, part, relative in ((_STARTS, anchor, normalized_anchor), (_ENDS[2:], shape_like, normalized_shape)):
         if part is not None:
-            kind = part.spec.dtype.kind if isinstance(part, DataNode) else as_numbers("fn.slice", part).dtype.kind
+            kind = part.spec.dtype.kind if isinstance(part, DataNode) else as_numbers("a bound", part).dtype.kind
             name = names[1] if kind == "f" and relative else names[0]
             if arguments[name] is not None:
                 raise DefinitionError(f"{name} is given twice")
             arguments[name] = part
-    bounds = {name: _flat(bound) for name, bound in arguments.items() if bound is not None}
+    bounds = {name: bound for name, bound in arguments.items() if bound is not None}
+    for name, bound in bounds.items():
+        # DALI counts the numbers of a bound and ignores their shape.
+        if isinstance(bound, DataNode) and len(bound.spec.shape) > 1:
+            bounds[name] = reshape(bound, shape=[-1])
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
-    kernel = cut(
-        bounds,
-        axis_numbers(axes, names, data.spec),
-        out_of_bounds_policy,
-        fill_values,
-        result_dtype(data.spec.dtype, dtype, output_dtype),
-    )
-    return apply(kernel, data, **bounds)
+    numbers, result = axis_numbers(axes, names, data.spec), result_dtype(data.spec.dtype, dtype, output_dtype)
+    return apply(cut(bounds, numbers, out_of_bounds_policy, fill_values, result), data, **bounds)
 
 
 def cut(
@@ -233,29 +226,17 @@ def cut(
     fill_values: float | Sequence[float],
     dtype: np.dtype[Any],
 ) -> Slice:
-    """Check bounds and return the operator; the NumPy reader uses it for its ROI, too.
+    """Check bounds and return the operator; the NumPy reader also uses it for its ROI.
 
     Raises:
-        DefinitionError: Two bounds conflict, no bound is given, or a bound does not have one number per axis.
+        DefinitionError: Two bounds conflict, no bound is set, or a bound has neither one number nor one per axis.
     """
     for names in (_STARTS, _ENDS):
         twice = [name for name in names if name in bounds]
         if len(twice) > 1:
             raise DefinitionError("the same bound is given twice", given=" and ".join(twice))
     if not bounds:
-        raise DefinitionError("fn.slice needs at least one bound", expected="start, end, shape, ...")
+        raise DefinitionError("at least one bound is needed", expected="start, end, shape, ...")
     for name, bound in bounds.items():
-        count = (*bound.spec.shape, 1)[0] if isinstance(bound, DataNode) else np.size(bound)
-        if count not in (len(axes), 1, None):
-            raise DefinitionError(f"{name} needs one number per axis", given=count, expected=len(axes))
-    return Slice(
-        axes,
-        POLICIES[out_of_bounds_policy],
-        tuple(np.atleast_1d(np.asarray(fill_values, np.float64)).tolist()),
-        dtype,
-    )
-
-
-def _flat(bound: Any) -> Any:
-    """Flatten a bound: DALI counts its numbers and ignores their shape."""
-    return reshape(bound, shape=[-1]) if isinstance(bound, DataNode) and len(bound.spec.shape) > 1 else bound
+        check_number_count(name, bound, len(axes))
+    return Slice(axes, POLICIES[out_of_bounds_policy], as_floats(fill_values), dtype)

@@ -42,7 +42,7 @@ def image_crop(data: EncodedBytes, **arguments: Unpack[ImageCropArguments]) -> D
         DataNode(decoders.image_crop: uint8[8, 6, 3] HWC)
     """
     decode = decoder(arguments)
-    cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC", "decoders.image_crop")
+    cut, place = make_window(select_arguments(CropPositionArguments, arguments), "HWC")
     # Two nodes, of which the plan makes one step: the crop asks the decoder for its region only. `common={}` keeps the
     # user's name, preserve and the like for the second node.
     return apply(Crop(cut, decode.dtype), apply(decode, data, common={}), **place)

@@ -1,17 +1,17 @@
-"""follow.boxes: transform boxes together with their images."""
+"""Operator that moves boxes together with their images."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply_many, operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, Range, apply_many, operator
 from penstock.numerics.ragged import entries, pad_to_longest
-from penstock.operators.boxes.box_checks import check_boxes, check_counts
+from penstock.operators.boxes.box_operator import Boxes, check_counts
 from penstock.operators.follow.mapping_nodes import pixel_mapping_node
 from penstock.operators.follow.pixel_mapping import extents, mapped
 
@@ -45,7 +45,7 @@ class FollowBoxes(Operator, BatchKernel):
         xp = context.xp
         counts = entries(boxes)
         for other in others:
-            check_counts(counts, entries(other), "of what belongs to them")
+            check_counts(counts, entries(other), "entries of other data")
         boxes, *others_ = (pad_to_longest(array) for array in (boxes, *others))
         count = int(boxes.shape[1])
         mapped_, valid = self._mapped(xp, boxes, places)
@@ -75,7 +75,7 @@ class FollowBoxes(Operator, BatchKernel):
             right, bottom = left + right, top + bottom
         # A rotation or warp turns a box into a quadrilateral; the result is the bounding box of its four corners.
         corners = [mapped(xp, places, x, y) for x in (left, right) for y in (top, bottom)]
-        xs, ys, there = (xp.stack(array, axis=-1) for array in zip(*corners, strict=True))
+        xs, ys, visible = (xp.stack(array, axis=-1) for array in zip(*corners, strict=True))
         whole = xs.min(axis=-1), ys.min(axis=-1), xs.max(axis=-1), ys.max(axis=-1)
         # Clip to the area that the original image covers, not to the canvas, which may include padding.
         limits = [places[:, k, None] for k in range(11, 15)]  # top, left, bottom, right
@@ -84,7 +84,7 @@ class FollowBoxes(Operator, BatchKernel):
         width, height = right - left, bottom - top
         area = (whole[2] - whole[0]) * (whole[3] - whole[1])
         # A corner beyond the horizon of a perspective has no position, so its box has no bounds.
-        valid = there.all(axis=-1) & (width > 0) & (height > 0)
+        valid = visible.all(axis=-1) & (width > 0) & (height > 0)
         # Compare products instead of dividing: a box of zero area would give NaN.
         valid = valid & (width * height >= np.float32(self.min_visible) * area)
         valid = valid & (xp.minimum(width, height) >= np.float32(self.min_size))
@@ -95,14 +95,14 @@ class FollowBoxes(Operator, BatchKernel):
 
 @operator("follow.boxes")
 def boxes(
-    data: DataNode,
+    data: Boxes,
     images: DataNode,
     *others: DataNode,
-    max_boxes: int | None = None,
+    max_boxes: Annotated[int | None, Range(1)] = None,
     ltrb: bool = False,
     ratio: bool = False,
-    min_visible: float = 0.0,
-    min_size: float = 0.0,
+    min_visible: Annotated[float, Range(0, 1)] = 0.0,
+    min_size: Annotated[float, Range(0)] = 0.0,
     since: DataNode | None = None,
 ) -> list[DataNode]:
     """Apply the crops, resizes, flips, padding, rotations, and warps of images to their boxes.
@@ -130,10 +130,9 @@ def boxes(
         `others`, (max_boxes, ...).
 
     Raises:
-        ArgumentTypeError: If the boxes are not float32.
-        DefinitionError: If the data are not boxes, if samples differ in their number of boxes and `max_boxes` is not
-            set, or if the images come from an operator that may move pixels in an unknown way.
-        SampleError: While running, if a sample has a different number of boxes and of `others`.
+        DefinitionError: The data are not boxes, samples differ in their number of boxes and `max_boxes` is not set, or
+            the images come from an operator that may move pixels in an unknown way.
+        SampleError: At run time, a sample has a different number of boxes and of `others`.
 
     Example:
         >>> import numpy as np, penstock
@@ -151,28 +150,17 @@ def boxes(
         [[True, False]]
         [[8, 0]]
     """
-    check_boxes("follow.boxes", data.spec, lists=False)
     most = data.spec.shape[0] if max_boxes is None else max_boxes
-    if most is None:
+    if not most:
         raise DefinitionError(
-            "fn.follow.boxes returns dense arrays, but samples differ in their number of boxes",
+            "the output needs a fixed number of boxes, at least 1",
             given=data.spec,
-            fix="set max_boxes, e.g. max_boxes=100",
-        )
-    if most < 1:
-        raise DefinitionError("max_boxes must be at least 1", given=most)
-    if not 0 <= min_visible <= 1 or not min_size >= 0:
-        raise DefinitionError(
-            "min_visible must be a fraction, and min_size a number of pixels",
-            given=f"min_visible={min_visible}, min_size={min_size}",
-            expected="min_visible from 0 to 1, min_size at least 0",
+            fix="set max_boxes=100, for example",
         )
     for other in others:
         if not other.spec.shape or None in other.spec.shape[1:]:
             raise DefinitionError(
-                "the other inputs need one entry per box, all of one shape",
-                given=other.spec,
-                expected="(n, ...)",
+                "the other inputs need one entry per box, all of one shape", given=other.spec, expected="(n, ...)"
             )
-    kernel = FollowBoxes(most, ltrb, ratio, float(min_visible), float(min_size))
-    return apply_many(kernel, data, pixel_mapping_node(images, since, "follow.boxes"), *others)
+    kernel = FollowBoxes(most, ltrb, ratio, min_visible, min_size)
+    return apply_many(kernel, data, pixel_mapping_node(images, since), *others)

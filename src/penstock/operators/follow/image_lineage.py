@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Node, Operator, Value, apply
+from penstock.graph import DataNode, Input, Node, Operator, Value, apply, assumed_layout
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.elementwise.constant import ConstantValue
@@ -39,7 +39,7 @@ class PathSegment:
     layout: str
 
     @property
-    def given(self) -> Spec:
+    def images(self) -> Spec:
         """Spec of the input images."""
         return self.node.inputs[0].spec
 
@@ -54,13 +54,11 @@ class ImageLineage:
     """Traversal from images back to their origin, which builds the follower's nodes.
 
     Args:
-        kind: Name of the following operator, for messages.
         since: Images at which paths begin; None for the output of a reader or decoder.
         begin: Creates the data at the beginning of a path.
         go: Advances the data over an image operator.
     """
 
-    kind: str
     since: Value | None
     begin: Begin
     go: Go
@@ -71,7 +69,7 @@ class ImageLineage:
         """Return the follower's data for the images, and the layout of the images.
 
         Raises:
-            DefinitionError: If an operator on the path may move pixels in an unknown way.
+            DefinitionError: An operator on the path may move pixels in an unknown way.
         """
         if images not in self._cache:
             self._cache[images] = self._to(images)
@@ -80,19 +78,18 @@ class ImageLineage:
     def _to(self, images: Value) -> tuple[DataNode, str]:
         node, operator = images.node, images.node.operator
         if images == self.since:
-            return self.begin(images), image_layout_of(images, self.kind)
+            return self.begin(images), image_layout_of(images)
         if operator.pixel_aligned:
             return self._together(node, images)
         if isinstance(operator, ImageOperator):
             before, layout = self.to(node.inputs[0])
-            stretch = PathSegment(node, operator, layout)
-            return self.go(stretch, before), images.spec.layout or layout
+            return self.go(PathSegment(node, operator, layout), before), images.spec.layout or layout
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
         # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
         creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
         if creates_image and self.since is None:
-            return self.begin(images), image_layout_of(images, self.kind)
+            return self.begin(images), image_layout_of(images)
         raise self._refusal(node, operator)
 
     def _together(self, node: Node, images: Value) -> tuple[DataNode, str]:
@@ -116,13 +113,13 @@ class ImageLineage:
         if self.since is not None and not node.inputs:
             return DefinitionError(
                 "the images are not derived from the images in since=",
-                given=f"since={self.since}, made at {self.since.node.where}",
+                given=f"since={self.since}, created at {self.since.node.where}",
                 expected="images from which image operators computed these",
             )
-        what = "mixes images" if operator.pixel_aligned else "may move pixels in an unknown way"
+        reason = "mixes images" if operator.pixel_aligned else "may move pixels in an unknown way"
         return DefinitionError(
-            f"fn.{self.kind} cannot follow images through fn.{node.kind}: it {what}",
-            given=f"{node}, made at {node.where}",
+            f"images cannot be followed through fn.{node.kind}: it {reason}",
+            given=f"{node}, created at {node.where}",
             expected="image operators, and operators that only change values",
             fix="pass the images before it; or, if the data refer to the images after it, pass those as since=",
         )
@@ -136,14 +133,11 @@ def _has_places_of(images: Spec, value: Value) -> bool:
     return not any(own == 1 != other for own, other in extents)
 
 
-def image_layout_of(images: Value, kind: str) -> str:
+def image_layout_of(images: Value) -> str:
     """Return the layout of images, by default HW, HWC, or FHWC by the number of axes.
 
     Raises:
-        DefinitionError: If the value is not an image.
+        DefinitionError: The value is not an image.
     """
-    spec = images.spec
-    layout = spec.layout or {2: "HW", 3: "HWC", 4: "FHWC"}.get(len(spec.shape), "")
-    if not {"H", "W"} <= set(layout) or "D" in layout:
-        raise DefinitionError(f"fn.{kind} needs images", given=f"{images}: {spec}", expected="a layout with H and W")
-    return layout
+    Input(axes="HW", without="D", needs="images").check("images", images.spec)
+    return assumed_layout(images.spec)

@@ -30,33 +30,31 @@ from penstock.operators.follow.pixel_mapping import EXTENTS, begin, moved
 PLACES = 17
 
 
-def pixel_mapping_node(images: DataNode, since: DataNode | None, kind: str) -> DataNode:
+def pixel_mapping_node(images: DataNode, since: DataNode | None) -> DataNode:
     """Return a node with the pixel mapping of images, float32 (`PLACES`,), for host and device kernels.
 
     Args:
         images: The end of the path.
         since: The images at which it begins; None for the output of a reader or decoder.
-        kind: Name of the following operator, for messages.
 
     Raises:
-        DefinitionError: If an operator on the path cannot be followed.
+        DefinitionError: An operator on the path cannot be followed.
     """
-    start = None if since is None else since.value
-    geometry, layout = _path(kind, start).to(images.value)
+    geometry, layout = ImageLineage(None if since is None else since.value, initial_geometry, _compose).to(images.value)
     return apply(MappingSummary(layout), geometry)
 
 
-def begun(images: Value, kind: str) -> DataNode:
+def initial_geometry(images: Value) -> DataNode:
     """Return a node with the identity geometry of images, from file headers if the images are decoded."""
     node, operator = images.node, images.node.operator
-    layout = image_layout_of(images, kind)
+    layout = image_layout_of(images)
     # Only the header is read: the image itself may be decoded on another path, or fused and never stored.
     if isinstance(operator, ImageDecoder):
         return apply(MappingFromHeader(operator), DataNode(node.inputs[0]), beside=node)
     # The extents follow from the operators before, so a fused chain does not need to store this intermediate image.
     if isinstance(operator, ImageOperator):
         try:
-            before, _ = _path(kind, None).to(images)
+            before, _ = ImageLineage(None, initial_geometry, _compose).to(images)
         except DefinitionError:
             pass
         else:
@@ -64,35 +62,39 @@ def begun(images: Value, kind: str) -> DataNode:
     return apply(InitialMapping(layout), DataNode(images), beside=node)
 
 
-def _path(kind: str, since: Value | None) -> ImageLineage:
-    def go(stretch: PathSegment, before: DataNode) -> DataNode:
-        if not stretch.operator.is_matrix_map:
-            raise DefinitionError(
-                f"fn.{kind} cannot follow images through fn.{stretch.node.kind}: it moves each pixel differently",
-                given=f"{stretch.node}, made at {stretch.node.where}",
-                expected="operators whose mapping is a matrix",
-                fix="use masks and fn.follow.masks, which supports it",
-            )
-        operator = ComposedMapping(stretch.operator, stretch.node.schema, stretch.layout, stretch.given.dtype)
-        return apply(operator, before, beside=stretch.node, **stretch.arguments)
-
-    return ImageLineage(kind, since, lambda value: begun(value, kind), go)
-
-
-def _geometry(layout: str) -> Spec:
-    return Spec(np.dtype(np.float64), (EXTENTS + len(layout),))
+def _compose(segment: PathSegment, before: DataNode) -> DataNode:
+    """Return the geometry after an image operator."""
+    if not segment.operator.is_matrix_map:
+        raise DefinitionError(
+            f"images cannot be followed through fn.{segment.node.kind}: it moves each pixel differently",
+            given=f"{segment.node}, created at {segment.node.where}",
+            expected="operators whose mapping is a matrix",
+            fix="use masks and fn.follow.masks, which supports it",
+        )
+    operator = ComposedMapping(segment.layout, segment.operator, segment.node.schema, segment.images.dtype)
+    return apply(operator, before, beside=segment.node, **segment.arguments)
 
 
 @dataclass(frozen=True)
-class InitialMapping(Operator, HostBatchKernel):
-    """Kernel that creates the identity geometry from images."""
+class GeometryOperator(Operator, HostBatchKernel):
+    """Base of kernels whose result is a geometry.
+
+    Args:
+        layout: Layout of the images.
+    """
 
     layout: str
-    accepts_ragged: ClassVar[bool] = True
 
-    def infer(self, images: Spec) -> Spec:
+    def infer(self, *_inputs: Spec, **_arguments: Any) -> Spec:
         """Return the spec of a geometry."""
-        return _geometry(self.layout)
+        return Spec(np.dtype(np.float64), (EXTENTS + len(self.layout),))
+
+
+@dataclass(frozen=True)
+class InitialMapping(GeometryOperator):
+    """Kernel that creates the identity geometry from images."""
+
+    accepts_ragged: ClassVar[bool] = True
 
     def batch(self, context: BatchContext, images: Any) -> Any:
         """Read the extents from the images' shapes."""
@@ -100,31 +102,8 @@ class InitialMapping(Operator, HostBatchKernel):
 
 
 @dataclass(frozen=True)
-class MappingFromHeader(Operator, SampleKernel):
-    """Kernel that creates the identity geometry from the headers of encoded images."""
-
-    decoder: ImageDecoder
-
-    def infer(self, data: Spec) -> Spec:
-        """Return the spec of a geometry."""
-        return _geometry("HWC")
-
-    def sample(self, context: SampleContext, data: Array) -> Array:
-        """Read the extents from the header of a file."""
-        del context
-        header = self.decoder.read_header(data)
-        return begin(np.array([[header.height, header.width, header.channels]]), "HWC")[0]
-
-
-@dataclass(frozen=True)
-class RestartMapping(Operator, HostBatchKernel):
+class RestartMapping(GeometryOperator):
     """Kernel that resets a geometry to the identity and keeps its extents."""
-
-    layout: str
-
-    def infer(self, geometry: Spec) -> Spec:
-        """Return the spec of a geometry."""
-        return geometry
 
     def batch(self, context: BatchContext, geometry: Any) -> Any:
         """Start again from the extents of the present image."""
@@ -132,7 +111,7 @@ class RestartMapping(Operator, HostBatchKernel):
 
 
 @dataclass(frozen=True)
-class ComposedMapping(Operator, HostBatchKernel):
+class ComposedMapping(GeometryOperator):
     """Kernel that advances a geometry over an image operator.
 
     It calls the operator's `describe` with the same arguments and random bits as the image path.
@@ -140,13 +119,11 @@ class ComposedMapping(Operator, HostBatchKernel):
     Args:
         operator: The image operator.
         arguments: Declarations of its arguments.
-        layout: Layout of its input images.
         dtype: Dtype of its input images.
     """
 
     operator: ImageOperator
     arguments: Mapping[str, Argument]
-    layout: str
     dtype: np.dtype[Any]
 
     @property
@@ -159,15 +136,28 @@ class ComposedMapping(Operator, HostBatchKernel):
         """Number of random words per row: the image operator's, so that both receive the same bits."""
         return self.operator.random_bits
 
-    def infer(self, geometry: Spec, **_arguments: Any) -> Spec:
-        """Return the spec of a geometry."""
-        return geometry
-
     def batch(self, context: BatchContext, geometry: Any, **arguments: Any) -> Any:
         """Compute the operator's steps from the extents and apply them to the geometry."""
         sizes = list(geometry[:, EXTENTS:].astype(np.int64).T)
         images = ImageInfo(np, context.rows, sizes, self.dtype)
         return moved(geometry, self.layout, self.operator.describe(images, context.bits, **arguments))
+
+
+@dataclass(frozen=True)
+class MappingFromHeader(Operator, SampleKernel):
+    """Kernel that creates the identity geometry from the headers of encoded images."""
+
+    decoder: ImageDecoder
+
+    def infer(self, data: Spec) -> Spec:
+        """Return the spec of a geometry."""
+        return Spec(np.dtype(np.float64), (EXTENTS + len("HWC"),))
+
+    def sample(self, context: SampleContext, data: Array) -> Array:
+        """Read the extents from the header of a file."""
+        del context
+        header = self.decoder.read_header(data)
+        return begin(np.array([[header.height, header.width, header.channels]]), "HWC")[0]
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
-"""follow.masks: masks go where an image's pixels went, by nearest neighbours."""
+"""Operator that moves masks together with their images."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
-from penstock.core import Spec, bounds_or_none
+from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Value, apply, common_arguments, operator
+from penstock.graph import Argument, DataNode, Input, Value, apply, assumed_layout, common_arguments, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import (
     CastStep,
@@ -26,63 +26,63 @@ from penstock.image.describe.steps import (
 )
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of
-from penstock.operators.follow.mapping_nodes import begun
+from penstock.operators.follow.mapping_nodes import initial_geometry
 from penstock.operators.follow.pixel_mapping import EXTENTS
 from penstock.operators.tensors.copy import Copy
 from penstock.types import INTERP_NN
 
-_MOVED = "FHW"
-"""The axes along which masks follow; their channels are their own."""
+# Axes along which masks follow images; masks keep their own channels.
+_SHARED = "FHW"
 
 
 @dataclass(frozen=True)
 class CheckedMasks(ImageOperator):
-    """Masks as they are, checked to be as large as their images.
+    """Check that masks have the size of their images.
 
     Args:
-        axes: of height and width of the masks.
-        columns: of the images' geometry that have theirs.
+        axes: Axes of height and width of the masks.
+        columns: Columns of height and width in the geometry of the images.
     """
 
-    axes: tuple[int, int]
-    columns: tuple[int, int]
+    axes: tuple[int, ...]
+    columns: tuple[int, ...]
     schema: ClassVar[Mapping[str, Argument]] = {"geometry": Argument(np.float64, (None,))}
 
     @property
     def traceable(self) -> bool:
-        """Sizes are compared where they are known: on the host."""
+        """False: only the host knows sizes that vary."""
         return False
 
     def infer(self, masks: Spec, **_geometry: Any) -> Spec:
-        """The input's."""
+        """Return the spec of the input."""
         return masks
 
     def describe(self, images: ImageInfo, bits: Any, *, geometry: Any) -> Sequence[Step]:
-        """Nothing is done."""
-        height, width = (images.sizes[axis] for axis in self.axes)
-        expected = geometry[:, list(self.columns)]
-        for row in np.flatnonzero((height != expected[:, 0]) | (width != expected[:, 1]))[:1].tolist():
-            high, wide = expected[row].astype(int).tolist()
-            raise ValueError(f"the mask is {height[row]} x {width[row]}, and its image {high} x {wide}")
+        """Return no steps."""
+        sizes = np.stack([images.sizes[axis] for axis in self.axes], axis=1)
+        expected = geometry[:, list(self.columns)].astype(int)
+        for row in np.flatnonzero((sizes != expected).any(axis=1))[:1]:
+            mask, image = (" x ".join(map(str, size[row])) for size in (sizes, expected))
+            raise ValueError(f"the mask is {mask}, and its image {image}")
         return []
 
 
 @dataclass(frozen=True)
 class FollowMasks(ImageOperator):
-    """Masks after an image operator, which describes what it does once more, from the same numbers.
+    """Geometric steps of an image operator, applied to masks with the same arguments and random numbers.
 
     Args:
         operator: The image operator.
         arguments: Declarations of its arguments.
-        given: the images that it takes.
-        layout: of these.
-        own: the layout of the masks.
-        fill: the value of what lies outside.
+        images: Spec of its input images.
+        layout: Layout of these images.
+        own: Layout of the masks.
+        fill: Value of pixels outside the image.
     """
 
     operator: ImageOperator
     arguments: Mapping[str, Argument]
-    given: Spec
+    images: Spec
     layout: str
     own: str
     fill: float
@@ -94,111 +94,114 @@ class FollowMasks(ImageOperator):
 
     @property
     def random_bits(self) -> int:
-        """As many as the image operator, and the same."""
+        """Number of random words per row: the image operator's, so that both receive the same bits."""
         return self.operator.random_bits
 
     @property
     def traceable(self) -> bool:
-        """As the image operator is."""
+        """True if the image operator is traceable."""
         return self.operator.traceable
 
     def infer(self, masks: Spec, **arguments: Any) -> Spec:
-        """The masks', in the size of the images."""
-        shape, own = list(self.given.shape), masks.storage_shape
-        most = shape.copy()
-        for at, letter in self._moved():
-            shape[at] = masks.shape[self.own.index(letter)]
-            most[at] = own[self.own.index(letter)] if own else None
-        images = replace(self.given, shape=tuple(shape), bounds=bounds_or_none(most) if None in shape else ())
-        made = cast(Spec, self.operator.infer(images, **arguments))
-        layout, shape = made.layout or self.layout, list(masks.shape)
-        most = [*(own or (None,) * len(shape))]
-        for letter in set(layout) & set(self.own) & set(_MOVED):
-            at, there = self.own.index(letter), layout.index(letter)
-            shape[at] = made.shape[there]
-            most[at] = made.storage_shape[there] if made.storage_shape else made.shape[there]
-        bounds = bounds_or_none(most) if None in shape else ()
-        return replace(masks, shape=tuple(shape), layout=masks.layout or self.own, bounds=bounds)
+        """Return the spec of the masks, in the size of the resulting images."""
+        # Images of the size of the masks, of which more may be known.
+        shape, bounds = (
+            _with_shared(self.layout, mine, self.own, theirs)
+            for mine, theirs in ((self.images.shape, masks.shape), (self.images.shape, _bounds_of(masks)))
+        )
+        bounds = bounds_or_none(bounds) if None in shape else ()
+        result = cast(Spec, self.operator.infer(replace(self.images, shape=shape, bounds=bounds), **arguments))
+        layout = result.layout or self.layout
+        most = result.storage_shape or result.shape
+        shape = _with_shared(self.own, masks.shape, layout, result.shape)
+        bounds = bounds_or_none(_with_shared(self.own, _bounds_of(masks), layout, most)) if None in shape else ()
+        return replace(masks, shape=shape, layout=masks.layout or self.own, bounds=bounds)
 
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
-        """The steps that move pixels, along the masks' axes."""
-        rows = len(images.sizes[0])
-        sizes: list[Any] = [np.full(rows, extent or 1, np.int32) for extent in self.given.shape]
-        for at, letter in self._moved():
-            sizes[at] = images.sizes[self.own.index(letter)]
-        described = ImageInfo(images.xp, images.rows, sizes, self.given.dtype)
-        return list(self._steps(images, self.operator.describe(described, bits, **arguments)))
-
-    def _moved(self) -> list[tuple[int, str]]:
-        """The images' axes that the masks have, too."""
-        return [(at, letter) for at, letter in enumerate(self.layout) if letter in _MOVED and letter in self.own]
+        """Return the steps that move pixels, along the axes of the masks."""
+        ones = [np.full(len(images.sizes[0]), extent or 1, np.int32) for extent in self.images.shape]
+        sizes = _with_shared(self.layout, ones, self.own, images.sizes)
+        described = ImageInfo(images.xp, images.rows, list(sizes), self.images.dtype)
+        return self._steps(images, self.operator.describe(described, bits, **arguments))
 
     def _steps(self, images: ImageInfo, steps: Sequence[Step]) -> list[Step]:
-        layout, made, outside = self.layout, list[Step](), FillStep(np.array([[self.fill]], images.dtype))
+        layout, result, outside = self.layout, list[Step](), FillStep(np.array([[self.fill]], images.dtype))
 
-        def own(axis: int) -> int | None:
-            return self.own.index(layout[axis]) if layout[axis] in _MOVED and layout[axis] in self.own else None
+        def own_axis(axis: int) -> int:
+            """Return the axis of the masks, or -1."""
+            return self.own.find(layout[axis]) if layout[axis] in _SHARED else -1
 
         for step in steps:
             match step:
                 case CropStep(axis) | MirrorStep(axis):
-                    if (at := own(axis)) is not None:
-                        made.append(replace(step, axis=at))
+                    if own_axis(axis) >= 0:
+                        result.append(replace(step, axis=own_axis(axis)))
                 case ResampleStep(parts):
-                    found = {own(axis): _nearest(part) for axis, part in parts.items()}
-                    made.append(ResampleStep({at: part for at, part in found.items() if at is not None}, False, 0.5))
-                    made.append(CastStep(images.dtype))
+                    nearest = {own_axis(axis): _nearest(part) for axis, part in parts.items() if own_axis(axis) >= 0}
+                    result += [ResampleStep(nearest, False, 0.5), CastStep(images.dtype)]
                 case FillStep():
-                    made.append(outside)
+                    result.append(outside)
                 case TransposeStep(order):
                     layout = "".join(layout[axis] for axis in order)
                 case CustomStep(transform, sizes, terms):
-                    picked = transform.nearest_twin(self.own, terms, self.fill)
-                    if picked is not None:
-                        mine = dict(zip(layout, sizes, strict=True))
-                        extents = [
-                            mine.get(n, s) if n in _MOVED else s for n, s in zip(self.own, images.sizes, strict=True)
-                        ]
-                        made += custom_steps(picked[0], images, extents, picked[1], images.dtype)
+                    twin = transform.nearest_twin(self.own, terms, self.fill)
+                    if twin is not None:
+                        extents = _with_shared(self.own, images.sizes, layout, sizes)
+                        result += custom_steps(twin[0], images, extents, twin[1], images.dtype)
                 case _:
                     pass
-        if any(isinstance(step, CropStep) and step.may_exceed for step in made) and outside not in made:
-            made.append(outside)
-        return made
+        if any(isinstance(step, CropStep) and step.may_exceed for step in result) and outside not in result:
+            result.append(outside)
+        return result
+
+
+def _bounds_of(masks: Spec) -> Shape:
+    """Return the largest extents of masks, None where they are unknown."""
+    return masks.storage_shape or (None,) * len(masks.shape)
+
+
+def _with_shared(layout: str, extents: Sequence[Any], other: str, others: Sequence[Any]) -> tuple[Any, ...]:
+    """Return extents, with those of another array along the axes that masks and images share."""
+    theirs = {letter: extent for letter, extent in zip(other, others, strict=True) if letter in _SHARED}
+    return tuple(theirs.get(letter, extent) for letter, extent in zip(layout, extents, strict=True))
 
 
 def _nearest(part: ResampleAxis) -> ResampleAxis:
     return replace(part, filters=np.full(len(part.size), int(INTERP_NN), np.int32))
 
 
+_DTYPES = ("uint8", "int16", "uint16", "int32", "float32")
+
+
 @operator("follow.masks")
 def masks(
-    data: DataNode,
+    data: Annotated[DataNode, Input(_DTYPES, axes="HW", without="D", needs="masks")],
     images: DataNode,
     *,
     fill_value: float = 0,
     since: DataNode | None = None,
 ) -> DataNode:
-    """Let masks go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their masks.
 
-    The chain of operators that made the images is walked back to the decoder or reader. The masks go the same way, by
-    the very numbers: nothing is drawn a second time. Their pixels are taken, not interpolated, so that each is one of
-    the mask's values. What changes values alone, such as colours and blurs, leaves masks as they are.
+    The operator traces the images back to their decoder or reader and repeats each geometric step on the masks with the
+    same arguments and random numbers. Pixels are selected by nearest neighbor and not interpolated, so that each is a
+    value of the mask. Operators that only change values, such as those on colors and blurs, leave masks unchanged.
 
     Args:
-        data: masks as large as the images that were decoded or read: uint8, int16, uint16, float32, or int32 of values
-            below 16 million; layout with H and W (HWC where none is named, HW where they have two axes).
-        images: the images as they have become. Give them as image operators leave them: before `fn.reshape`, or a
-            function of your own.
-        fill_value: of what shows no pixel of the image, as beside one that is padded or turned.
-        since: the images to which the masks belong, if not to what was decoded or read.
+        data: Masks of the size of the images as decoded or read: uint8, int16, uint16, float32, or int32 with values
+            below 16 million; the layout needs H and W and defaults to HWC, for two axes to HW.
+        images: The transformed images. Pass the output of an image operator, not of `fn.reshape` or of a function
+            of your own.
+        fill_value: Value of pixels outside the image, such as next to a padded or rotated one.
+        since: The images that the masks refer to; by default the images as decoded or read.
 
     Returns:
         The masks in the size of the images, in their own layout and dtype.
 
     Raises:
-        DefinitionError: no masks, or images that came about by something that may move pixels and does not say where.
-        SampleError: while running, a mask of another size than its image had.
+        DefinitionError: The data are not masks, or the images come from an operator that may move pixels in an unknown
+            way.
+        SampleError: At run time, a mask does not have the size of its image.
 
     Example:
         >>> import numpy as np, penstock
@@ -212,30 +215,25 @@ def masks(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0, 0], [0, 1], [1, 0], [0, 0]]]
     """
-    own = image_layout_of(data.value, "follow.masks")
-    if data.spec.dtype.name not in ("uint8", "int16", "uint16", "int32", "float32"):
-        raise DefinitionError("no masks have this dtype", given=data.spec, fix="fn.cast(masks, ...)")
+    own = assumed_layout(data.spec)
 
     def begin(start: Value) -> DataNode:
-        layout = image_layout_of(start, "follow.masks")
-        axes = [[names.index(letter) for letter in "HW"] for names in (own, layout)]
-        known = [[spec.shape[k] for k in at] for spec, at in zip((data.spec, start.spec), axes, strict=True)]
-        if None not in known[0] + known[1]:
-            if known[0] != known[1]:
-                raise DefinitionError(
-                    "masks are as large as the images that they belong to",
-                    given=f"masks {data.spec}, images {start.spec}",
-                )
-            return data
-        columns = [EXTENTS + at for at in axes[1]]
-        checked = CheckedMasks((axes[0][0], axes[0][1]), (columns[0], columns[1]))
-        return apply(checked, data, beside=start.node, geometry=begun(start, "follow.masks"))
+        layout = image_layout_of(start)
+        axes, columns = (tuple(names.index(letter) for letter in "HW") for names in (own, layout))
+        sizes = [data.spec.shape[axis] for axis in axes], [start.spec.shape[axis] for axis in columns]
+        if None in sizes[0] + sizes[1]:
+            kernel = CheckedMasks(axes, tuple(EXTENTS + axis for axis in columns))
+            return apply(kernel, data, beside=start.node, geometry=initial_geometry(start))
+        if sizes[0] != sizes[1]:
+            raise DefinitionError(
+                "masks must have the size of their images", given=f"masks {data.spec}, images {start.spec}"
+            )
+        return data
 
-    def go(stretch: PathSegment, before: DataNode) -> DataNode:
-        kernel = FollowMasks(
-            stretch.operator, stretch.node.schema, stretch.given, stretch.layout, own, float(fill_value)
-        )
-        return apply(kernel, before, beside=stretch.node, **stretch.arguments)
+    def go(segment: PathSegment, before: DataNode) -> DataNode:
+        schema = segment.node.schema
+        kernel = FollowMasks(segment.operator, schema, segment.images, segment.layout, own, float(fill_value))
+        return apply(kernel, before, beside=segment.node, **segment.arguments)
 
-    followed, _ = ImageLineage("follow.masks", None if since is None else since.value, begin, go).to(images.value)
+    followed, _ = ImageLineage(None if since is None else since.value, begin, go).to(images.value)
     return apply(Copy(), followed) if common_arguments() else followed

@@ -1,13 +1,13 @@
-"""Where pixels have gone: the geometry of a chain of image operators, as numbers with an entry per row.
+"""Pixel mapping: the geometry of a chain of image operators, as numbers with an entry per row.
 
-The steps that image operators describe say all that is needed: what is done to pixels in one place of the engine is
-done to places here. A geometry is float64 (rows, 15 + axes), in these columns:
+The steps that image operators describe determine where pixels move; here they apply to coordinates instead of pixels. A
+geometry is float64 (rows, 15 + axes), in these columns:
 
-* 0 to 8, the matrix from a place of the first image to a place of the present one, row by row. The corner of the first
-  pixel has the coordinates (0, 0), its centre (0.5, 0.5);
-* 9 and 10, height and width of the first image;
-* 11 to 14, top, left, bottom and right of what the first image covers of the present one;
-* the rest, the extents of the present image along its axes.
+* 0 to 8: matrix, row by row, from coordinates of the first image to coordinates of the present one. The corner of the
+  first pixel has the coordinates (0, 0), its center (0.5, 0.5);
+* 9 and 10: height and width of the first image;
+* 11 to 14: top, left, bottom and right of the area of the present image that the first image covers;
+* the rest: extents of the present image along its axes.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from penstock.image.describe.steps import CropStep, CustomStep, MirrorStep, Resa
 
 Geometry = NDArray[np.float64]
 
+# First column of the extents.
 EXTENTS = 15
-"""The column in which the extents begin."""
 
 
 def begin(extents: NDArray[Any], layout: str) -> Geometry:
-    """The geometry of images to which nothing has been done.
+    """Return the identity geometry of images.
 
     Args:
-        extents: (rows, axes).
-        layout: names the axes.
+        extents: Extents of the images, (rows, axes).
+        layout: Layout of the images.
     """
     result = np.zeros((len(extents), EXTENTS + len(layout)))
     result[:, [0, 4, 8]] = 1
@@ -41,15 +41,15 @@ def begin(extents: NDArray[Any], layout: str) -> Geometry:
 
 
 def moved(geometry: Geometry, layout: str, steps: Sequence[Step]) -> Geometry:
-    """The geometry after some steps.
+    """Return the geometry after some steps.
 
     Args:
-        geometry: of the images before them.
-        layout: of these images.
-        steps: what is done.
+        geometry: Geometry of the images before the steps.
+        layout: Layout of these images.
+        steps: Steps of an image operator.
 
     Raises:
-        ValueError: something is done of which no matrix says where it moves pixels, or one that has no inverse.
+        ValueError: No matrix describes how a step moves pixels, or the matrix has no inverse.
     """
     result = geometry.copy()
     for step in steps:
@@ -69,24 +69,16 @@ def moved(geometry: Geometry, layout: str, steps: Sequence[Step]) -> Geometry:
             case CustomStep(transform, sizes, terms):
                 for axis, extent in enumerate(sizes):
                     result[:, EXTENTS + axis] = extent
-                origin = transform.source_map(terms)
-                if origin is not None:
-                    _warp(result, layout, square(origin))
+                source = transform.source_map(terms)
+                if source is not None:
+                    _warp(result, layout, np.asarray(source, np.float64))
             case _:
                 pass
     return result
 
 
-def square(matrices: Any) -> NDArray[np.float64]:
-    """Matrices of six or nine numbers as (rows, 3, 3)."""
-    flat = np.asarray(matrices, np.float64)
-    if flat.shape[1] == 6:
-        flat = np.concatenate([flat, np.broadcast_to([0.0, 0.0, 1.0], (len(flat), 3))], axis=1)
-    return flat.reshape(-1, 3, 3)
-
-
 def _scale(geometry: Geometry, layout: str, axis: int, factor: Any, offset: Any, extent: Any) -> None:
-    """Places along an axis times a factor, plus an offset; what leaves the new extent is no longer covered."""
+    """Multiply coordinates along an axis by a factor and add an offset; clip the covered area to the new extent."""
     geometry[:, EXTENTS + axis] = extent
     if layout[axis] not in "HW":
         return
@@ -96,20 +88,31 @@ def _scale(geometry: Geometry, layout: str, axis: int, factor: Any, offset: Any,
     geometry[:, :9] = matrix.reshape(-1, 9)
     first, last = 12 - row, 14 - row
     ends = geometry[:, first] * factor + offset, geometry[:, last] * factor + offset
+    # A negative factor, as of a mirror, exchanges the ends.
     geometry[:, first] = np.clip(np.minimum(*ends), 0, extent)
     geometry[:, last] = np.clip(np.maximum(*ends), 0, extent)
 
 
-def _warp(geometry: Geometry, layout: str, origin: NDArray[np.float64]) -> None:
-    """Places where the inverse of a matrix says. What is covered then is no rectangle: the one around it counts."""
+def _warp(geometry: Geometry, layout: str, source: NDArray[np.float64]) -> None:
+    """Apply the inverse of a matrix from the result to the image. The covered area becomes its bounding box.
+
+    Args:
+        geometry: Geometry to change.
+        layout: Layout of the images.
+        source: Matrices of six or nine numbers, (rows or 1, 6 or 9).
+    """
+    # A matrix of six numbers lacks its last row.
+    last_row = np.broadcast_to([0.0, 0.0, 1.0], (len(source), 3))
+    matrices = np.concatenate([source, last_row], axis=1)[:, :9].reshape(-1, 3, 3)
     try:
-        forward = np.linalg.inv(origin)
+        forward = np.linalg.inv(matrices)
     except np.linalg.LinAlgError:
-        raise ValueError("a matrix without an inverse moves the pixels: nothing can follow them") from None
+        raise ValueError("the matrix that moves the pixels has no inverse, so nothing can follow them") from None
     top, left, bottom, right = geometry[:, 11:15].T
     corners = np.stack([[left, right, left, right], [top, top, bottom, bottom], np.ones((4, len(top)))])
     x, y, w = np.moveaxis(forward @ np.moveaxis(corners, 2, 0), 1, 0)
-    behind = (w <= 0).any(axis=1)  # a part of the image is on the other side of the horizon
+    # Beyond the horizon of a perspective w is not positive. A corner there has no position, and the area no bounds.
+    behind = (w <= 0).any(axis=1)
     w = np.where(w > 0, w, 1.0)
     for places, letter, first, last in ((y / w, "H", 11, 13), (x / w, "W", 12, 14)):
         extent = geometry[:, EXTENTS + layout.index(letter)]
@@ -119,28 +122,28 @@ def _warp(geometry: Geometry, layout: str, origin: NDArray[np.float64]) -> None:
 
 
 def mapped(xp: Any, places: Any, x: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Where points have gone, and whether they can be seen at all: not beyond the horizon of a perspective.
+    """Return the new x and y of points, and a mask: False beyond the horizon of a perspective.
 
     Args:
-        xp: the array namespace.
-        places: of the images, float32 (rows, 17).
-        x: of points, in pixels, float32 (rows, n).
-        y: likewise.
+        xp: Array namespace.
+        places: Mapping summary of the images, float32 (rows, 17).
+        x: Coordinates in pixels, float32 (rows, n).
+        y: The same for y.
     """
     m = [places[:, k, None] for k in range(9)]
     w = m[6] * x + m[7] * y + m[8]
-    there = w > 0
-    w = xp.where(there, w, np.float32(1))
-    return (m[0] * x + m[1] * y + m[2]) / w, (m[3] * x + m[4] * y + m[5]) / w, there
+    visible = w > 0
+    w = xp.where(visible, w, np.float32(1))
+    return (m[0] * x + m[1] * y + m[2]) / w, (m[3] * x + m[4] * y + m[5]) / w, visible
 
 
 def extents(places: Any, *, first: bool, ratio: bool) -> tuple[Any, Any]:
-    """By what coordinates x and y are multiplied to be in pixels.
+    """Return the factors that convert coordinates x and y to pixels.
 
     Args:
-        places: of the images, float32 (rows, 17).
-        first: whether in those of the first image; else of the last.
-        ratio: whether coordinates are relative to the image.
+        places: Mapping summary of the images, float32 (rows, 17).
+        first: True for pixels of the first image, False for the last.
+        ratio: True if coordinates are relative to the image; otherwise the factors are 1.
     """
     height, width = (9, 10) if first else (15, 16)
     if not ratio:

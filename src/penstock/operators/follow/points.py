@@ -1,16 +1,16 @@
-"""follow.points: points go where an image's pixels went."""
+"""Operator that moves points together with their images."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply_many, operator
+from penstock.errors import DefinitionError
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, apply_many, operator
 from penstock.numerics.ragged import concatenate, split
 from penstock.operators.follow.mapping_nodes import pixel_mapping_node
 from penstock.operators.follow.pixel_mapping import extents, mapped
@@ -18,78 +18,77 @@ from penstock.operators.follow.pixel_mapping import extents, mapped
 
 @dataclass(frozen=True)
 class FollowPoints(Operator, BatchKernel):
-    """Points, mapped.
+    """Kernel that maps points and tests whether they are still in the image.
 
     Args:
-        ratio: whether coordinates are relative to the image.
+        ratio: True if coordinates are relative to the image.
     """
 
     ratio: bool
     accepts_ragged: ClassVar[bool] = True
 
     def infer(self, points: Spec, _places: Spec) -> tuple[Spec, Spec]:
-        """The points, and a truth value for each."""
+        """Return the spec of the points, and of a boolean for each."""
         return points, Spec(np.dtype(np.bool_), points.shape[:-1])
 
     def batch(self, context: BatchContext, points: Any, places: Any) -> Any:
-        """In float32."""
+        """Map points in float32."""
         xp = context.xp
         if isinstance(points, list):
             return self._ragged(context, cast(list[Array], points), places)
         if points.shape[-1] < 2:
-            raise ValueError(f"a point has two numbers or more, and the samples have shape {points.shape[1:]}")
+            raise ValueError(f"a point needs at least two numbers, and the samples have shape {points.shape[1:]}")
         flat = points.reshape(points.shape[0], math.prod(points.shape[1:-1]), points.shape[-1])
         by_x, by_y = extents(places, first=True, ratio=self.ratio)
-        x, y, there = mapped(xp, places, flat[..., 0] * by_x, flat[..., 1] * by_y)
+        x, y, visible = mapped(xp, places, flat[..., 0] * by_x, flat[..., 1] * by_y)
         top, left, bottom, right = (places[:, k, None] for k in range(11, 15))
-        valid = there & (left <= x) & (x <= right) & (top <= y) & (y <= bottom)
+        valid = visible & (left <= x) & (x <= right) & (top <= y) & (y <= bottom)
         by_x, by_y = extents(places, first=False, ratio=self.ratio)
         columns = [x / by_x, y / by_y, *(flat[..., k] for k in range(2, flat.shape[-1]))]
         return xp.stack(columns, axis=-1).reshape(points.shape), valid.reshape(points.shape[:-1])
 
     def _ragged(self, context: BatchContext, points: list[Array], places: Any) -> Any:
-        """All points as samples of one each."""
-        flat = [each.reshape(math.prod(each.shape[:-1]), each.shape[-1]) for each in points]
-        values, counts = concatenate([each[:, :2] for each in flat])
-        mapped_, valid = self.batch(context, values[:, None], np.repeat(places, counts, axis=0))
-        followed, seen = list[Array](), list[Array]()
-        parts = split(mapped_[:, 0], counts), split(valid[:, 0], counts)
-        for given, own, place, valid in zip(points, flat, *parts, strict=True):
-            more = np.concatenate([place, own[:, 2:]], axis=1) if own.shape[1] > 2 else place
-            followed.append(more.reshape(given.shape))
-            seen.append(valid.reshape(given.shape[:-1]))
-        return followed, seen
+        """Map all points as one dense batch, in which each point is a sample."""
+        flat = [sample.reshape(math.prod(sample.shape[:-1]), sample.shape[-1]) for sample in points]
+        # Samples may differ in the numbers after x and y, so these are added afterwards.
+        values, counts = concatenate([sample[:, :2] for sample in flat])
+        results, valid = self.batch(context, values[:, None], np.repeat(places, counts, axis=0))
+        moved = [
+            np.concatenate([result, sample[:, 2:]], axis=1).reshape(original.shape)
+            for result, sample, original in zip(split(results[:, 0], counts), flat, points, strict=True)
+        ]
+        masks = zip(split(valid[:, 0], counts), points, strict=True)
+        return moved, [mask.reshape(original.shape[:-1]) for mask, original in masks]
 
 
 @operator("follow.points")
 def points(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("float32",), ranks=range(1, 65), needs="points")],
     images: DataNode,
     *,
     ratio: bool = False,
     since: DataNode | None = None,
 ) -> list[DataNode]:
-    """Let points go where the pixels of images went: cut, resized, mirrored, padded, turned, warped.
+    """Apply the crops, resizes, flips, padding, rotations, and warps of images to their points.
 
-    The chain of operators that made the images is walked back to the decoder or reader. The points go the same way, by
-    the very numbers: nothing is drawn a second time.
+    The operator traces the images back to their decoder or reader and repeats each geometric step on the points with
+    the same arguments and random numbers.
 
     Args:
-        data: points, float32 (..., 2) or more: x, y, and whatever else there is of each, which stays as it is. The
-            corner of the first pixel has the coordinates (0, 0), its centre (0.5, 0.5). Vertices of polygons are
-            points, too.
-        images: the images as they have become. Give them as image operators leave them: before `fn.reshape`, or a
-            function of your own.
-        ratio: whether coordinates are parts of the image's width and height, from 0 to 1.
-        since: the images to which the points belong, if not to what was decoded or read.
+        data: Points, float32 (..., 2) or more: x, y, and other numbers, which do not change. The corner of the first
+            pixel has the coordinates (0, 0), its center (0.5, 0.5). Vertices of polygons are points, too.
+        images: The transformed images. Pass the output of an image operator, not of `fn.reshape` or of a function
+            of your own.
+        ratio: If True, input and output coordinates are fractions of the image's width and height.
+        since: The images that the points refer to; by default the images as decoded or read.
 
     Returns:
-        The points in the same form, also those that have left the image; and per point, bool (...), whether it still
-        shows a pixel of the image that it belongs to.
+        The points in the same form, including those outside the image; and a mask, bool (...), True for points that
+        are on a visible pixel of their original image.
 
     Raises:
-        ArgumentTypeError: another dtype than float32.
-        DefinitionError: no points, or images that came about by something that may move pixels and does not say where.
+        DefinitionError: The data are not float32 points, or the images come from an operator that may move pixels in an
+            unknown way.
 
     Example:
         >>> import numpy as np, penstock
@@ -105,10 +104,6 @@ def points(
         [[[30.0, 10.0], [0.0, 25.0]]]
         [[True, True]]
     """
-    spec = data.spec
-    if spec.dtype != np.float32:
-        raise ArgumentTypeError("fn.follow.points takes float32", given=spec, fix="fn.cast(x, dtype=types.FLOAT)")
-    if not spec.shape or spec.shape[-1] in (0, 1):
-        raise DefinitionError("a point has two numbers or more", given=spec, expected="float32[n, 2]")
-    places_ = pixel_mapping_node(images, since, "follow.points")
-    return apply_many(FollowPoints(ratio), data, places_)
+    if data.spec.shape[-1] in (0, 1):
+        raise DefinitionError("a point needs at least two numbers", given=data.spec, expected="float32[n, 2]")
+    return apply_many(FollowPoints(ratio), data, pixel_mapping_node(images, since))

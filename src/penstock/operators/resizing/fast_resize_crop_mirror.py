@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from penstock.graph import DataNode, operator
+from penstock.operators.resizing.resize import Resampled
 from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArguments, resize_crop_mirror
 from penstock.types import DALIDataType
 
 
 @operator("fast_resize_crop_mirror", defaults={"antialias": False})
 def fast_resize_crop_mirror(
-    data: DataNode,
+    data: Resampled,
     *,
     mirror: int | DataNode = 0,
     dtype: DALIDataType | Any = None,

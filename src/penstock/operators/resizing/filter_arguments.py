@@ -7,16 +7,12 @@ from typing import Annotated, Any, TypedDict
 
 import numpy as np
 
-from penstock.errors import ArgumentTypeError, short_repr
-from penstock.graph import Argument, DataNode, Default, Doc, PerformanceHint
+from penstock.graph import Argument, DataNode, Default, Doc, PerformanceHint, Range
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 
-Interpolation = int | DALIInterpType | DataNode
-
+Interpolation = Annotated[int | DALIInterpType | DataNode, Range(0, 5)]
 # The example is a valid filter, used for planning while the values of a node are unknown.
-FILTER_SCHEMA: Mapping[str, Argument] = {
-    name: Argument(np.int32, low=0, high=5, example=INTERP_LANCZOS3) for name in ("min_filter", "mag_filter")
-}
+Filter = Annotated[Interpolation, Argument(np.int32, low=0, high=5, example=INTERP_LANCZOS3)]
 
 
 class FilterArguments(TypedDict, total=False):
@@ -27,8 +23,8 @@ class FilterArguments(TypedDict, total=False):
         Default(INTERP_LINEAR),
         Doc("Interpolation for all axes, a `types.INTERP_...`; may be a node."),
     ]
-    min_filter: Annotated[Interpolation, Doc("Interpolation for axes that shrink; by default `interp_type`.")]
-    mag_filter: Annotated[Interpolation, Doc("Interpolation for axes that grow; by default `interp_type`.")]
+    min_filter: Annotated[Filter, Doc("Interpolation for axes that shrink; by default `interp_type`.")]
+    mag_filter: Annotated[Filter, Doc("Interpolation for axes that grow; by default `interp_type`.")]
     antialias: Annotated[
         bool,
         Default(True),
@@ -38,20 +34,7 @@ class FilterArguments(TypedDict, total=False):
     temp_buffer_hint: PerformanceHint[Annotated[int, Default(0), Doc("DALI's hint; it has no effect.")]]
 
 
-def filter_arguments(filters: FilterArguments, kind: str) -> dict[str, Any]:
-    """Return the per-sample arguments `min_filter` and `mag_filter`.
-
-    Raises:
-        ArgumentTypeError: The interpolation does not exist.
-    """
-    both = filters.get("interp_type", INTERP_LINEAR)
-    result: dict[str, Any] = {name: filters.get(name, both) for name in ("min_filter", "mag_filter")}
-    for name, value in result.items():
-        # Values of nodes are checked at run time, against the limits of FILTER_SCHEMA.
-        if not isinstance(value, DataNode) and value not in list(DALIInterpType):
-            raise ArgumentTypeError(
-                "no such interpolation",
-                given=f"{name}={short_repr(value)}",
-                expected=", ".join(f"types.{known.name}" for known in DALIInterpType),
-            )
-    return {name: value if isinstance(value, DataNode) else int(value) for name, value in result.items()}
+def filter_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the per-sample arguments `min_filter` and `mag_filter`."""
+    both = arguments.get("interp_type", INTERP_LINEAR)
+    return {name: arguments.get(name, both) for name in ("min_filter", "mag_filter")}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
+from penstock.graph import DataNode, Input, Range, apply, assumed_layout, operator
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
-from penstock.operators.resizing.resize import Resampling, cast_step, resampled_dtype
+from penstock.numerics.casting import output_dtype
+from penstock.operators.number_arguments import check_number_count
+from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
+from penstock.operators.resizing.resize import RESAMPLED, Resampling, cast_step
 from penstock.types import DALIDataType
 
 
@@ -36,7 +37,6 @@ class RandomResizedCrop(Resampling):
     window: RandomWindow
     size: tuple[int, int]
     antialias: bool
-    schema: ClassVar[Mapping[str, Argument]] = FILTER_SCHEMA
 
     @property
     def random_bits(self) -> int:
@@ -66,9 +66,9 @@ class RandomResizedCrop(Resampling):
 
 @operator("random_resized_crop")
 def random_resized_crop(
-    data: Images,
+    data: Annotated[DataNode, Input(RESAMPLED, axes="HW", without="D", fix="fn.cast(data, dtype=types.FLOAT)")],
     *,
-    size: int | Sequence[int],
+    size: Annotated[int | Sequence[int], Range(1)],
     dtype: DALIDataType | Any = None,
     seed: int = -1,
     **arguments: Unpack[RandomResizedCropArguments],
@@ -101,21 +101,13 @@ def random_resized_crop(
         >>> pipeline.run()[0].as_array().shape
         (1, 32, 32, 3)
     """
-    layout = assumed_layout(data.spec)
-    if "D" in layout:
-        raise DefinitionError(
-            "fn.random_resized_crop does not take volumes", given=f"layout {layout!r}", expected="a layout without D"
-        )
-    sizes = [int(extent) for extent in np.ravel(np.asarray(size)).tolist()]
-    sizes = sizes * 2 if len(sizes) == 1 else sizes
-    if len(sizes) != 2 or not all(extent > 0 for extent in sizes):
-        raise DefinitionError("size must be positive", given=size, expected="(height, width) or one number")
+    check_number_count("size", size, 2)
+    height, width = np.broadcast_to(size, 2).tolist()
     kernel = RandomResizedCrop(
-        layout=layout,
-        window=random_window(select_arguments(RandomWindowArguments, arguments)),
-        size=(sizes[0], sizes[1]),
+        layout=assumed_layout(data.spec),
+        window=random_window(arguments),
+        size=(height, width),
         antialias=bool(arguments.get("antialias", True)),
-        dtype=resampled_dtype(data, dtype, "random_resized_crop"),
+        dtype=output_dtype(data.spec.dtype, dtype),
     )
-    filters = filter_arguments(select_arguments(FilterArguments, arguments), "random_resized_crop")
-    return apply(kernel, data, seed=seed, **filters)
+    return apply(kernel, data, seed=seed, **filter_arguments(arguments))

@@ -9,31 +9,32 @@ from typing import Annotated, Any, ClassVar, Unpack
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import DefinitionError
 from penstock.graph import (
     SPATIAL,
     Argument,
     DataNode,
     Doc,
-    Images,
+    Input,
     Operator,
     SampleContext,
     SampleKernel,
     apply,
     assumed_layout,
     operator,
-    select_arguments,
 )
 from penstock.image.describe.axis_mapping import max_filter_support
 from penstock.image.describe.steps import CastStep, ImageInfo, ResampleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import output_dtype
 from penstock.operators.resizing.filter_arguments import FilterArguments
-from penstock.operators.resizing.target_size import SIZING_SCHEMA, SizeArguments, TargetSize, sizing
+from penstock.operators.resizing.target_size import SizeArguments, TargetSize, sizing
 from penstock.types import DALIDataType, DALIImageType
 
 # Dtypes that DALI resamples.
-_DTYPES = ("uint8", "int16", "uint16", "float32")
+RESAMPLED = ("uint8", "int16", "uint16", "float32")
+
+# Images that can be resampled.
+Resampled = Annotated[DataNode, Input(RESAMPLED, axes="HW", fix="fn.cast(data, dtype=types.FLOAT)")]
 
 
 class ResizeArguments(SizeArguments, FilterArguments, total=False):
@@ -75,7 +76,8 @@ class Resize(Resampling):
     """
 
     sizing: TargetSize
-    schema: ClassVar[Mapping[str, Argument]] = SIZING_SCHEMA
+    # Stands for resize_shorter and resize_longer.
+    schema: ClassVar[Mapping[str, Argument]] = {"resize_side": Argument()}
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """Return the spec with the target size, as far as it is known."""
@@ -116,26 +118,9 @@ class SpatialShape(Operator, SampleKernel):
         return np.array([n for n, axis in zip(image.shape, self.layout, strict=True) if axis in SPATIAL], np.int32)
 
 
-def resampled_dtype(images: DataNode, dtype: Any, kind: str) -> np.dtype[Any]:
-    """Return the dtype of resampled images: that of the input, or FLOAT.
-
-    Raises:
-        DefinitionError: The dtype of the input cannot be resampled, or `dtype` is neither of the two.
-    """
-    own = images.spec.dtype
-    if own.name not in _DTYPES:
-        raise DefinitionError(
-            f"fn.{kind} cannot resample this dtype",
-            given=own,
-            expected=", ".join(_DTYPES),
-            fix="fn.cast(images, dtype=types.FLOAT)",
-        )
-    return output_dtype(own, dtype)
-
-
 @operator("resize")
 def resize(
-    data: Images,
+    data: Resampled,
     *,
     dtype: DALIDataType | Any = None,
     save_attrs: bool = False,
@@ -175,9 +160,7 @@ def resize(
         (1, 30, 40, 3)
     """
     layout = assumed_layout(data.spec)
-    filters = select_arguments(FilterArguments, arguments)
-    sizes, varying = sizing(select_arguments(SizeArguments, arguments), filters, layout, "resize")
-    kernel = Resize(layout, resampled_dtype(data, dtype, "resize"), sizes)
-    images = apply(kernel, data, **varying)
+    sizes, varying = sizing(arguments, layout)
+    images = apply(Resize(layout, output_dtype(data.spec.dtype, dtype), sizes), data, **varying)
     # name=, preserve= and device= of the call apply to the images, not to the node of the second output.
     return [images, apply(SpatialShape(layout), data, common={})] if save_attrs else images

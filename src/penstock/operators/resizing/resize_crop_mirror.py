@@ -6,15 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast
 
+import numpy as np
+
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
+from penstock.graph import Argument, DataNode, apply, assumed_layout, operator
 from penstock.image.describe.axis_mapping import where
+from penstock.image.describe.crop_window import POSITION_ARGUMENTS, SIZE_ARGUMENTS
 from penstock.image.describe.steps import CropStep, ImageInfo, MirrorStep, ResampleAxis, ResampleStep, Step
+from penstock.numerics.casting import output_dtype
 from penstock.operators.cropping.crop import Crop
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
-from penstock.operators.cropping.flip import Flip
+from penstock.operators.cropping.flip import FLAGS, Flip
 from penstock.operators.resizing.filter_arguments import FilterArguments
-from penstock.operators.resizing.resize import Resampling, Resize, resampled_dtype
+from penstock.operators.resizing.resize import Resampled, Resampling, Resize
 from penstock.operators.resizing.target_size import SizeArguments, sizing
 from penstock.types import DALIDataType
 
@@ -39,23 +43,26 @@ class ResizeCropMirror(Resampling):
     resize: Resize
     crop: Crop
     flip: Flip
-    schema: ClassVar[Mapping[str, Argument]] = {**Resize.schema, **Crop.schema, **Flip.schema}
+    schema: ClassVar[Mapping[str, Argument]] = {
+        **Resize.schema,
+        **{name: Argument(np.int32) for name in FLAGS.values()},
+    }
 
     def infer(self, images: Spec, **arguments: Any) -> Spec:
         """Return the spec of the window."""
-        resized = self.resize.infer(images, **_of(Resize, arguments))
-        return self.flip.infer(self.crop.infer(resized, **_of(Crop, arguments)))
+        size, place, _ = _parts(arguments)
+        return self.flip.infer(self.crop.infer(self.resize.infer(images, **size), **place))
 
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """Return the steps: resample the ROI of the window, cast."""
-        resample, *rest = self.resize.describe(images, bits, **_of(Resize, arguments))
+        size, place, flags = _parts(arguments)
+        resample, *rest = self.resize.describe(images, bits, **size)
         parts = dict(cast(ResampleStep, resample).parts)
         sizes = [parts[at].size if at in parts else size for at, size in enumerate(images.sizes)]
         resized = replace(images, sizes=sizes, dtype=self.dtype)
         # Translate the crop and the flip into the ROI and direction of the resampling: pixels outside the window are
         # never computed.
-        steps = [*self.crop.describe(resized, bits, **_of(Crop, arguments))]
-        for step in [*steps, *self.flip.describe(resized, bits, **_of(Flip, arguments))]:
+        for step in [*self.crop.describe(resized, bits, **place), *self.flip.describe(resized, bits, **flags)]:
             if isinstance(step, CropStep):
                 parts[step.axis] = _cropped(parts[step.axis], step.first, step.length)
             elif isinstance(step, MirrorStep):
@@ -63,9 +70,11 @@ class ResizeCropMirror(Resampling):
         return [replace(cast(ResampleStep, resample), parts=parts), *rest]
 
 
-def _of(kind: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the arguments of one of the three operators."""
-    return {name: value for name, value in arguments.items() if name in kind.schema}
+def _parts(arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of the resize, the crop and the flip."""
+    place = {*SIZE_ARGUMENTS.values(), *POSITION_ARGUMENTS.values()}
+    names = arguments.keys() - place - {*FLAGS.values()}, place, FLAGS.values()
+    return [{name: value for name, value in arguments.items() if name in part} for part in names]
 
 
 def _cropped(part: ResampleAxis, first: Any, length: Any) -> ResampleAxis:
@@ -83,7 +92,7 @@ def _mirrored(part: ResampleAxis, flags: Any) -> ResampleAxis:
 
 @operator("resize_crop_mirror")
 def resize_crop_mirror(
-    data: Images,
+    data: Resampled,
     *,
     mirror: int | DataNode = 0,
     dtype: DALIDataType | Any = None,
@@ -121,16 +130,14 @@ def resize_crop_mirror(
         >>> pipeline.run()[0].as_array().shape
         (1, 28, 28, 3)
     """
-    kind = "resize_crop_mirror"
-    layout = assumed_layout(data.spec)
-    sizes, varying = sizing(
-        select_arguments(SizeArguments, arguments), select_arguments(FilterArguments, arguments), layout, kind
-    )
-    window, place = make_window(select_arguments(CropPositionArguments, arguments), layout, kind)
-    result = resampled_dtype(data, dtype, kind)
+    layout, result = assumed_layout(data.spec), output_dtype(data.spec.dtype, dtype)
+    sizes, varying = sizing(arguments, layout)
+    window, place = make_window(arguments, layout)
     # DALI's mirror is a bit mask. A volume's bit has no effect on images, which have no depth.
-    flags: dict[str, Any] = {"horizontal": mirror & 1, "vertical": mirror & 2, "depthwise": 0}
-    if "D" in layout:
-        flags["depthwise"] = mirror & 4
+    flags: dict[str, Any] = {
+        "horizontal": mirror & 1,
+        "vertical": mirror & 2,
+        "depthwise": mirror & 4 if "D" in layout else 0,
+    }
     kernel = ResizeCropMirror(layout, result, Resize(layout, result, sizes), Crop(window, result), Flip(layout))
     return apply(kernel, data, **varying, **place, **flags)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypedDict, cast
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,25 +17,15 @@ from penstock.graph import SPATIAL, Argument, DataNode, Default, Doc
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.axis_mapping import Rows, where
 from penstock.image.describe.steps import ResampleAxis
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
+from penstock.operators.number_arguments import check_number_count
+from penstock.operators.resizing.filter_arguments import filter_arguments
 
-Number = float | DataNode
-Numbers = float | Sequence[float] | DataNode
+Number = Annotated[float | DataNode, Argument()]
+Numbers = Annotated[float | Sequence[float] | DataNode, Argument(shape=(None,))]
 Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
-SizeSpec = Literal["size", "one by one"]
 
 # Arguments for the extents of single axes.
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
-
-
-SIZING_SCHEMA = {
-    "size": Argument(shape=(None,)),
-    "resize_side": Argument(),
-    **{name: Argument() for name in ONE_BY_ONE.values()},
-    "roi_start": Argument(shape=(None,), example=0),
-    "roi_end": Argument(shape=(None,)),
-    **FILTER_SCHEMA,
-}
 
 
 @dataclass(frozen=True)
@@ -47,7 +37,7 @@ class TargetSize:
     Args:
         layout: Layout of the images.
         mode: Mode of the user, or the one that `resize_shorter` and `resize_longer` imply.
-        max_size: Limit per axis, or empty.
+        max_size: Limit per axis; infinity for none.
         relative: True if the ROI is in fractions of the extents.
         subpixel: True to adjust the ROI to the rounded size.
         antialias: True to widen filters where an image shrinks.
@@ -67,39 +57,28 @@ class TargetSize:
 
     def shape(self, images: Spec, arguments: Mapping[str, Any]) -> Shape:
         """Return the shape of the result, with None for extents that are unknown while tracing."""
-        result = list(images.shape)
         axes = [self.layout.index(axis) for axis in self.axes]
+        extents = [images.shape[axis] for axis in axes]
         constants = {name: value for name, value in arguments.items() if not isinstance(value, Spec)}
-        one_row = _one_row(constants)
-        if constants.keys() == arguments.keys() and all(images.shape[axis] is not None for axis in axes):
+        one_row = one_row_of(constants)
+        varying = arguments.keys() - constants.keys()
+        sizes: Sequence[int | None] = [None] * len(axes)
+        if not varying and None not in extents:
             # Everything is known: run the rule of run time on a batch of one row.
-            extents = [np.array([images.shape[axis]]) for axis in axes]
-            sizes: Sequence[int | None] = [int(part.size[0]) for part in self.parts(extents, one_row)]
-        # A size that varies between samples leaves all extents unknown: in mode "default" they depend on each other.
-        elif any(name in arguments and name not in constants for name in ("size", "resize_side", *ONE_BY_ONE.values())):
-            sizes = [None] * len(axes)
-        else:
-            sizes = self._constant_sizes(one_row)
-        for axis, size in zip(axes, sizes, strict=True):
-            result[axis] = size
-        return tuple(result)
-
-    def _constant_sizes(self, arguments: Mapping[str, Any]) -> list[int | None]:
-        """Return the extents of the result that do not depend on the image."""
-        requested: list[float] = self._requested(arguments, self._any_image)[0].tolist()
-        # The modes that keep proportions need the image for every extent.
-        if self.mode not in ("default", "stretch"):
-            return [None] * len(requested)
-        limits = self.max_size or (math.inf,) * len(requested)
-        return [
-            int(self._round(np.float32(min(abs(size), limit)))) if size else None
-            for size, limit in zip(requested, limits, strict=True)
-        ]
+            sizes = [int(part.size[0]) for part in self.parts([np.array([extent]) for extent in extents], one_row)]
+        # Modes that keep proportions need the image for every extent. A size that varies between samples leaves all
+        # extents unknown: in mode "default" they depend on each other.
+        elif self.mode in ("default", "stretch") and not varying & {"size", "resize_side", *ONE_BY_ONE.values()}:
+            requested: list[float] = self._requested(one_row, self._any_image)[0].tolist()
+            limited = zip(requested, self.max_size, strict=True)
+            sizes = [int(self._round(np.float32(min(abs(size), limit)))) if size else None for size, limit in limited]
+        result = dict(zip(axes, sizes, strict=True))
+        return tuple(result.get(axis, extent) for axis, extent in enumerate(images.shape))
 
     def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the largest extents of the result, or () if they are unknown."""
-        limits: list[float] = list(self.max_size or (math.inf,) * len(self.axes))
-        one_row = _one_row({name: value for name, value in arguments.items() if not isinstance(value, Spec)})
+        limits = list(self.max_size)
+        one_row = one_row_of({name: value for name, value in arguments.items() if not isinstance(value, Spec)})
         if one_row.keys() >= arguments.keys() - {"roi_start", "roi_end", "min_filter", "mag_filter"}:
             requested = np.abs(self._requested(one_row, self._any_image)[0]).tolist()
             # "not_smaller" treats a requested extent as a minimum, so it bounds nothing.
@@ -115,7 +94,7 @@ class TargetSize:
 
         Args:
             extents: Extents of the images along these axes, with an entry per row.
-            arguments: Arguments of `SIZING_SCHEMA`, with an entry per row.
+            arguments: Arguments of the size, the ROI and the filters, with an entry per row.
 
         Raises:
             ValueError: The ROI or an image is empty, or a size is not possible.
@@ -189,7 +168,7 @@ class TargetSize:
         present = requested != 0
         absent = ~present.any(axis=1)
         scales = np.abs(requested) / extents
-        limits = np.array(self.max_size or (np.inf,) * len(self.axes))
+        limits = np.array(self.max_size)
         if self.mode in ("not_larger", "not_smaller"):
             fits = self.mode == "not_larger"
             scale = np.where(present, scales, np.inf if fits else -np.inf)
@@ -225,8 +204,8 @@ class SizeArguments(TypedDict, total=False):
     resize_x: Annotated[Number, Doc("Width in pixels; alone or with `resize_y` and `resize_z`.")]
     resize_y: Annotated[Number, Doc("Height in pixels.")]
     resize_z: Annotated[Number, Doc("Depth in pixels, for volumes.")]
-    resize_shorter: Annotated[Number, Doc("Length of the shorter side; the others keep the aspect ratio.")]
-    resize_longer: Annotated[Number, Doc("Length of the longer side; the others keep the aspect ratio.")]
+    resize_shorter: Annotated[float | DataNode, Doc("Length of the shorter side; the others keep the aspect ratio.")]
+    resize_longer: Annotated[float | DataNode, Doc("Length of the longer side; the others keep the aspect ratio.")]
     mode: Annotated[
         Mode,
         Default("default"),
@@ -242,10 +221,12 @@ class SizeArguments(TypedDict, total=False):
     ]
     roi_start: Annotated[
         Sequence[float] | DataNode,
+        Argument(shape=(None,), example=0),
         Doc("Start of the ROI to resize, one number per spatial axis, in pixels or relative (see `roi_relative`)."),
     ]
     roi_end: Annotated[
         Sequence[float] | DataNode,
+        Argument(shape=(None,)),
         Doc("End of the ROI. If it is less than the start, the result is mirrored."),
     ]
     roi_relative: Annotated[bool, Default(False), Doc("If True, the ROI is in fractions of the image.")]
@@ -256,81 +237,66 @@ class SizeArguments(TypedDict, total=False):
     ]
 
 
-def sizing(sizes: SizeArguments, filters: FilterArguments, layout: str, kind: str) -> tuple[TargetSize, dict[str, Any]]:
+def sizing(values: Mapping[str, Any], layout: str) -> tuple[TargetSize, dict[str, Any]]:
     """Return the sizing rule, and the per-sample arguments for the size, the ROI and the filters.
+
+    Args:
+        values: Arguments of the public operator, those of `SizeArguments` and `FilterArguments` among them.
+        layout: Layout of the images.
 
     Raises:
         DefinitionError: The size is given twice or not at all, an argument has the wrong number of values, or only one
             end of the ROI is given.
-        ArgumentTypeError: An interpolation does not exist.
     """
-    values: dict[str, Any] = {name: value for name, value in sizes.items() if value is not None}
     axes = [axis for axis in SPATIAL if axis in layout]
-    for name in ("size", "max_size", "roi_start", "roi_end"):
-        value = values.get(name)
-        if isinstance(value, list | tuple) and any(isinstance(part, DataNode) for part in cast(list[Any], value)):
-            raise DefinitionError(f"{name} must be one node, or numbers", given="a list that contains a node")
-    if isinstance(values.get("max_size"), DataNode):
-        raise DefinitionError("max_size must be the same for all samples", given="a node")
-    one_by_one = [name for name in ONE_BY_ONE.values() if _is_request(values.get(name, 0))]
-    ways = [[name] for name in ("size", "resize_shorter", "resize_longer") if _is_request(values.get(name, 0))]
-    ways += [one_by_one] if one_by_one else []
-    zeros = [name for name in ("size", "resize_shorter", "resize_longer", *ONE_BY_ONE.values()) if name in values]
+    single = ONE_BY_ONE.values()
+    named = [name for name in ("size", "resize_shorter", "resize_longer", *single) if name in values]
     # A size of 0 is only a request if there is no other: it keeps the size of the image.
-    ways = ways or [[name] for name in zeros[:1]]
-    if len(ways) != 1:
+    ways = [name for name in named if _is_request(values[name])] or named[:1]
+    if not ways or (len(ways) > 1 and not set(ways) <= set(single)):
         raise DefinitionError(
             "the size is " + ("given twice" if ways else "missing"),
-            given=", ".join(name for way in ways for name in way) or None,
+            given=", ".join(ways) or None,
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
     mode = values.get("mode", "default")
-    arguments: dict[str, Any] = {name: values[name] for name in ways[0]}
-    if ways[0][0] in ("resize_shorter", "resize_longer"):
+    arguments: dict[str, Any] = {name: values[name] for name in ways}
+    if ways[0] in ("resize_shorter", "resize_longer"):
         if mode != "default":
-            raise DefinitionError(f"{ways[0][0]} cannot be combined with mode", given=f"mode={mode!r}")
+            raise DefinitionError(f"{ways[0]} cannot be combined with mode", given=f"mode={mode!r}")
         # A side for all axes: covering it makes the shorter side that long, and fitting into it the longer one.
-        mode = "not_smaller" if ways[0][0] == "resize_shorter" else "not_larger"
-        arguments = {"resize_side": values[ways[0][0]]}
-    if one_by_one and "resize_z" in one_by_one and "D" not in axes:
+        mode = "not_smaller" if ways[0] == "resize_shorter" else "not_larger"
+        arguments = {"resize_side": values[ways[0]]}
+    if "D" not in axes and _is_request(values.get("resize_z", 0)):
         raise DefinitionError("resize_z needs an axis D", given=f"layout {layout!r}", expected="DHWC")
-    _check_count(arguments.get("size", 0.0), axes, "size")
     parts = [name for name in ("roi_start", "roi_end") if name in values]
     if len(parts) == 1:
         raise DefinitionError("roi_start and roi_end must be given together", given=parts[0])
-    for name in parts:
-        _check_count(values[name], axes, f"{name}")
-        arguments[name] = values[name]
-    limits = np.atleast_1d(np.asarray(values.get("max_size", ()), np.float64)).tolist()
-    _check_count(limits or 0.0, axes, "max_size")
-    limits = limits * len(axes) if len(limits) == 1 else limits
-    # A limit of 0 or less means no limit.
+    arguments |= {name: values[name] for name in parts}
+    limits = values.get("max_size", 0.0)
+    for name, value in {**arguments, "max_size": limits}.items():
+        check_number_count(name, value, len(axes))
     return TargetSize(
         layout,
         mode,
-        tuple(limit if limit > 0 else math.inf for limit in limits),
+        tuple(np.broadcast_to(limits_of(limits), len(axes)).tolist()),
         bool(values.get("roi_relative", False)),
         bool(values.get("subpixel_scale", True)),
-        bool(filters.get("antialias", True)),
-    ), arguments | filter_arguments(filters, kind)
+        bool(values.get("antialias", True)),
+    ), arguments | filter_arguments(values)
 
 
-def _one_row(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def limits_of(max_size: Any) -> Any:
+    """Return limits as an array; a limit of 0 or less means no limit."""
+    limits = np.asarray(max_size, np.float64)
+    return np.where(limits > 0, limits, math.inf)
+
+
+def one_row_of(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Convert constants to per-sample arguments of a batch of one row."""
-    return {name: SIZING_SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()}
+    return {name: np.atleast_1d(np.asarray(value, np.float64)) for name, value in arguments.items()}
 
 
 def _is_request(size: Any) -> bool:
     """Return True if a size argument requests a size; DALI takes the number 0 as "not given"."""
     return isinstance(size, DataNode) or bool(np.any(size)) or np.ndim(size) > 0
-
-
-def _check_count(value: Any, axes: Sequence[str], name: str) -> None:
-    """Refuse an argument that has neither one number nor one per axis."""
-    count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
-    if count not in (len(axes), 1, None):
-        raise DefinitionError(
-            f"{name} needs a number for each axis, or one for all",
-            given=f"{count} numbers",
-            expected=f"{len(axes)}, for {', '.join(axes)}",
-        )

@@ -6,29 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph import SPATIAL, Argument, DataNode, apply, axis_numbers, operator, select_arguments
+from penstock.graph import SPATIAL, Argument, DataNode, Input, apply, axis_numbers, operator
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
-from penstock.operators.resizing.filter_arguments import FILTER_SCHEMA, FilterArguments, filter_arguments
-from penstock.operators.resizing.resize import Resize, cast_step, resampled_dtype
-from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize
+from penstock.numerics.casting import output_dtype
+from penstock.operators.number_arguments import check_number_count
+from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
+from penstock.operators.resizing.resize import RESAMPLED, Resize, cast_step
+from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize, limits_of, one_row_of
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType
 
 Rounding = Literal["round", "truncate", "ceil"]
-
-_SCHEMA = {
-    **{name: Argument(shape=(None,)) for name in ("sizes", "scales", "alignment", "roi_end")},
-    "roi_start": Argument(shape=(None,), example=0),
-    **FILTER_SCHEMA,
-}
 
 
 @dataclass(frozen=True)
@@ -59,8 +55,7 @@ class TensorSizing(TargetSize):
         if None not in images.shape and not any(isinstance(value, Spec) for value in arguments.values()):
             # Everything is known: run the rule of run time on a batch of one row.
             extents = [np.array([extent]) for extent in images.shape]
-            one = {name: _SCHEMA[name].broadcast_rows(np, value, 1, varying=False) for name, value in arguments.items()}
-            return tuple(int(part.size[0]) for part in self.parts(extents, one))
+            return tuple(int(part.size[0]) for part in self.parts(extents, one_row_of(arguments)))
         if self.proportional:
             return (None,) * len(images.shape)
         result, requested = list(images.shape), arguments.get("sizes")
@@ -81,6 +76,12 @@ class TensorSizing(TargetSize):
                 result[at] = images.max_shape[at]
         return bounds_or_none(result)
 
+    def _with_named(self, numbers: NDArray[np.float64], values: Any) -> NDArray[np.float64]:
+        """Return numbers per axis, with other values for the named axes."""
+        result = numbers.copy()
+        result[:, list(self.named)] = values
+        return result
+
     def _round(self, sizes: Any) -> Any:
         if self.rounding == "round":
             return super()._round(sizes)
@@ -88,30 +89,24 @@ class TensorSizing(TargetSize):
         return np.maximum(1, np.floor(sizes) if down else np.ceil(sizes)).astype(np.int64)
 
     def _requested(self, arguments: Mapping[str, Any], extents: NDArray[np.float64]) -> NDArray[np.float64]:
-        result = extents.copy()
-        named = list(self.named)
         if "sizes" in arguments:
-            result[:, named] = arguments["sizes"]
-        else:
-            # In float32, as in DALI: 0.1 of 10 is exactly 1 and does not become 2 with the rounding "ceil".
-            scales = np.asarray(arguments["scales"], np.float32)
-            result[:, named] = scales * extents[:, named].astype(np.float32)
-        return result
+            return self._with_named(extents, arguments["sizes"])
+        # In float32, as in DALI: 0.1 of 10 is exactly 1 and does not become 2 with the rounding "ceil".
+        scales = np.asarray(arguments["scales"], np.float32)
+        return self._with_named(extents, scales * extents[:, list(self.named)].astype(np.float32))
 
     def _roi(self, extents: NDArray[np.float64], arguments: Mapping[str, Any]) -> tuple[Any, Any]:
         if "roi_start" not in arguments:
             return super()._roi(extents, arguments)
-        low, high = np.zeros_like(extents), np.ones_like(extents) if self.relative else extents.copy()
-        low[:, list(self.named)] = arguments["roi_start"]
-        high[:, list(self.named)] = arguments["roi_end"]
+        low = self._with_named(np.zeros_like(extents), arguments["roi_start"])
+        high = self._with_named(np.ones_like(extents) if self.relative else extents, arguments["roi_end"])
         return super()._roi(extents, {"roi_start": low, "roi_end": high})
 
     def _adjusted_roi(
         self, low: Any, high: Any, sizes: Any, target: Any, backwards: Any, arguments: Mapping[str, Any]
     ) -> tuple[Any, Any]:
         # Axes that are not named keep their start, as in DALI.
-        alignment = np.zeros_like(low)
-        alignment[:, list(self.named)] = arguments["alignment"]
+        alignment = self._with_named(np.zeros_like(low), arguments["alignment"])
         alignment = where(backwards, 1 - alignment, alignment)
         with np.errstate(divide="ignore", invalid="ignore"):
             length = (high - low) * sizes / target
@@ -123,8 +118,6 @@ class TensorSizing(TargetSize):
 class TensorResize(Resize):
     """Resampling of the axes that a layout declares as spatial."""
 
-    schema: ClassVar[Mapping[str, Argument]] = _SCHEMA
-
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
         """Return the steps: resample, cast."""
         parts = self.sizing.parts(images.sizes, arguments)
@@ -135,18 +128,18 @@ class TensorResize(Resize):
 
 @operator("tensor_resize")
 def tensor_resize(
-    data: DataNode,
+    data: Annotated[DataNode, Input(RESAMPLED, ranks=range(1, 65), fix="fn.cast(data, dtype=types.FLOAT)")],
     *,
-    sizes: Numbers | None = None,
-    scales: Numbers | None = None,
+    sizes: Annotated[Numbers | None, Argument(shape=(None,))] = None,
+    scales: Annotated[Numbers | None, Argument(shape=(None,))] = None,
     axes: int | Sequence[int] | None = None,
     axis_names: str | None = None,
     mode: Mode = "default",
     max_size: float | Sequence[float] | None = None,
     alignment: Numbers = 0.5,
     size_rounding: Rounding = "round",
-    roi_start: Numbers | None = None,
-    roi_end: Numbers | None = None,
+    roi_start: Annotated[Numbers | None, Argument(shape=(None,), example=0)] = None,
+    roi_end: Annotated[Numbers | None, Argument(shape=(None,))] = None,
     roi_relative: bool = False,
     subpixel_scale: bool = True,
     dtype: DALIDataType | Any = None,
@@ -197,7 +190,7 @@ def tensor_resize(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0.0, 1.0, 3.0, 4.0]
     """
-    kind, rank = "tensor_resize", len(data.spec.shape)
+    rank = len(data.spec.shape)
     values: dict[str, Any] = {"sizes": sizes, "scales": scales}
     values = {name: value for name, value in values.items() if value is not None}
     if len(values) != 1:
@@ -206,8 +199,6 @@ def tensor_resize(
             given=", ".join(values) or None,
             expected="sizes or scales",
         )
-    if rank == 0:
-        raise DefinitionError(f"fn.{kind} cannot resize scalars", given="scalars", expected="at least one axis")
     named = axis_numbers(axes, axis_names, data.spec)
     proportional = mode in ("not_larger", "not_smaller")
     if proportional and scales is not None:
@@ -217,10 +208,9 @@ def tensor_resize(
     if roi_start is not None:
         values |= {"roi_start": roi_start, "roi_end": roi_end}
     values["alignment"] = alignment
-    if isinstance(max_size, DataNode):
-        raise DefinitionError("max_size must be the same for all samples", given="a node")
-    for name, value in (*values.items(), ("max_size", 0.0 if max_size is None else max_size)):
-        _check_count(value, len(named), name)
+    most = 0.0 if max_size is None else max_size
+    for name, value in {**values, "max_size": most}.items():
+        check_number_count(name, value, len(named), "named axis")
     # Modes that keep proportions also resize axes that are not named.
     first, last = (0, rank - 1) if proportional else (min(named), max(named))
     if first == last and rank > 1:
@@ -228,8 +218,7 @@ def tensor_resize(
         first, last = (first, last + 1) if last + 1 < rank else (first - 1, last)
     layout = _spatial(data.spec, range(first, last + 1))
     limits = np.full(rank, np.inf)
-    if max_size is not None:
-        limits[list(named)] = np.where(np.asarray(max_size) <= 0, np.inf, max_size)
+    limits[list(named)] = limits_of(most)
     sizing = TensorSizing(
         layout,
         mode,
@@ -240,11 +229,11 @@ def tensor_resize(
         named,
         size_rounding,
     )
-    values |= filter_arguments(select_arguments(FilterArguments, arguments), kind)
+    values |= filter_arguments(arguments)
     own = data.spec.layout
     # The resampling looks for spatial letters, so a tensor of a different layout is relabeled before and after.
     operand = reshape(data, layout=layout) if own not in ("", layout) else data
-    result = apply(TensorResize(layout, resampled_dtype(data, dtype, kind), sizing), operand, **values)
+    result = apply(TensorResize(layout, output_dtype(data.spec.dtype, dtype), sizing), operand, **values)
     return reshape(result, layout=own) if own != result.spec.layout else result
 
 
@@ -256,7 +245,7 @@ def _spatial(spec: Spec, resized: range) -> str:
     """
     if len(resized) > len(SPATIAL):
         raise DefinitionError(
-            "fn.tensor_resize resizes at most three axes in a row",
+            "at most three consecutive axes can be resized",
             given=f"axes {resized[0]} to {resized[-1]} of a value of {len(spec.shape)} axes",
             fix="name the axes that change with axes=[...], or call it twice",
         )
@@ -269,14 +258,3 @@ def _spatial(spec: Spec, resized: range) -> str:
     others = "FGIJKLMNOPQRSTUV"
     ends = others[before : before + after - 1] + "C" if after else ""
     return others[:before] + letters + ends
-
-
-def _check_count(value: Any, axes: int, name: str) -> None:
-    """Refuse an argument that has neither one number nor one per named axis."""
-    count = (*value.spec.shape, 1)[0] if isinstance(value, DataNode) else np.size(value)
-    if count not in (1, axes, None):
-        raise DefinitionError(
-            f"{name} needs a number for each named axis",
-            given=f"{count} numbers",
-            expected=f"{axes}, or one for all",
-        )

@@ -1,17 +1,20 @@
-"""The objects of maps of labels: elements of one label that touch along an axis, and one of them that is drawn."""
+"""Connected components of label maps, and random choice of one.
+
+An object is a set of elements of one label that are connected along axes, not across corners.
+"""
 
 from __future__ import annotations
 
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 
+# Key of components that are not objects.
 NONE = -(2**63)
-"""The key of what is no object."""
 
 
 @Compiled
 def find_root(parents: Array, index: int) -> int:
-    """The first element of an object, as far as it is known; the way there becomes shorter."""
+    """Return the root of an element in the union-find forest, and halve the path to it."""
     while parents[index] != index:
         parents[index] = parents[parents[index]]
         index = int(parents[index])
@@ -20,7 +23,7 @@ def find_root(parents: Array, index: int) -> int:
 
 @Compiled
 def advance(place: Array, shape: Array, axes: int) -> None:
-    """Go to the next line, by its place along the axes before it."""
+    """Advance the position of a line along the first `axes` axes to the next line."""
     for axis in range(axes - 1, -1, -1):
         place[axis] += 1
         if place[axis] < shape[axis]:
@@ -30,9 +33,10 @@ def advance(place: Array, shape: Array, axes: int) -> None:
 
 @Compiled
 def union(values: Array, begin: int, length: int, step: int, parents: Array) -> None:
-    """Make one object of elements of a line and those `step` before them, where their labels are the same."""
+    """Merge the components of elements of a line and of those `step` before them, where their labels are equal."""
     for i in range(begin, begin + length):
         other = i - step
+        # If both neighbors before are equal, too, the components are merged already.
         known = i > begin and values[i] == values[i - 1] and values[other] == values[other - 1]
         if values[i] == values[other] and not known:
             mine, theirs = find_root(parents, i), find_root(parents, other)
@@ -41,7 +45,15 @@ def union(values: Array, begin: int, length: int, step: int, parents: Array) -> 
 
 @Compiled
 def include(box: Array, place: Array, first: int, end: int, last: int) -> None:
-    """Let a box reach around a part of a line."""
+    """Extend a box to contain a part of a line.
+
+    Args:
+        box: Low and high corner.
+        place: Position of the line along the axes before `last`.
+        first: First element of the part.
+        end: The element after its last.
+        last: Axis of the line.
+    """
     axes = box.shape[0] // 2
     for axis in range(last):
         box[axis] = min(box[axis], place[axis])
@@ -51,22 +63,23 @@ def include(box: Array, place: Array, first: int, end: int, last: int) -> None:
 
 @Compiled
 def label_components(values: Array, shape: Array, parents: Array, place: Array, firsts: Array, boxes: Array) -> int:
-    """Find the objects of one map, in the order of their first elements.
+    """Find the components of one map, in the order of their first elements.
 
     Args:
-        values: its elements.
+        values: Elements of the map.
         shape: int64 (axes,).
-        parents: int64 (elements,), overwritten.
-        place: int64 (axes,), overwritten.
-        firsts: int64 (elements,), receives the first element of each object.
-        boxes: int64 (elements, 2 * axes), receives its first corner, and the one behind the last.
+        parents: int64 (elements,), scratch memory.
+        place: int64 (axes,), scratch memory.
+        firsts: int64 (elements,), receives the first element of each component.
+        boxes: int64 (elements, 2 * axes), receives the low and high corners of the components.
 
     Returns:
-        How many there are.
+        Number of components.
     """
     axes, count = shape.shape[0], 0
     last = axes - 1
-    while last > 0 and shape[last] == 1:  # channels, as a rule: a line is longer without them
+    # A last axis of extent 1 is usually that of channels. Without it lines are longer.
+    while last > 0 and shape[last] == 1:
         last -= 1
     length = int(shape[last])
     elements = values.shape[0]
@@ -90,7 +103,8 @@ def label_components(values: Array, shape: Array, parents: Array, place: Array, 
                     boxes[count, axis], boxes[count, axes + axis] = (shape[axis], 0) if axis <= last else (0, 1)
                 count += 1
             else:
-                parents[i] = parents[parents[i]]  # which is the number of its object by now
+                # The root comes first, so its entry is the number of the component by now.
+                parents[i] = parents[parents[i]]
             if i + 1 == begin + length or values[i] != values[i + 1]:
                 include(boxes[parents[i]], place, first - begin, i + 1 - begin, last)
                 first = i + 1
@@ -100,25 +114,27 @@ def label_components(values: Array, shape: Array, parents: Array, place: Array, 
 
 @Compiled
 def ordered(keys: Array, order: Array, count: int) -> None:
-    """Sort numbers of objects by their keys, and by themselves where these are equal (Shell's way)."""
+    """Sort numbers of objects by their keys, and equal keys by number."""
+    # Shell sort, because compiled loops cannot allocate the memory of np.argsort.
     gap = 1
     while gap < count:
         gap = 3 * gap + 1
     while gap > 1:
         gap //= 3
         for n in range(gap, count):
-            one, to = order[n], n
-            while to >= gap and (
-                keys[order[to - gap]] > keys[one] or (keys[order[to - gap]] == keys[one] and order[to - gap] > one)
-            ):
-                order[to] = order[to - gap]
+            item, to = order[n], n
+            while to >= gap:
+                other = order[to - gap]
+                if keys[other] < keys[item] or (keys[other] == keys[item] and other < item):
+                    break
+                order[to] = other
                 to -= gap
-            order[to] = one
+            order[to] = item
 
 
 @Compiled
 def volume(box: Array) -> int:
-    """How many elements a box has."""
+    """Return the number of elements of a box."""
     result, axes = 1, box.shape[0] // 2
     for axis in range(axes):
         result *= box[axes + axis] - box[axis]
@@ -126,26 +142,32 @@ def volume(box: Array) -> int:
 
 
 @Compiled
-def pick_object(order: Array, boxes: Array, largest: int, drawn: float) -> int:
-    """One of some objects, in their order; or of the largest ones, by size."""
-    if largest == 0 or order.shape[0] == 1:
-        return order[int(drawn * order.shape[0])]
-    found = 0
-    for n in range(int(drawn * min(largest, order.shape[0])) + 1):  # the largest of the rest comes to the front
-        at = n
-        for k in range(n + 1, order.shape[0]):
-            if volume(boxes[order[k]]) > volume(boxes[order[at]]):
-                at = k
-        found = order[at]
-        for k in range(at, n, -1):
-            order[k] = order[k - 1]
-        order[n] = found
-    return found
+def pick_object(order: Array, boxes: Array, keys: Array, largest: int, fraction: float) -> int:
+    """Return a random one of some objects, or of the `largest` largest ones unless that is 0.
+
+    Args:
+        order: Numbers of the objects; sorted by size if `largest` is not 0.
+        boxes: Boxes of all objects.
+        keys: Scratch memory, one entry per object.
+        largest: Number of objects to choose from.
+        fraction: Random number from 0 to 1.
+    """
+    count = order.shape[0]
+    if largest > 0:
+        for n in range(count):
+            # The largest first; those of one size in their order.
+            keys[order[n]] = n - count * volume(boxes[order[n]])
+        ordered(keys, order, count)
+        count = min(largest, count)
+    return order[int(fraction * count)]
 
 
 @Compiled
-def wanted(value: int, classes: Array, weights: Array, background: int, chosen: bool) -> int:
-    """By what an object is sorted: the place of its label among the classes, or the label; NONE if it is none."""
+def key_of(value: int, classes: Array, weights: Array, background: int, chosen: bool) -> int:
+    """Return the key by which an object is sorted: the index of its class if classes are chosen, otherwise its label.
+
+    The key is NONE if the label is not that of an object.
+    """
     if not chosen:
         return value if value != background else NONE
     for k in range(classes.shape[0]):
@@ -156,7 +178,7 @@ def wanted(value: int, classes: Array, weights: Array, background: int, chosen: 
 
 @Compiled
 def class_weight(key: int, classes: Array, weights: Array, chosen: bool) -> float:
-    """How probable the class of a key is, relative to the others."""
+    """Return the weight of the class of a key, 1 if classes are not chosen."""
     result = 1.0
     if chosen:
         for k in range(classes.shape[0]):
@@ -167,12 +189,13 @@ def class_weight(key: int, classes: Array, weights: Array, chosen: bool) -> floa
 
 @Compiled
 def draw_class(
-    keys: Array, order: Array, classes: Array, weights: Array, chosen: bool, drawn: float
+    keys: Array, order: Array, classes: Array, weights: Array, chosen: bool, fraction: float
 ) -> tuple[int, int]:
-    """The objects of a class, as a part of all objects in their order."""
+    """Draw a class. Returns the range of its objects in `order`, which is sorted by class."""
     first, last, total, until = 0, 0, 0.0, 0.0
-    for phase in range(2):  # the sum of all weights, then the class where a part of it is reached
-        until, total, last = drawn * total, 0.0, 0
+    # The first phase sums all weights; the second stops at the class where the sum exceeds the drawn part of it.
+    for phase in range(2):
+        until, total, last = fraction * total, 0.0, 0
         while last < order.shape[0] and (phase == 0 or total <= until):
             first, last = last, last + 1
             while last < order.shape[0] and keys[order[last]] == keys[order[first]]:
@@ -206,21 +229,21 @@ def draw_objects(
     """Draw an object of each map.
 
     Args:
-        values: of one map after the other.
+        values: Elements of the maps, one map after the other.
         shapes: int64 (rows, axes).
-        classes: int64 (rows, n): the labels that are objects, where they are chosen.
-        weights: float64 (rows, n): how probable each is.
-        backgrounds: int64 (rows,): the label of what is no object, where classes are not chosen.
-        chosen: whether classes are.
-        alike: whether one is drawn of all objects; else a class first.
-        largest: of how many objects, the largest ones; 0 for all.
-        least: int64 (axes,): the least size of a box.
-        probabilities: float64 (rows,), of an object; else it is the box of everything.
-        draws: float64 (rows, 3), from 0 to 1.
-        memory: int64 (4, elements) for the largest map; overwritten.
-        extents: int64 (elements, 2 * axes); overwritten.
-        corners: int64 (rows, 2 * axes), receives the first corner, and the one behind the last.
-        labels: int64 (rows,), receives the label; the background's for the box of everything.
+        classes: int64 (rows, n), labels of objects if classes are chosen.
+        weights: float64 (rows, n), weights of the classes.
+        backgrounds: int64 (rows,), label of the background.
+        chosen: True if classes are chosen; otherwise all labels but the background are objects.
+        alike: True to draw among all objects; False to draw a class first.
+        largest: Number of largest objects to choose from; 0 for all.
+        least: int64 (axes,), minimum extents of a box.
+        probabilities: float64 (rows,), probability of an object; otherwise the result is the whole map.
+        draws: float64 (rows, 3), random numbers from 0 to 1.
+        memory: int64 (4, elements of the largest map), scratch memory.
+        extents: int64 (elements, 2 * axes), scratch memory.
+        corners: int64 (rows, 2 * axes), receives low and high corners.
+        labels: int64 (rows,), receives the label; that of the background for the whole map.
     """
     start, axes = 0, shapes.shape[1]
     parents, firsts, order, keys = memory[0], memory[1], memory[2], memory[3]
@@ -234,9 +257,9 @@ def draw_objects(
         labels[row] = backgrounds[row]
         if draws[row, 0] >= probabilities[row]:
             continue
-        found, count = label_components(own, shape, parents, order[:axes], firsts, extents), 0
-        for n in range(found):
-            keys[n] = wanted(int(own[firsts[n]]), classes[row], weights[row], backgrounds[row], chosen)
+        components, count = label_components(own, shape, parents, order[:axes], firsts, extents), 0
+        for n in range(components):
+            keys[n] = key_of(int(own[firsts[n]]), classes[row], weights[row], backgrounds[row], chosen)
             fits = keys[n] != NONE
             for axis in range(axes):
                 fits = fits and extents[n, axes + axis] - extents[n, axis] >= least[axis]
@@ -250,6 +273,6 @@ def draw_objects(
         if not alike:
             first, last = draw_class(keys, order[:count], classes[row], weights[row], chosen, draws[row, 1])
             labels[row] = int(own[firsts[order[first]]])
-        one = pick_object(order[first:last], extents, largest, draws[row, 2])
+        picked = pick_object(order[first:last], extents, keys, largest, draws[row, 2])
         for k in range(2 * axes):
-            corners[row, k] = extents[one, k]
+            corners[row, k] = extents[picked, k]

@@ -1,4 +1,4 @@
-"""A random place of the foreground of masks."""
+"""Draw of random pixels in masks, for `fn.segmentation.random_mask_pixel`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.native.compiled import Compiled, precompile
 def draw_pixels(
     values: Array,
     counts: Array,
-    wanted: Array,
+    foreground: Array,
     thresholds: Array,
     labels: Array,
     exact: bool,
@@ -23,25 +23,26 @@ def draw_pixels(
     """Draw an element of each mask.
 
     Args:
-        values: of one mask after the other.
-        counts: int64 (rows,): how many elements each has; at least one.
-        wanted: bool (rows,): whether it is one of the foreground, if there is some; else any.
-        thresholds: float64 (rows,): what is greater is foreground.
-        labels: int64 (rows,): what equals it is foreground, instead.
-        exact: whether labels count.
-        bits: uint32 (rows,).
-        places: int64 (rows,), receives the numbers of the elements.
+        values: Elements of the masks, one mask after the other.
+        counts: int64 (rows,), number of elements of each mask, at least one.
+        foreground: bool (rows,), True to draw from the foreground if there is one; False to draw any element.
+        thresholds: float64 (rows,). Greater values are foreground.
+        labels: int64 (rows,). Equal values are foreground, instead of the threshold.
+        exact: True to use the labels.
+        bits: uint32 (rows,), random bits.
+        places: int64 (rows,), receives the indices of the elements.
     """
     first = 0
     for row in range(counts.shape[0]):
         mask, among = values[first : first + counts[row]], 0
         threshold, label = thresholds[row], labels[row]
-        if wanted[row]:
+        if foreground[row]:
             for i in range(mask.shape[0]):
                 among += (mask[i] == label) if exact else (mask[i] > threshold)
         drawn = np.int64(bits[row]) * (among or counts[row]) >> 32
         places[row] = drawn
         if among:
+            # The foreground element of that number.
             i = -1
             while drawn >= 0:
                 i += 1

@@ -1,56 +1,46 @@
-"""segmentation.random_mask_pixel: a random place in a mask."""
+"""Operator that draws a random pixel of a mask."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, BatchContext, DataNode, HostBatchKernel, Operator, apply, operator
+from penstock.graph import Argument, BatchContext, DataNode, HostBatchKernel, Input, Operator, apply, operator
 from penstock.numerics.ragged import flattened
 from penstock.operators.segmentation.mask_pixel_draw import draw_pixels
 
 
 @dataclass(frozen=True)
 class RandomMaskPixel(Operator, HostBatchKernel):
-    """The place of an element."""
+    """Position of a random pixel."""
 
     accepts_ragged: ClassVar[bool] = True
-    schema: ClassVar[Mapping[str, Argument]] = {
-        "foreground": Argument(np.int64),
-        "threshold": Argument(np.float64),
-        "value": Argument(np.int64),
-    }
 
     @property
     def random_bits(self) -> int:
-        """One."""
+        """One word."""
         return 1
 
     def infer(self, mask: Spec, **_arguments: Any) -> Spec:
-        """A number per axis."""
-        if not mask.shape or mask.dtype.kind not in "iufb":
-            raise DefinitionError("fn.segmentation.random_mask_pixel takes masks", given=mask, expected="axes, numbers")
+        """Return the spec of one number per axis."""
         return Spec(np.dtype(np.int64), (len(mask.shape),))
 
-    def batch(
-        self, context: BatchContext, mask: Any, *, foreground: Any, threshold: Any = None, value: Any = None
-    ) -> Array:
-        """Uniform among the foreground, or among all elements, also where there is no foreground."""
-        (values, shapes), rows = flattened(mask), context.rows
+    def batch(self, context: BatchContext, mask: Any, *, foreground: Any, threshold: Any, value: Any = None) -> Array:
+        """Draw uniformly from the foreground, or from all elements if there is no foreground."""
+        values, shapes = flattened(mask)
         counts = shapes.prod(axis=1)
         if not counts.all():
             raise ValueError("the mask is empty")
-        if values.dtype == np.bool_ or values.dtype == np.float16:  # what loops cannot compare
+        # Compiled loops cannot compare these dtypes.
+        if values.dtype in (np.bool_, np.float16):
             values = values.astype(np.float32)
-        none, places = np.zeros(rows), np.empty(rows, np.int64)
-        limits, labels = (none if threshold is None else threshold), (none.astype(np.int64) if value is None else value)
+        labels, places = np.zeros(context.rows, np.int64) if value is None else value, np.empty(context.rows, np.int64)
         draw_pixels(
-            *(values, counts, foreground != 0, np.ascontiguousarray(limits), np.ascontiguousarray(labels)),
+            *(values, counts, foreground != 0, np.ascontiguousarray(threshold), np.ascontiguousarray(labels)),
             *(value is not None, np.ascontiguousarray(context.bits[:, 0]), places),
         )
         result = np.empty(shapes.shape, np.int64)
@@ -61,28 +51,28 @@ class RandomMaskPixel(Operator, HostBatchKernel):
 
 @operator("segmentation.random_mask_pixel")
 def random_mask_pixel(
-    data: DataNode,
+    data: Annotated[DataNode, Input(("number", "bool"), ranks=range(1, 65), needs="masks")],
     *,
-    foreground: int | DataNode = 0,
-    threshold: float | DataNode | None = None,
-    value: int | DataNode | None = None,
+    foreground: Annotated[int | DataNode, Argument(np.int64)] = 0,
+    threshold: Annotated[float | DataNode | None, Argument(np.float64)] = None,
+    value: Annotated[int | DataNode | None, Argument(np.int64)] = None,
     seed: int = -1,
 ) -> DataNode:
-    """Draw a place in a mask, of the foreground or anywhere.
+    """Draw the position of a random pixel of a mask, optionally of its foreground.
 
     Args:
-        data: masks, of any number of axes.
-        foreground: whether the place is one of the foreground; a number, or a node with one per sample. A mask without
-            foreground gives any place.
-        threshold: what is greater is foreground, 0 by default; a number, or a node.
-        value: what equals it is foreground, instead; likewise.
-        seed: a seed for this operator alone; -1 derives it from the pipeline's.
+        data: Masks with any number of axes.
+        foreground: If nonzero, draw from the foreground, or from all pixels of a mask without one; a number, or a node
+            with one per sample.
+        threshold: Pixels of greater value are foreground, 0 by default; a number, or a node with one per sample.
+        value: Pixels of this value are foreground, instead of `threshold`; a number, or a node with one per sample.
+        seed: Seed of this operator; -1 derives it from the seed of the pipeline.
 
     Returns:
-        The place, int64, a number per axis.
+        Position of the pixel, int64, one number per axis.
 
     Raises:
-        DefinitionError: both `threshold` and `value`, or no mask.
+        DefinitionError: You pass both `threshold` and `value`, or the input is not a mask.
 
     Example:
         >>> import numpy as np, penstock
@@ -96,7 +86,7 @@ def random_mask_pixel(
         True
     """
     if threshold is not None and value is not None:
-        raise DefinitionError("fn.segmentation.random_mask_pixel takes threshold= or value=", given="both")
-    arguments: dict[str, Any] = {"foreground": foreground, "threshold": threshold, "value": value}
-    given = {name: argument for name, argument in arguments.items() if argument is not None}
-    return apply(RandomMaskPixel(), data, seed=seed, **given)
+        raise DefinitionError("threshold and value cannot be combined", given="both")
+    label: dict[str, Any] = {} if value is None else {"value": value}
+    limit = 0.0 if threshold is None else threshold
+    return apply(RandomMaskPixel(), data, seed=seed, foreground=foreground, threshold=limit, **label)
