@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict, Unpack
+from typing import Unpack
 
 import pytest
+from typing_extensions import TypedDict
 
-from penstock.graph import DataNode, Doc, operator
+from penstock.graph import DataNode, operator
 from penstock.graph.tracing import registry
 from penstock.testing import check_docstring
 
 
 class Base(TypedDict, total=False):
-    base: Annotated[int, Doc("What it is.")]
+    """Arguments of several groups.
+
+    Args:
+        base: What it is.
+    """
+
+    base: int
 
 
 class Described(Base, total=False):
-    good: Annotated[int, Doc("Described.")]
-    better: Annotated[int, Doc("Described too.")]
+    """Arguments that are all described.
+
+    Args:
+        good: Described.
+        better: Described too,
+            on two lines.
+    """
+
+    good: int
+    better: int
 
 
 class Undescribed(Base, total=False):
-    good: Annotated[int, Doc("Described. This says nothing of bad things.")]
+    """Arguments of which one is not described.
+
+    Args:
+        good: Described. This says nothing of bad things.
+    """
+
+    good: int
     bad: int
 
 

@@ -2,7 +2,7 @@
 
 from penstock.graph.arguments.argument_checks import check_annotations
 from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
-from penstock.graph.arguments.argument_marks import DataLocation, Default, Doc, PerformanceHint, Range
+from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint, Range
 from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.layouts import (
@@ -43,7 +43,6 @@ __all__ = [
     "Default",
     "DeviceContext",
     "DeviceKernel",
-    "Doc",
     "Graph",
     "HostBatchKernel",
     "Images",

@@ -82,7 +82,7 @@ def check_docstring(name: str) -> None:
     """Check the docstring and signature of an operator's public function.
 
     A first line in the imperative; sections Args, Returns and Example; every argument described, those of
-    groups of arguments by a `Doc` in the annotation; all but inputs are keyword-only.
+    groups of arguments in the docstrings of the groups; all but inputs are keyword-only.
 
     Args:
         name: The name of the operator in `penstock.fn`.

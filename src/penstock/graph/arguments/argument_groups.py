@@ -1,4 +1,6 @@
-"""Groups of arguments that operators share: typed dictionaries whose items say type, limits, default and meaning.
+"""Groups of arguments that operators share: typed dictionaries whose items say type, limits and default.
+
+The section ``Args:`` of a group's docstring says what they mean.
 
 An operator takes a group as ``**arguments: Unpack[Group]``. Users see real parameters: `public_signature` and
 `public_docstring` put the items of the group in their place, and add the arguments that every operator takes.
@@ -8,32 +10,35 @@ from __future__ import annotations
 
 import functools
 import inspect
-import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, NotRequired, Required, TypedDict, TypeVar, Union, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NotRequired, Required, TypeVar, Union, cast
 
-from penstock.graph.arguments.argument_marks import Default, Doc, marks_of
+import typing_extensions
+from typing_extensions import TypedDict
+
+from penstock.graph.arguments.argument_marks import Default, marks_of
 
 
 class CommonArguments(TypedDict, total=False):
     """Arguments that every operator takes besides its own.
 
     Operators neither declare nor forward them: `OperatorFunction` takes them out of a call, and `apply` finds them.
+
+    Args:
+        name: Name of the node, unique in the pipeline. Messages and plans show it.
+        device: Placement hint: "cpu", "gpu" or "mixed". By default that of the inputs; see `explain()`.
+        seed: Seed of an operator that draws random numbers. Other operators ignore it, as in DALI.
+        preserve: If True, the operator runs even if no output of the pipeline depends on it.
+        bytes_per_sample_hint: DALI's memory hint; it has no effect.
     """
 
-    name: Annotated[str | None, Doc("Name of the node, unique in the pipeline. Messages and plans show it.")]
-    device: Annotated[
-        str | None, Doc('Placement hint: "cpu", "gpu" or "mixed". By default that of the inputs; see `explain()`.')
-    ]
-    seed: Annotated[
-        int, Default(-1), Doc("Seed of an operator that draws random numbers. Other operators ignore it, as in DALI.")
-    ]
-    preserve: Annotated[
-        bool, Default(False), Doc("If True, the operator runs even if no output of the pipeline depends on it.")
-    ]
-    bytes_per_sample_hint: Annotated[int | list[int] | None, Doc("DALI's memory hint; it has no effect.")]
+    name: str | None
+    device: str | None
+    seed: Annotated[int, Default(-1)]
+    preserve: Annotated[bool, Default(False)]
+    bytes_per_sample_hint: int | list[int] | None
 
 
 Group = TypeVar("Group")
@@ -101,29 +106,46 @@ def public_docstring(function: Callable[..., Any]) -> str | None:
     """Return the docstring of an operator with a line in ``Args:`` for each argument that `public_signature` adds."""
     if not function.__doc__:
         return function.__doc__
-    # Docstrings have Google's sections: an entry of Args is indented by four spaces, its continuation lines by more.
     lines = inspect.cleandoc(function.__doc__).splitlines()
     # An operator without arguments of its own still takes the common ones.
     if "Args:" not in lines:
         start = next((number for number, line in enumerate(lines) if line == "Returns:"), len(lines))
         lines[start:start] = ["Args:", ""]
-    start = lines.index("Args:") + 1
-    end = next((number for number in range(start, len(lines)) if not lines[number]), len(lines))
-    entries: list[list[str]] = []
-    for line in lines[start:end]:
-        if line.startswith("     ") and entries:
-            entries[-1].append(line)
-        else:
-            entries.append([line])
-    entries = [entry for entry in entries if not entry[0].lstrip().startswith("**")]
+    start, end = _arguments_section(lines)
+    entries = _entries(lines[start:end])
+    group = argument_group(function)
     # An operator may describe a shared argument itself, more precisely than the group.
-    described = {entry[0].strip().partition(":")[0] for entry in entries}
-    for name, hint in _shared_arguments(function):
-        text = next((mark.text for mark in marks_of(hint) if isinstance(mark, Doc)), None)
-        if text and name not in described:
-            entries.append(textwrap.wrap(f"{name}: {text}", 116, initial_indent=" " * 4, subsequent_indent=" " * 8))
-    lines[start:end] = [line for entry in entries for line in entry]
+    shared = {**(group_docs(group) if group else {}), **group_docs(CommonArguments)}
+    entries |= {name: entry for name, entry in shared.items() if name not in entries}
+    lines[start:end] = [line for name, entry in entries.items() if not name.startswith("**") for line in entry]
     return "\n".join(lines)
+
+
+@functools.cache
+def group_docs(group: type) -> Mapping[str, list[str]]:
+    """Return the lines in ``Args:`` about each item of a group, from its docstring and those of its bases."""
+    bases = [base for base in typing_extensions.get_original_bases(group) if typing_extensions.is_typeddict(base)]
+    docs = {name: entry for base in bases for name, entry in group_docs(base).items()}
+    lines = inspect.cleandoc(group.__doc__ or "").splitlines()
+    return docs | _entries(lines[slice(*_arguments_section(lines))]) if "Args:" in lines else docs
+
+
+def _arguments_section(lines: Sequence[str]) -> tuple[int, int]:
+    """Return the first line and the end of the section ``Args:``."""
+    start = lines.index("Args:") + 1
+    return start, next((number for number in range(start, len(lines)) if not lines[number]), len(lines))
+
+
+def _entries(lines: Sequence[str]) -> dict[str, list[str]]:
+    """Return the lines about each argument. Google's style indents an entry by four spaces, its other lines by more."""
+    entries: dict[str, list[str]] = {}
+    name = ""
+    for line in lines:
+        if not line.startswith("     "):
+            name = line.strip().partition(":")[0]
+            entries[name] = []
+        entries[name].append(line)
+    return entries
 
 
 def _shared_arguments(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:

@@ -48,13 +48,6 @@ class Default:
     value: Any
 
 
-@dataclass(frozen=True)
-class Doc:
-    """Documentation of an argument that a typed dictionary declares, for the ``Args:`` of operators that take it."""
-
-    text: str
-
-
 def marks_of(hint: Any) -> tuple[Any, ...]:
     """Return the marks of an annotation.
 

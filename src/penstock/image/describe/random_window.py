@@ -10,37 +10,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.graph import Default, Doc, Range, with_defaults
+from penstock.graph import Default, Range, with_defaults
 from penstock.image.describe.axis_mapping import Rows
 from penstock.native.compiled import Compiled, precompile
 
 
 class RandomWindowArguments(TypedDict, total=False):
-    """Distribution of random windows."""
+    """Distribution of random windows.
 
-    random_area: Annotated[
-        Sequence[float],
-        Default((0.08, 1.0)),
-        Doc("Range of the window's area, as a fraction of the image's; one number fixes it."),
-    ]
-    random_aspect_ratio: Annotated[
-        Sequence[float],
-        Default((0.75, 4 / 3)),
-        Doc("Range of width / height; one number fixes it."),
-    ]
-    num_attempts: Annotated[
-        int,
-        Range(high=10_000),
-        Default(10),
-        Doc("Draws per sample; if none fits, the largest window in range is used. With 0 or less, it always is."),
-    ]
+    Args:
+        random_area: Range of the window's area, as a fraction of the image's; one number fixes it.
+        random_aspect_ratio: Range of width / height; one number fixes it.
+        num_attempts: Draws per sample; if none fits, the largest window in range is used. With 0 or less, it always is.
+    """
+
+    random_area: Annotated[Sequence[float], Default((0.08, 1.0))]
+    random_aspect_ratio: Annotated[Sequence[float], Default((0.75, 4 / 3))]
+    num_attempts: Annotated[int, Range(high=10_000), Default(10)]
 
 
 @dataclass(frozen=True)

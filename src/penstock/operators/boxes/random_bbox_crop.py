@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, Literal, Unpack
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
@@ -14,7 +15,6 @@ from penstock.graph import (
     Argument,
     BatchContext,
     DataNode,
-    Doc,
     HostBatchKernel,
     Input,
     Operator,
@@ -33,45 +33,35 @@ _FLOAT = np.dtype(np.float32)
 
 
 class Windows(TypedDict, total=False):
-    """Distribution of windows."""
+    """Distribution of windows.
 
-    thresholds: Annotated[
-        float | Sequence[float],
-        Range(0, 1),
-        Doc("Overlaps of which each `num_attempts` draws choose one; by default 0."),
-    ]
-    threshold_type: Annotated[
-        Literal["iou", "overlap"],
-        Doc('Measure of overlap: "iou" (default), or "overlap" for the fraction of a box that is in the window.'),
-    ]
-    all_boxes_above_threshold: Annotated[
-        bool,
-        Doc("If True (default), every box must reach the threshold; otherwise one of them."),
-    ]
-    allow_no_crop: Annotated[bool, Doc("If True (default), the whole image is one of the choices.")]
-    num_attempts: Annotated[int, Range(1, MAX_ATTEMPTS), Doc("Windows per choice; by default 1.")]
-    total_num_attempts: Annotated[
-        Attempts,
-        Doc("Windows in all, after which the best one is used; -1 (default) for 100000, after which it is an error."),
-    ]
-    scaling: Annotated[
-        Sequence[float],
-        Range(0, 1),
-        Doc("Range of the window's extents, relative to the image; by default [1, 1]."),
-    ]
-    aspect_ratio: Annotated[
-        Sequence[float],
-        Range(0),
-        Doc("Range of width / height, by default [1, 1]; for boxes in space also three ranges, for x/y, x/z and y/z."),
-    ]
-    bbox_prune_threshold: Annotated[
-        float | None,
-        Range(0, 1),
-        Doc(
-            "Fraction of a box that must be in the window for the box to stay; None keeps boxes whose center is inside."
-        ),
-    ]
-    quiet: Annotated[bool, Doc("DALI's option; it has no effect.")]
+    Args:
+        thresholds: Overlaps of which each `num_attempts` draws choose one; by default 0.
+        threshold_type: Measure of overlap: "iou" (default), or "overlap" for the fraction of a box that is in the
+            window.
+        all_boxes_above_threshold: If True (default), every box must reach the threshold; otherwise one of them.
+        allow_no_crop: If True (default), the whole image is one of the choices.
+        num_attempts: Windows per choice; by default 1.
+        total_num_attempts: Windows in all, after which the best one is used; -1 (default) for 100000, after which it is
+            an error.
+        scaling: Range of the window's extents, relative to the image; by default [1, 1].
+        aspect_ratio: Range of width / height, by default [1, 1]; for boxes in space also three ranges, for x/y, x/z and
+            y/z.
+        bbox_prune_threshold: Fraction of a box that must be in the window for the box to stay; None keeps boxes whose
+            center is inside.
+        quiet: DALI's option; it has no effect.
+    """
+
+    thresholds: Annotated[float | Sequence[float], Range(0, 1)]
+    threshold_type: Literal["iou", "overlap"]
+    all_boxes_above_threshold: bool
+    allow_no_crop: bool
+    num_attempts: Annotated[int, Range(1, MAX_ATTEMPTS)]
+    total_num_attempts: Attempts
+    scaling: Annotated[Sequence[float], Range(0, 1)]
+    aspect_ratio: Annotated[Sequence[float], Range(0)]
+    bbox_prune_threshold: Annotated[float | None, Range(0, 1)]
+    quiet: bool
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.errors import DefinitionError
-from penstock.graph import SPATIAL, Argument, DataNode, Default, Doc, Range
+from penstock.graph import SPATIAL, Argument, DataNode, Default, Range
 from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow, PolicyName
 from penstock.operators.number_arguments import as_floats, number_count
 from penstock.operators.tensors.cat import cat
@@ -20,39 +21,41 @@ Position = Annotated[Number, Range(0, 1), Argument(low=0.0, high=1.0)]
 
 
 class CropPositionArguments(TypedDict, total=False):
-    """Size and position of a window, under DALI's names."""
+    """Size and position of a window, under DALI's names.
 
-    crop: Annotated[
-        Number | Sequence[Number] | None,
-        Doc(
-            "Size in pixels, (height, width) or (depth, height, width). Fractions are truncated; images without a "
-            "depth axis ignore the depth."
-        ),
-    ]
-    crop_h: Annotated[Extent, Doc("Height in pixels, instead of `crop`.")]
-    crop_w: Annotated[Extent, Doc("Width in pixels, instead of `crop`.")]
-    crop_d: Annotated[Extent, Doc("Depth in pixels, instead of `crop`.")]
-    crop_pos_x: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the left, 1 at the right edge.")]
-    crop_pos_y: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the top, 1 at the bottom edge.")]
-    crop_pos_z: Annotated[Position, Default(0.5), Doc("Position of the window: 0 at the front, 1 at the back.")]
-    rounding: Annotated[
-        Literal["round", "truncate"], Default("round"), Doc('Rounding of the first pixel: "round" or "truncate".')
-    ]
+    Args:
+        crop: Size in pixels, (height, width) or (depth, height, width). Fractions are truncated; images without a depth
+            axis ignore the depth.
+        crop_h: Height in pixels, instead of `crop`.
+        crop_w: Width in pixels, instead of `crop`.
+        crop_d: Depth in pixels, instead of `crop`.
+        crop_pos_x: Position of the window: 0 at the left, 1 at the right edge.
+        crop_pos_y: Position of the window: 0 at the top, 1 at the bottom edge.
+        crop_pos_z: Position of the window: 0 at the front, 1 at the back.
+        rounding: Rounding of the first pixel: "round" or "truncate".
+    """
+
+    crop: Number | Sequence[Number] | None
+    crop_h: Extent
+    crop_w: Extent
+    crop_d: Extent
+    crop_pos_x: Annotated[Position, Default(0.5)]
+    crop_pos_y: Annotated[Position, Default(0.5)]
+    crop_pos_z: Annotated[Position, Default(0.5)]
+    rounding: Annotated[Literal["round", "truncate"], Default("round")]
 
 
 class CropWindowArguments(CropPositionArguments, total=False):
-    """Size and position of a window that may exceed the image."""
+    """Size and position of a window that may exceed the image.
 
-    out_of_bounds_policy: Annotated[
-        PolicyName,
-        Default("error"),
-        Doc('Policy for windows that exceed the image: "error", "pad" with `fill_values`, or "trim_to_shape".'),
-    ]
-    fill_values: Annotated[
-        float | Sequence[float],
-        Default(0.0),
-        Doc("Padding value, one or one per channel, in the dtype of the result; integers drop fractions."),
-    ]
+    Args:
+        out_of_bounds_policy: Policy for windows that exceed the image: "error", "pad" with `fill_values`, or
+            "trim_to_shape".
+        fill_values: Padding value, one or one per channel, in the dtype of the result; integers drop fractions.
+    """
+
+    out_of_bounds_policy: Annotated[PolicyName, Default("error")]
+    fill_values: Annotated[float | Sequence[float], Default(0.0)]
 
 
 def make_window(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Default, Doc, PerformanceHint, Range, apply, operator, with_defaults
+from penstock.graph import DataNode, Default, PerformanceHint, Range, apply, operator, with_defaults
 from penstock.image.codecs.image_codec import Backend, ImageCodec
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
@@ -81,71 +82,65 @@ class DecodeImage(ImageDecoder):
 
 
 class DecoderArguments(TypedDict, total=False):
-    """Arguments of image decoders."""
+    """Arguments of image decoders.
 
-    output_type: Annotated[
-        DALIImageType,
-        Default(RGB),
-        Doc("Color space: `types.RGB`, `BGR`, `GRAY`, `YCbCr`, or `ANY_DATA` for the channels of the file."),
-    ]
-    dtype: Annotated[
-        Any,
-        Default(UINT8),
-        Doc("UINT8, INT8, UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1)."),
-    ]
-    adjust_orientation: Annotated[
-        bool, Default(True), Doc("If True, images are rotated and flipped by their EXIF orientation.")
-    ]
-    use_fast_idct: Annotated[bool, Default(False), Doc("If True, JPEGs decode faster and slightly less exactly.")]
-    jpeg_fancy_upsampling: PerformanceHint[
-        Annotated[bool, Default(False), Doc("DALI's hint for its GPU decoder; it has no effect.")]
-    ]
-    backend: PerformanceHint[
-        Annotated[
-            Backend,
-            Default("simplejpeg"),
-            Doc(
-                'Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only the region that is '
-                "used. The pixels are the same."
-            ),
-        ]
-    ]
-    reduced: Annotated[
-        bool,
-        Default(False),
-        Doc(
-            "If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not "
-            "smaller than the result. Much faster, with slightly different pixels."
-        ),
-    ]
-    max_size: PerformanceHint[
-        Annotated[
-            tuple[int, int] | None,
-            Range(1),
-            Doc(
-                "Height and width of the largest image; larger images are errors. With `max_size`, later operators can "
-                "run on the device, which receives images padded to this size."
-            ),
-        ]
-    ]
+    Args:
+        output_type: Color space: `types.RGB`, `BGR`, `GRAY`, `YCbCr`, or `ANY_DATA` for the channels of the file.
+        dtype: UINT8, INT8, UINT16, INT16, UINT32, INT32 (white is the largest number) or FLOAT (white is 1).
+        adjust_orientation: If True, images are rotated and flipped by their EXIF orientation.
+        use_fast_idct: If True, JPEGs decode faster and slightly less exactly.
+        jpeg_fancy_upsampling: DALI's hint for its GPU decoder; it has no effect.
+        backend: Library for JPEGs: "simplejpeg", or "nvimgcodec" (an extra), which decodes only the region that is
+            used. The pixels are the same.
+        reduced: If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not
+            smaller than the result. Much faster, with slightly different pixels.
+        max_size: Height and width of the largest image; larger images are errors. With `max_size`, later operators can
+            run on the device, which receives images padded to this size.
+        affine: DALI's hint; it has no effect.
+        cache_batch_copy: DALI's hint; it has no effect.
+        cache_debug: DALI's hint; it has no effect.
+        cache_size: DALI's hint; it has no effect.
+        cache_threshold: DALI's hint; it has no effect.
+        cache_type: DALI's hint; it has no effect.
+        device_memory_padding: DALI's hint; it has no effect.
+        device_memory_padding_jpeg2k: DALI's hint; it has no effect.
+        host_memory_padding: DALI's hint; it has no effect.
+        host_memory_padding_jpeg2k: DALI's hint; it has no effect.
+        hw_decoder_load: DALI's hint; it has no effect.
+        hybrid_huffman_threshold: DALI's hint; it has no effect.
+        memory_stats: DALI's hint; it has no effect.
+        preallocate_height_hint: DALI's hint; it has no effect.
+        preallocate_width_hint: DALI's hint; it has no effect.
+        split_stages: DALI's hint; it has no effect.
+        use_chunk_allocator: DALI's hint; it has no effect.
+    """
+
+    output_type: Annotated[DALIImageType, Default(RGB)]
+    dtype: Annotated[Any, Default(UINT8)]
+    adjust_orientation: Annotated[bool, Default(True)]
+    use_fast_idct: Annotated[bool, Default(False)]
+    jpeg_fancy_upsampling: PerformanceHint[Annotated[bool, Default(False)]]
+    backend: PerformanceHint[Annotated[Backend, Default("simplejpeg")]]
+    reduced: Annotated[bool, Default(False)]
+    max_size: PerformanceHint[Annotated[tuple[int, int] | None, Range(1)]]
     # Options of DALI's decoders for speed or memory.
-    affine: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_batch_copy: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_debug: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    cache_size: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    cache_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    cache_type: PerformanceHint[Annotated[str, Doc("DALI's hint; it has no effect.")]]
-    device_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    device_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    host_memory_padding: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    host_memory_padding_jpeg2k: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    hw_decoder_load: PerformanceHint[Annotated[float, Doc("DALI's hint; it has no effect.")]]
-    hybrid_huffman_threshold: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    memory_stats: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    preallocate_height_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    preallocate_width_hint: PerformanceHint[Annotated[int, Doc("DALI's hint; it has no effect.")]]
-    split_stages: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
-    use_chunk_allocator: PerformanceHint[Annotated[bool, Doc("DALI's hint; it has no effect.")]]
+    affine: PerformanceHint[bool]
+    cache_batch_copy: PerformanceHint[bool]
+    cache_debug: PerformanceHint[bool]
+    cache_size: PerformanceHint[int]
+    cache_threshold: PerformanceHint[int]
+    cache_type: PerformanceHint[str]
+    device_memory_padding: PerformanceHint[int]
+    device_memory_padding_jpeg2k: PerformanceHint[int]
+    host_memory_padding: PerformanceHint[int]
+    host_memory_padding_jpeg2k: PerformanceHint[int]
+    hw_decoder_load: PerformanceHint[float]
+    hybrid_huffman_threshold: PerformanceHint[int]
+    memory_stats: PerformanceHint[bool]
+    preallocate_height_hint: PerformanceHint[int]
+    preallocate_width_hint: PerformanceHint[int]
+    split_stages: PerformanceHint[bool]
+    use_chunk_allocator: PerformanceHint[bool]
 
 
 def decoder(arguments: Mapping[str, Any]) -> DecodeImage:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Any, Unpack
 
-from penstock.graph import DataNode, Doc, apply, operator, select_arguments
+from typing_extensions import TypedDict
+
+from penstock.graph import DataNode, apply, operator, select_arguments
 from penstock.operators.cropping.slice import Bounds
 from penstock.operators.cropping.slice import slice as cut_out
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
@@ -13,21 +15,32 @@ from penstock.operators.decoders.image import DecoderArguments, decoder
 
 
 class SliceBounds(TypedDict, total=False):
-    """Bounds of the region, as for `fn.slice`."""
+    """Bounds of the region, as for `fn.slice`.
 
-    start: Annotated[Bounds, Doc("Start of the region, in pixels.")]
-    end: Annotated[Bounds, Doc("End of the region, in pixels; exclusive.")]
-    shape: Annotated[Bounds, Doc("Size of the region, in pixels.")]
-    rel_start: Annotated[Bounds, Doc("Start of the region, in fractions of the image.")]
-    rel_end: Annotated[Bounds, Doc("End of the region, in fractions of the image.")]
-    rel_shape: Annotated[Bounds, Doc("Size of the region, in fractions of the image.")]
-    axes: Annotated[int | Sequence[int], Doc("Axes to which the bounds refer.")]
-    axis_names: Annotated[
-        str,
-        Doc('Axes to which the bounds refer, by their letters in the layout, if `axes` is not given; by default "WH".'),
-    ]
-    normalized_anchor: Annotated[bool, Doc("If True (default), floats in `anchor` are fractions of the image.")]
-    normalized_shape: Annotated[bool, Doc("If True (default), floats in `shape_like` are fractions of the image.")]
+    Args:
+        start: Start of the region, in pixels.
+        end: End of the region, in pixels; exclusive.
+        shape: Size of the region, in pixels.
+        rel_start: Start of the region, in fractions of the image.
+        rel_end: End of the region, in fractions of the image.
+        rel_shape: Size of the region, in fractions of the image.
+        axes: Axes to which the bounds refer.
+        axis_names: Axes to which the bounds refer, by their letters in the layout, if `axes` is not given; by default
+            "WH".
+        normalized_anchor: If True (default), floats in `anchor` are fractions of the image.
+        normalized_shape: If True (default), floats in `shape_like` are fractions of the image.
+    """
+
+    start: Bounds
+    end: Bounds
+    shape: Bounds
+    rel_start: Bounds
+    rel_end: Bounds
+    rel_shape: Bounds
+    axes: int | Sequence[int]
+    axis_names: str
+    normalized_anchor: bool
+    normalized_shape: bool
 
 
 class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):

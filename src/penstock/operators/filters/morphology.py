@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypedDict, Unpack
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Default, Doc, Range, apply, assumed_layout, operator, with_defaults
+from penstock.graph import Argument, DataNode, Default, Range, apply, assumed_layout, operator, with_defaults
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.morphology_pass import MorphologyPass
@@ -28,35 +29,24 @@ _BORDERS: Mapping[MorphologyBorder, str] = {
 
 
 class MorphologyArguments(TypedDict, total=False):
-    """Arguments of erosion and dilation."""
+    """Arguments of erosion and dilation.
+
+    Args:
+        mask_size: Width and height of the rectangle in pixels, or one number for both, or a node with either per
+            sample. -1 means 3.
+        anchor: Column and row of the rectangle, from 0, that coincide with the pixel, or one number for both, or a node
+            with either per sample. -1 means the center.
+        iterations: Number of repetitions, 1 to 10,000.
+        border_mode: Pixels outside the image: "constant" (ignored), "replicate" (the edge pixels), "reflect" (the
+            mirrored image), "reflect_101" (the mirrored image without its edge pixels) or "wrap" (the repeated image).
+    """
 
     mask_size: Annotated[
-        int | Sequence[int] | DataNode,
-        Argument(np.int32, (None,), low=-1, high=1 << 20, example=3),
-        Default((3, 3)),
-        Doc(
-            "Width and height of the rectangle in pixels, or one number for both, or a node with either per sample. "
-            "-1 means 3."
-        ),
+        int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=-1, high=1 << 20, example=3), Default((3, 3))
     ]
-    anchor: Annotated[
-        int | Sequence[int] | DataNode,
-        Argument(np.int32, (None,), example=-1),
-        Default((-1, -1)),
-        Doc(
-            "Column and row of the rectangle, from 0, that coincide with the pixel, or one number for both, or a node "
-            "with either per sample. -1 means the center."
-        ),
-    ]
-    iterations: Annotated[int, Range(1, 10_000), Default(1), Doc("Number of repetitions, 1 to 10,000.")]
-    border_mode: Annotated[
-        MorphologyBorder,
-        Default("constant"),
-        Doc(
-            'Pixels outside the image: "constant" (ignored), "replicate" (the edge pixels), "reflect" (the mirrored '
-            'image), "reflect_101" (the mirrored image without its edge pixels) or "wrap" (the repeated image).'
-        ),
-    ]
+    anchor: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), example=-1), Default((-1, -1))]
+    iterations: Annotated[int, Range(1, 10_000), Default(1)]
+    border_mode: Annotated[MorphologyBorder, Default("constant")]
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec, user_call_site
 from penstock.errors import DefinitionError
@@ -17,7 +18,6 @@ from penstock.graph import (
     BatchKernel,
     DataNode,
     Default,
-    Doc,
     Operator,
     Range,
     SampleContext,
@@ -33,15 +33,15 @@ _log = logging.getLogger("penstock")
 
 
 class DrawArguments(TypedDict, total=False):
-    """Arguments of all random operators."""
+    """Arguments of all random operators.
 
-    shape: Annotated[
-        int | Sequence[int] | DataNode | None,
-        Range(1),
-        Default(None),
-        Doc("Shape of a sample; None draws one number. A node sets the shape per sample."),
-    ]
-    seed: Annotated[int, Default(-1), Doc("Seed of this operator; -1 derives one from the pipeline's seed.")]
+    Args:
+        shape: Shape of a sample; None draws one number. A node sets the shape per sample.
+        seed: Seed of this operator; -1 derives one from the pipeline's seed.
+    """
+
+    shape: Annotated[int | Sequence[int] | DataNode | None, Range(1), Default(None)]
+    seed: Annotated[int, Default(-1)]
 
 
 @dataclass(frozen=True)

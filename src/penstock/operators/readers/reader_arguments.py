@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
+
+from typing_extensions import TypedDict
 
 from penstock.errors import DefinitionError
-from penstock.graph import DataLocation, DataNode, Default, Doc, PerformanceHint, Reader, apply_many
+from penstock.graph import DataLocation, DataNode, Default, PerformanceHint, Reader, apply_many
 from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
@@ -17,81 +19,62 @@ class ReaderOrderArguments(TypedDict, total=False):
 
     The environment variable PENSTOCK_MAX_SAMPLE_SIZE, such as 10GB, limits the bytes that any reader reads for one
     sample; the default is 2 GiB. A larger file or record ends the run with a ResourceError before it is read.
+
+    Args:
+        random_shuffle: If True, each epoch visits the samples in another permutation of the data set.
+        shuffle_after_epoch: Same as `random_shuffle` here; excludes it.
+        shuffle_after_epoch_seed: Seed used with `shuffle_after_epoch`; None uses `seed`.
+        seed: Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of equal length and seed visit
+            their samples in the same order.
+        shard_id: Shard to read, from 0 to `num_shards` - 1.
+        num_shards: Number of shards, at most the number of samples.
+        shard_mode: "global": a slice of every global batch. "contiguous": a contiguous part of the data set, as in
+            DALI.
+        stick_to_shard: If True, a reader keeps its shard in all epochs; implies shard_mode="contiguous".
+        pad_last_batch: If True, the last sample fills the last batch of an epoch; otherwise samples of the next epoch
+            do.
+        on_error: Action for a sample that cannot be read or that fails in an operator: "raise", "skip" (mask its row;
+            iterators only) or "replace" (use another sample). None uses the iterator's.
+        initial_fill: DALI's hint; it has no effect, because a shuffle covers the whole data set.
+        prefetch_queue_depth: DALI's hint; it has no effect.
+        read_ahead: DALI's hint; it has no effect.
+        dont_use_mmap: DALI's hint; it has no effect.
+        lazy_init: DALI's hint; it has no effect.
+        skip_cached_images: DALI's hint; it has no effect.
+        tensor_init_bytes: DALI's hint; it has no effect.
     """
 
-    random_shuffle: Annotated[
-        bool, Default(False), Doc("If True, each epoch visits the samples in another permutation of the data set.")
-    ]
-    shuffle_after_epoch: Annotated[bool, Default(False), Doc("Same as `random_shuffle` here; excludes it.")]
-    shuffle_after_epoch_seed: Annotated[
-        int | None, Default(None), Doc("Seed used with `shuffle_after_epoch`; None uses `seed`.")
-    ]
-    seed: Annotated[
-        int,
-        Default(-1),
-        Doc(
-            "Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of equal length and seed visit "
-            "their samples in the same order."
-        ),
-    ]
-    shard_id: PerformanceHint[Annotated[int, Default(0), Doc("Shard to read, from 0 to `num_shards` - 1.")]]
-    num_shards: PerformanceHint[Annotated[int, Default(1), Doc("Number of shards, at most the number of samples.")]]
-    shard_mode: Annotated[
-        Literal["global", "contiguous"],
-        Default("global"),
-        Doc('"global": a slice of every global batch. "contiguous": a contiguous part of the data set, as in DALI.'),
-    ]
-    stick_to_shard: Annotated[
-        bool, Default(False), Doc('If True, a reader keeps its shard in all epochs; implies shard_mode="contiguous".')
-    ]
-    pad_last_batch: Annotated[
-        bool,
-        Default(False),
-        Doc("If True, the last sample fills the last batch of an epoch; otherwise samples of the next epoch do."),
-    ]
-    on_error: PerformanceHint[
-        Annotated[
-            OnError | None,
-            Doc(
-                'Action for a sample that cannot be read or that fails in an operator: "raise", "skip" (mask its row; '
-                'iterators only) or "replace" (use another sample). None uses the iterator\'s.'
-            ),
-        ]
-    ]
-    initial_fill: PerformanceHint[
-        Annotated[
-            int, Default(1024), Doc("DALI's hint; it has no effect, because a shuffle covers the whole data set.")
-        ]
-    ]
-    prefetch_queue_depth: PerformanceHint[Annotated[int, Default(1), Doc("DALI's hint; it has no effect.")]]
-    read_ahead: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
-    dont_use_mmap: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
-    lazy_init: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
-    skip_cached_images: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; it has no effect.")]]
-    tensor_init_bytes: PerformanceHint[Annotated[int, Default(1048576), Doc("DALI's hint; it has no effect.")]]
+    random_shuffle: Annotated[bool, Default(False)]
+    shuffle_after_epoch: Annotated[bool, Default(False)]
+    shuffle_after_epoch_seed: Annotated[int | None, Default(None)]
+    seed: Annotated[int, Default(-1)]
+    shard_id: PerformanceHint[Annotated[int, Default(0)]]
+    num_shards: PerformanceHint[Annotated[int, Default(1)]]
+    shard_mode: Annotated[Literal["global", "contiguous"], Default("global")]
+    stick_to_shard: Annotated[bool, Default(False)]
+    pad_last_batch: Annotated[bool, Default(False)]
+    on_error: PerformanceHint[OnError | None]
+    initial_fill: PerformanceHint[Annotated[int, Default(1024)]]
+    prefetch_queue_depth: PerformanceHint[Annotated[int, Default(1)]]
+    read_ahead: PerformanceHint[Annotated[bool, Default(False)]]
+    dont_use_mmap: PerformanceHint[Annotated[bool, Default(False)]]
+    lazy_init: PerformanceHint[Annotated[bool, Default(False)]]
+    skip_cached_images: PerformanceHint[Annotated[bool, Default(False)]]
+    tensor_init_bytes: PerformanceHint[Annotated[int, Default(1048576)]]
 
 
 class ReaderArguments(ReaderOrderArguments, total=False):
-    """Arguments of a reader besides its data set: order, shard, and the samples to visit."""
+    """Arguments of a reader besides its data set: order, shard, and the samples to visit.
 
-    subset: DataLocation[
-        Annotated[
-            Any,
-            Doc(
-                "Part of the data set to read: a slice, a range, an array of indices or a boolean array; or a function "
-                "that takes the indices of all samples, int64, and returns such an array."
-            ),
-        ]
-    ]
-    weights: DataLocation[
-        Annotated[
-            Any,
-            Doc(
-                "Weight of each sample (of the subset). Each position of an epoch then draws a sample with replacement "
-                "with a probability proportional to its weight; the length of an epoch does not change."
-            ),
-        ]
-    ]
+    Args:
+        subset: Part of the data set to read: a slice, a range, an array of indices or a boolean array; or a function
+            that takes the indices of all samples, int64, and returns such an array.
+        weights: Weight of each sample (of the subset). Each position of an epoch then draws a sample with replacement
+            with a probability proportional to its weight; the length of an epoch does not change.
+    """
+
+    subset: DataLocation[Any]
+    weights: DataLocation[Any]
 
 
 def apply_reader(

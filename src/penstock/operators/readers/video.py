@@ -14,7 +14,6 @@ from penstock.graph import (
     DataLocation,
     DataNode,
     Default,
-    Doc,
     PerformanceHint,
     Range,
     operator,
@@ -44,81 +43,61 @@ _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scal
 
 
 class VideoArguments(ReaderArguments, total=False):
-    """Arguments of readers of videos."""
+    """Arguments of readers of videos.
 
-    filenames: DataLocation[Annotated[Path | Sequence[Path] | None, Doc("Paths of the videos.")]]
-    file_root: DataLocation[
-        Annotated[
-            Path | None,
-            Doc("Folder with one folder of videos per class; classes are numbered in the order of their names."),
-        ]
-    ]
-    file_list: DataLocation[
-        Annotated[Path | None, Doc("Text file with a line per video; its paths are relative to the working directory.")]
-    ]
-    labels: Annotated[
-        int | Sequence[int] | None,
-        Default(None),
-        Doc("Class numbers, one per entry of `filenames`; an empty list numbers the files."),
-    ]
-    stride: Annotated[int, Range(1), Default(1), Doc("Distance between frames of a clip, in frames.")]
-    step: Annotated[
-        int, Default(-1), Doc("Distance between the first frames of consecutive clips; -1 for the length of a clip.")
-    ]
-    pad_mode: Annotated[
-        PadMode,
-        Default("none"),
-        Doc(
-            'Padding of a last clip that is too short: "none" drops the clip; "constant" repeats `fill_value`; "edge" '
-            'or "repeat" the last frame; "reflect" or "reflect_101" mirrors the frames before it; "symmetric" or '
-            '"reflect_1001" also repeats the last frame.'
-        ),
-    ]
-    pad_sequences: Annotated[bool, Default(False), Doc('Older spelling of pad_mode="constant".')]
-    fill_value: Annotated[
-        int | Sequence[int],
-        Range(0, 255),
-        Default(0),
-        Doc("Value of padded frames, 0 to 255; one number, or one per channel."),
-    ]
-    uniform_sample: Annotated[
-        bool,
-        Default(False),
-        Doc("If True, a video or its part is one clip of frames at equal distances, without padding."),
-    ]
-    enable_frame_num: Annotated[
-        Literal["none", "scalar", "sequence"] | bool | None,
-        Default("none"),
-        Doc('"scalar" or True returns the number of the first frame, "sequence" those of all frames.'),
-    ]
-    enable_timestamps: Annotated[bool, Default(False), Doc("If True, the time of each frame is returned.")]
-    file_list_format: Annotated[
-        Literal["timestamps", "frames"],
-        Default("timestamps"),
-        Doc(
-            'Unit of starts and ends in `file_list`: "timestamps" in seconds, or "frames", where negative ones count '
-            "from the end. The frame at the end is excluded."
-        ),
-    ]
+    Args:
+        filenames: Paths of the videos.
+        file_root: Folder with one folder of videos per class; classes are numbered in the order of their names.
+        file_list: Text file with a line per video; its paths are relative to the working directory.
+        labels: Class numbers, one per entry of `filenames`; an empty list numbers the files.
+        stride: Distance between frames of a clip, in frames.
+        step: Distance between the first frames of consecutive clips; -1 for the length of a clip.
+        pad_mode: Padding of a last clip that is too short: "none" drops the clip; "constant" repeats `fill_value`;
+            "edge" or "repeat" the last frame; "reflect" or "reflect_101" mirrors the frames before it; "symmetric" or
+            "reflect_1001" also repeats the last frame.
+        pad_sequences: Older spelling of pad_mode="constant".
+        fill_value: Value of padded frames, 0 to 255; one number, or one per channel.
+        uniform_sample: If True, a video or its part is one clip of frames at equal distances, without padding.
+        enable_frame_num: "scalar" or True returns the number of the first frame, "sequence" those of all frames.
+        enable_timestamps: If True, the time of each frame is returned.
+        file_list_format: Unit of starts and ends in `file_list`: "timestamps" in seconds, or "frames", where negative
+            ones count from the end. The frame at the end is excluded.
+        file_list_rounding: Rounding of starts and ends between two frames.
+        file_list_frame_num: Older spelling of file_list_format="frames".
+        file_list_include_end: It has no effect, as in DALI.
+        file_list_include_preceding_frame: Older spelling of `file_list_rounding`: "start_down_end_up" if True,
+            "start_up_end_down" if False.
+        normalized: If True, values of FLOAT are from 0 to 1 instead of 255.
+        image_type: Color space; only RGB. `fn.color_space_conversion` converts it.
+        channels: DALI's hint; there are three.
+        additional_decode_surfaces: DALI's hint; it has no effect.
+        skip_vfr_check: DALI's hint; frames may have any times.
+    """
+
+    filenames: DataLocation[Path | Sequence[Path] | None]
+    file_root: DataLocation[Path | None]
+    file_list: DataLocation[Path | None]
+    labels: Annotated[int | Sequence[int] | None, Default(None)]
+    stride: Annotated[int, Range(1), Default(1)]
+    step: Annotated[int, Default(-1)]
+    pad_mode: Annotated[PadMode, Default("none")]
+    pad_sequences: Annotated[bool, Default(False)]
+    fill_value: Annotated[int | Sequence[int], Range(0, 255), Default(0)]
+    uniform_sample: Annotated[bool, Default(False)]
+    enable_frame_num: Annotated[Literal["none", "scalar", "sequence"] | bool | None, Default("none")]
+    enable_timestamps: Annotated[bool, Default(False)]
+    file_list_format: Annotated[Literal["timestamps", "frames"], Default("timestamps")]
     file_list_rounding: Annotated[
-        Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"],
-        Default("start_down_end_up"),
-        Doc("Rounding of starts and ends between two frames."),
+        Literal["start_down_end_up", "start_up_end_down", "all_up", "all_down"], Default("start_down_end_up")
     ]
-    file_list_frame_num: Annotated[bool, Default(False), Doc('Older spelling of file_list_format="frames".')]
-    file_list_include_end: PerformanceHint[Annotated[bool, Default(True), Doc("It has no effect, as in DALI.")]]
-    file_list_include_preceding_frame: Annotated[
-        bool | None,
-        Default(None),
-        Doc('Older spelling of `file_list_rounding`: "start_down_end_up" if True, "start_up_end_down" if False.'),
-    ]
-    normalized: Annotated[bool, Default(False), Doc("If True, values of FLOAT are from 0 to 1 instead of 255.")]
-    image_type: Annotated[
-        DALIImageType, Default(RGB), Doc("Color space; only RGB. `fn.color_space_conversion` converts it.")
-    ]
-    channels: PerformanceHint[Annotated[int, Default(3), Doc("DALI's hint; there are three.")]]
-    additional_decode_surfaces: PerformanceHint[Annotated[int, Default(2), Doc("DALI's hint; it has no effect.")]]
-    skip_vfr_check: PerformanceHint[Annotated[bool, Default(False), Doc("DALI's hint; frames may have any times.")]]
+    file_list_frame_num: Annotated[bool, Default(False)]
+    file_list_include_end: PerformanceHint[Annotated[bool, Default(True)]]
+    file_list_include_preceding_frame: Annotated[bool | None, Default(None)]
+    normalized: Annotated[bool, Default(False)]
+    image_type: Annotated[DALIImageType, Default(RGB)]
+    channels: PerformanceHint[Annotated[int, Default(3)]]
+    additional_decode_surfaces: PerformanceHint[Annotated[int, Default(2)]]
+    skip_vfr_check: PerformanceHint[Annotated[bool, Default(False)]]
 
 
 @operator("readers.video")

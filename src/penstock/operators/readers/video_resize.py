@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph import DataNode, Default, Doc, operator, select_arguments
+from penstock.graph import DataNode, Default, operator, select_arguments
 from penstock.operators.argument_limits import Length
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.operators.resizing.filter_arguments import FilterArguments
@@ -14,9 +14,13 @@ from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
 
 class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total=False):
-    """Arguments of `fn.readers.video`, and size and filters of `fn.resize`."""
+    """Arguments of `fn.readers.video`, and size and filters of `fn.resize`.
 
-    image_type: Annotated[DALIImageType, Default(RGB), Doc("Color space; only RGB.")]
+    Args:
+        image_type: Color space; only RGB.
+    """
+
+    image_type: Annotated[DALIImageType, Default(RGB)]
 
 
 @operator("readers.video_resize")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
@@ -16,7 +17,6 @@ from penstock.graph import (
     BatchKernel,
     DataNode,
     Default,
-    Doc,
     Input,
     Operator,
     apply,
@@ -31,20 +31,18 @@ Numbers = Annotated[DataNode, Input(("number",))]
 
 
 class ReductionArguments(TypedDict, total=False):
-    """Arguments of all reductions."""
+    """Arguments of all reductions.
 
-    axes: Annotated[
-        int | Sequence[int] | None,
-        Default(None),
-        Doc(
-            "Axes of a sample to reduce; negative numbers count from the end. None reduces all axes, [] reduces none, "
-            "so each element is reduced by itself."
-        ),
-    ]
-    axis_names: Annotated[
-        str | None, Default(None), Doc('Axes to reduce as letters of the layout, such as "HW", instead of `axes`.')
-    ]
-    keep_dims: Annotated[bool, Default(False), Doc("If True, reduced axes stay in the result with extent 1.")]
+    Args:
+        axes: Axes of a sample to reduce; negative numbers count from the end. None reduces all axes, [] reduces none,
+            so each element is reduced by itself.
+        axis_names: Axes to reduce as letters of the layout, such as "HW", instead of `axes`.
+        keep_dims: If True, reduced axes stay in the result with extent 1.
+    """
+
+    axes: Annotated[int | Sequence[int] | None, Default(None)]
+    axis_names: Annotated[str | None, Default(None)]
+    keep_dims: Annotated[bool, Default(False)]
 
 
 def _extreme(xp: Any, data: Any, axes: tuple[int, ...], *, greatest: bool) -> Any:

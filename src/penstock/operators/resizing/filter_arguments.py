@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
-from penstock.graph import Argument, DataNode, Default, Doc, PerformanceHint, Range
+from penstock.graph import Argument, DataNode, Default, PerformanceHint, Range
 from penstock.types import INTERP_LANCZOS3, INTERP_LINEAR, DALIInterpType
 
 Interpolation = Annotated[int | DALIInterpType | DataNode, Range(0, 5)]
@@ -16,22 +17,24 @@ Filter = Annotated[Interpolation, Argument(np.int32, low=0, high=5, example=INTE
 
 
 class FilterArguments(TypedDict, total=False):
-    """Interpolation of pixels."""
+    """Interpolation of pixels.
 
-    interp_type: Annotated[
-        Interpolation,
-        Default(INTERP_LINEAR),
-        Doc("Interpolation for all axes, a `types.INTERP_...`; may be a node."),
-    ]
-    min_filter: Annotated[Filter, Doc("Interpolation for axes that shrink; by default `interp_type`.")]
-    mag_filter: Annotated[Filter, Doc("Interpolation for axes that grow; by default `interp_type`.")]
-    antialias: Annotated[
-        bool,
-        Default(True),
-        Doc("If True, filters widen with the scale where an image shrinks; INTERP_LINEAR then is INTERP_TRIANGULAR."),
-    ]
-    minibatch_size: PerformanceHint[Annotated[int, Default(32), Doc("DALI's hint; it has no effect.")]]
-    temp_buffer_hint: PerformanceHint[Annotated[int, Default(0), Doc("DALI's hint; it has no effect.")]]
+    Args:
+        interp_type: Interpolation for all axes, a `types.INTERP_...`; may be a node.
+        min_filter: Interpolation for axes that shrink; by default `interp_type`.
+        mag_filter: Interpolation for axes that grow; by default `interp_type`.
+        antialias: If True, filters widen with the scale where an image shrinks; INTERP_LINEAR then is
+            INTERP_TRIANGULAR.
+        minibatch_size: DALI's hint; it has no effect.
+        temp_buffer_hint: DALI's hint; it has no effect.
+    """
+
+    interp_type: Annotated[Interpolation, Default(INTERP_LINEAR)]
+    min_filter: Filter
+    mag_filter: Filter
+    antialias: Annotated[bool, Default(True)]
+    minibatch_size: PerformanceHint[Annotated[int, Default(32)]]
+    temp_buffer_hint: PerformanceHint[Annotated[int, Default(0)]]
 
 
 def filter_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

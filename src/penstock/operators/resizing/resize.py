@@ -13,7 +13,6 @@ from penstock.graph import (
     SPATIAL,
     Argument,
     DataNode,
-    Doc,
     Input,
     Operator,
     SampleContext,
@@ -38,9 +37,13 @@ Resampled = Annotated[DataNode, Input(RESAMPLED, axes="HW", fix="fn.cast(data, d
 
 
 class ResizeArguments(SizeArguments, FilterArguments, total=False):
-    """Arguments of the size, the ROI and the filters."""
+    """Arguments of the size, the ROI and the filters.
 
-    image_type: Annotated[DALIImageType, Doc("DALI's option; it has no effect.")]
+    Args:
+        image_type: DALI's option; it has no effect.
+    """
+
+    image_type: DALIImageType
 
 
 @dataclass(frozen=True)

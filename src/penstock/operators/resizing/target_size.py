@@ -6,14 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypedDict
 
 from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph import SPATIAL, Argument, DataNode, Default, Doc
+from penstock.graph import SPATIAL, Argument, DataNode, Default
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.axis_mapping import Rows, where
 from penstock.image.describe.steps import ResampleAxis
@@ -192,49 +193,36 @@ class SizeArguments(TypedDict, total=False):
     """Size of a resized image, and the ROI that is resized.
 
     Give the size in exactly one way. Numbers may be nodes, with a value per sample.
+
+    Args:
+        size: Size in pixels: (height, width), (depth, height, width), or one number for all axes. An extent of 0
+            follows from the others according to `mode`; a negative one mirrors the image.
+        resize_x: Width in pixels; alone or with `resize_y` and `resize_z`.
+        resize_y: Height in pixels.
+        resize_z: Depth in pixels, for volumes.
+        resize_shorter: Length of the shorter side; the others keep the aspect ratio.
+        resize_longer: Length of the longer side; the others keep the aspect ratio.
+        mode: "default": missing extents keep the aspect ratio. "stretch": missing extents keep their size. "not_larger"
+            and "not_smaller": the image keeps its aspect ratio and just fits into, or just covers, the size.
+        max_size: Limit for all extents, or one per extent. Modes that keep the aspect ratio keep it under the limit.
+        roi_start: Start of the ROI to resize, one number per spatial axis, in pixels or relative (see `roi_relative`).
+        roi_end: End of the ROI. If it is less than the start, the result is mirrored.
+        roi_relative: If True, the ROI is in fractions of the image.
+        subpixel_scale: If True, the ROI is adjusted if an extent is rounded, so that the scale is exact.
     """
 
-    size: Annotated[
-        Numbers,
-        Doc(
-            "Size in pixels: (height, width), (depth, height, width), or one number for all axes. An extent of 0 "
-            "follows from the others according to `mode`; a negative one mirrors the image."
-        ),
-    ]
-    resize_x: Annotated[Number, Doc("Width in pixels; alone or with `resize_y` and `resize_z`.")]
-    resize_y: Annotated[Number, Doc("Height in pixels.")]
-    resize_z: Annotated[Number, Doc("Depth in pixels, for volumes.")]
-    resize_shorter: Annotated[float | DataNode, Doc("Length of the shorter side; the others keep the aspect ratio.")]
-    resize_longer: Annotated[float | DataNode, Doc("Length of the longer side; the others keep the aspect ratio.")]
-    mode: Annotated[
-        Mode,
-        Default("default"),
-        Doc(
-            '"default": missing extents keep the aspect ratio. "stretch": missing extents keep their size. '
-            '"not_larger" and "not_smaller": the image keeps its aspect ratio and just fits into, or just covers, '
-            "the size."
-        ),
-    ]
-    max_size: Annotated[
-        float | Sequence[float],
-        Doc("Limit for all extents, or one per extent. Modes that keep the aspect ratio keep it under the limit."),
-    ]
-    roi_start: Annotated[
-        Sequence[float] | DataNode,
-        Argument(shape=(None,), example=0),
-        Doc("Start of the ROI to resize, one number per spatial axis, in pixels or relative (see `roi_relative`)."),
-    ]
-    roi_end: Annotated[
-        Sequence[float] | DataNode,
-        Argument(shape=(None,)),
-        Doc("End of the ROI. If it is less than the start, the result is mirrored."),
-    ]
-    roi_relative: Annotated[bool, Default(False), Doc("If True, the ROI is in fractions of the image.")]
-    subpixel_scale: Annotated[
-        bool,
-        Default(True),
-        Doc("If True, the ROI is adjusted if an extent is rounded, so that the scale is exact."),
-    ]
+    size: Numbers
+    resize_x: Number
+    resize_y: Number
+    resize_z: Number
+    resize_shorter: float | DataNode
+    resize_longer: float | DataNode
+    mode: Annotated[Mode, Default("default")]
+    max_size: float | Sequence[float]
+    roi_start: Annotated[Sequence[float] | DataNode, Argument(shape=(None,), example=0)]
+    roi_end: Annotated[Sequence[float] | DataNode, Argument(shape=(None,))]
+    roi_relative: Annotated[bool, Default(False)]
+    subpixel_scale: Annotated[bool, Default(True)]
 
 
 def sizing(values: Mapping[str, Any], layout: str) -> tuple[TargetSize, dict[str, Any]]:

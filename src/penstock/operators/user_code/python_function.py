@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, TypedDict, Unpack, cast
+from typing import Annotated, Any, Unpack, cast
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Array, Column
 from penstock.engine.host.batch_buffers import BatchBuffers
@@ -15,7 +16,6 @@ from penstock.errors import SampleError
 from penstock.graph import (
     BatchContext,
     Default,
-    Doc,
     PerformanceHint,
     Range,
     SampleContext,
@@ -101,19 +101,20 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
 
 
 class FunctionArguments(TypedDict, total=False):
-    """Outputs of a Python function."""
+    """Outputs of a Python function.
 
-    num_outputs: Annotated[int, Range(0, 1000), Default(1), Doc("Number of arrays that it returns; 0 for None.")]
+    Args:
+        num_outputs: Number of arrays that it returns; 0 for None.
+        output_layouts: Layout of all outputs, or a list with those of the first outputs.
+        dtype: Element type of the outputs, one for all or a list.
+        ndim: Number of axes of the outputs, one for all or a list.
+    """
+
+    num_outputs: Annotated[int, Range(0, 1000), Default(1)]
     # By default an output has no layout, because the function may have moved the axes.
-    output_layouts: Annotated[
-        str | Sequence[str] | None,
-        Default(None),
-        Doc("Layout of all outputs, or a list with those of the first outputs."),
-    ]
-    dtype: Annotated[Any, Default(None), Doc("Element type of the outputs, one for all or a list.")]
-    ndim: Annotated[
-        Rank | Sequence[Rank] | None, Default(None), Doc("Number of axes of the outputs, one for all or a list.")
-    ]
+    output_layouts: Annotated[str | Sequence[str] | None, Default(None)]
+    dtype: Annotated[Any, Default(None)]
+    ndim: Annotated[Rank | Sequence[Rank] | None, Default(None)]
 
 
 # As in DALI, Python functions run even if no output needs them: users call them for their side effects.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypedDict, Unpack
+from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Doc, Planes, Range, apply, operator
+from penstock.graph import Argument, DataNode, Planes, Range, apply, operator
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
@@ -21,15 +22,17 @@ from penstock.types import INTERP_NN, DALIInterpType
 
 
 class DisplacementArguments(TypedDict, total=False):
-    """Arguments of all displacements."""
+    """Arguments of all displacements.
 
-    mask: Annotated[
-        int | DataNode,
-        Argument(np.int32),
-        Doc("1 (default) to displace the image, 0 to leave it unchanged; a number, or a node with one per sample."),
-    ]
-    fill_value: Annotated[float, Doc("Value of pixels outside the image, in the input's range; by default 0.")]
-    interp_type: Annotated[DALIInterpType | int, Doc("INTERP_NN (default) or INTERP_LINEAR.")]
+    Args:
+        mask: 1 (default) to displace the image, 0 to leave it unchanged; a number, or a node with one per sample.
+        fill_value: Value of pixels outside the image, in the input's range; by default 0.
+        interp_type: INTERP_NN (default) or INTERP_LINEAR.
+    """
+
+    mask: Annotated[int | DataNode, Argument(np.int32)]
+    fill_value: float
+    interp_type: DALIInterpType | int
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import numpy as np
+from typing_extensions import TypedDict
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import SPATIAL, Argument, DataNode, Doc, assumed_layout
+from penstock.graph import SPATIAL, Argument, DataNode, assumed_layout
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.custom_pass import CustomPass, custom_steps
@@ -26,23 +27,20 @@ from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType,
 
 
 class WarpArguments(TypedDict, total=False):
-    """Arguments of all warps."""
+    """Arguments of all warps.
 
-    fill_value: Annotated[
-        float | None,
-        Doc(
-            "Value of pixels outside the image, converted to the dtype of the input. By default the edge pixels are "
-            "repeated."
-        ),
-    ]
-    interp_type: Annotated[DALIInterpType | int, Doc("INTERP_LINEAR (default) or INTERP_NN.")]
-    dtype: Annotated[
-        DALIDataType | Any,
-        Doc(
-            "Dtype of the result: that of the input (default) or FLOAT; for float32 inputs also UINT8, INT16 or INT32."
-        ),
-    ]
-    output_dtype: Annotated[DALIDataType | Any, Doc("Older name of `dtype`.")]
+    Args:
+        fill_value: Value of pixels outside the image, converted to the dtype of the input. By default the edge pixels
+            are repeated.
+        interp_type: INTERP_LINEAR (default) or INTERP_NN.
+        dtype: Dtype of the result: that of the input (default) or FLOAT; for float32 inputs also UINT8, INT16 or INT32.
+        output_dtype: Older name of `dtype`.
+    """
+
+    fill_value: float | None
+    interp_type: DALIInterpType | int
+    dtype: DALIDataType | Any
+    output_dtype: DALIDataType | Any
 
 
 @dataclass(frozen=True)
