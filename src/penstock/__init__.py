@@ -31,8 +31,6 @@ Batches do not depend on the number of threads, devices or processes. Names load
 `import penstock.sources` in a worker process does not import JAX.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any

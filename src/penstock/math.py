@@ -13,8 +13,6 @@ the others return float32 for integers, and the input's dtype for floats.
 [[2.0, 1.0, 3.0], [0.0, 1.0, 5.0], [2.5, 2.5, 9.0]]
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from penstock.graph import DataNode, lookup

@@ -5,8 +5,6 @@ Images are uint8 of layout HWC or FHWC. The magnitude ranges are DALI's, which f
 `augmentation` to change the range of an augmentation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

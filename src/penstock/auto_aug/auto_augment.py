@@ -1,7 +1,5 @@
 """AutoAugment: learned policies, from which each sample draws a sub-policy (https://arxiv.org/abs/1805.09501)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

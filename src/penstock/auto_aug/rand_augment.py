@@ -1,7 +1,5 @@
 """RandAugment: n random augmentations per sample, all of one magnitude bin (https://arxiv.org/abs/1909.13719)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """TrivialAugment: one random augmentation with a random magnitude per sample (https://arxiv.org/abs/2103.10158)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

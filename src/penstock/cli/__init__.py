@@ -1,7 +1,5 @@
 """The `penstock` command."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The command `penstock launch -n 2 script.py ...`: run a program as several processes of a job on this machine."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

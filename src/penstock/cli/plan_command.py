@@ -1,7 +1,5 @@
 """The command `penstock plan script.py`: print the plans of a program without training."""
 
-from __future__ import annotations
-
 import argparse
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """Atomic file writes, and the user's cache folder."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import tempfile

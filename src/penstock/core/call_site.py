@@ -1,7 +1,5 @@
 """Call sites: the lines of the user's program that errors name."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import linecache

@@ -1,7 +1,5 @@
 """Digests that identify data."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Element types: DALI's, NumPy's, and their names."""
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Any
 

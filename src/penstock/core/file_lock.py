@@ -1,7 +1,5 @@
 """Advisory locks, which the kernel releases if the process dies."""
 
-from __future__ import annotations
-
 try:
     import fcntl
 except ImportError:  # Windows has no flock

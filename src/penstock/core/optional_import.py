@@ -1,7 +1,5 @@
 """Import of optional packages."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

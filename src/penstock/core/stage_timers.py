@@ -1,7 +1,5 @@
 """Stage timers, which `stats()` reads."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 

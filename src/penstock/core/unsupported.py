@@ -1,7 +1,5 @@
 """Names of DALI that penstock does not have, each with the alternative."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Names of the classes in `penstock.ops`, matched with operators of `penstock.fn` by their letters."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType

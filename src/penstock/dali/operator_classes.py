@@ -1,7 +1,5 @@
 """Operator classes: constructed with some arguments, called with the others."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Run of a plan: host threads, transfers and the device program. The only object that has threads."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Sample probe: computes sample 0 before planning, for shapes that only the data can tell."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

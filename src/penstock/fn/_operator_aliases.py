@@ -1,7 +1,5 @@
 """Names of operators in DALI's older releases and in its `experimental` module."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # Names before DALI 1.0, and the present ones.

@@ -1,7 +1,5 @@
 """Fusion of image operators: described together for some rows, then executed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from penstock.graph import Argument, Operator
+from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion import FusibleOperator
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import ImageInfo, Step
@@ -32,18 +31,12 @@ class ImageOperator(Operator, FusibleOperator):
         """Layout that is assumed for images without one; "" if the layout does not matter."""
         return ""
 
-    def per_frame(
-        self,
-        layouts: Sequence[str],
-        framed: AbstractSet[str],
-        varying: AbstractSet[str],
-        schema: Mapping[str, Argument],
-    ) -> Operator:
+    def per_frame(self, call: FramedCall) -> Operator:
         """Return an operator that treats each frame as an image, unless this one draws random numbers."""
         if self.random_bits:
-            return super().per_frame(layouts, framed, varying, schema)
+            return super().per_frame(call)
         frames = ImageFrames if self.traceable else HostImageFrames
-        return frames(self, schema, tuple(layouts), frozenset(framed), frozenset(varying))
+        return frames(self, call)
 
     def of_sequences(self, frames: int) -> ImageOperator:
         """Return the operator for frames with separate arguments, `frames` per sequence, which must keep one size."""

@@ -1,7 +1,5 @@
 """Image operators on sequences with one argument per frame."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,13 +22,13 @@ class ImageFrames(PerFrameOperator):
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
         """Return the spec of the operator for one frame, with the number of frames in front."""
         (frames,) = inputs
-        if self.layouts[0][:1] != "F":
+        if self.call.layouts[0][:1] != "F":
             raise DefinitionError(
                 "arguments per frame are for sequences",
-                given=f"{', '.join(sorted(self.framed))}, and images of {frames}",
+                given=f"{', '.join(sorted(self.call.framed))}, and images of {frames}",
                 expected="a layout that begins with F, such as FHWC",
             )
-        for name in self.framed:
+        for name in self.call.framed:
             count = arguments[name].shape[0]
             if None not in (count, frames.shape[0]) and count != frames.shape[0]:
                 raise DefinitionError(
@@ -47,9 +45,9 @@ class ImageFrames(PerFrameOperator):
         inner = cast("ImageOperator", self.inner).of_sequences(count)
         flat = frames.reshape(rows * count, 1, *frames.shape[2:])
         values = self.entries(xp, rows, count, arguments)
-        one = Spec(np.dtype(flat.dtype), tuple(flat.shape[1:]), self.layouts[0])
+        one = Spec(np.dtype(flat.dtype), tuple(flat.shape[1:]), self.call.layouts[0])
         known = {
-            n: (Spec(v.dtype, v.shape[1:]) if n in self.framed | self.varying else arguments[n])
+            n: (Spec(v.dtype, v.shape[1:]) if n in self.call.framed | self.call.varying else arguments[n])
             for n, v in values.items()
         }
         output = inner.infer(one, **known)

@@ -1,7 +1,5 @@
 """Digest of the code of the user's functions in a definition."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass

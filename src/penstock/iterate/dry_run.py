@@ -1,7 +1,5 @@
 """Dry runs: a program runs only as far as its plans."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Epochs of an iterator: schedule, size, and requirements on sources."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`DataIterator`: batches of pipelines as dictionaries of global arrays, epoch by epoch."""
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

@@ -1,7 +1,5 @@
 """`data_iterator`: decorator that turns a definition into a function that makes iterators."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import json

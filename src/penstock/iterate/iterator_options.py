@@ -1,7 +1,5 @@
 """Arguments of iterators: pipelines, names of outputs, layout."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal

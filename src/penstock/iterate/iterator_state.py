@@ -1,7 +1,5 @@
 """State of an iterator: a few numbers, as plain JSON."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Agreement between the processes of a job on definition, data and shapes, before the first batch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike

@@ -1,7 +1,5 @@
 """Join a job of several processes with `jax.distributed`, under any launcher."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re

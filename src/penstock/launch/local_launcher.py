@@ -9,8 +9,6 @@
 * On Linux, this includes SIGKILL to the launcher: a small watchdog process outlives it.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

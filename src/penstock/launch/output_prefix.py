@@ -4,8 +4,6 @@ Bytes are not decoded. A piece of output is forwarded when its line ends, with a
 a progress bar, when it reaches a maximum size, or after a short pause.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import select

@@ -7,8 +7,6 @@ can be found after their parents have ended, and in other sessions. As a program
 has ended, and kills the remaining processes. It works on Linux only; elsewhere it finds no processes.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -4,8 +4,6 @@ Cached code runs in the process that loads it, so a folder is used only if no us
 it (`native/trusted_files.py`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import logging

@@ -3,8 +3,6 @@
 `hatch_build.py` runs it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib import import_module

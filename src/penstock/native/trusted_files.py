@@ -6,8 +6,6 @@ file can be exchanged between the check and the use. ACLs count: they show as th
 where files have no such permissions, nothing is checked.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -4,8 +4,6 @@ The defaults of the two differ: 300.0 as uint8 is 44 in NumPy and 255 in XLA, bo
 rounds them away from zero, and `uint8 * 0.5` is a float64 in NumPy.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

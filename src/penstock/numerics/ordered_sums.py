@@ -1,7 +1,5 @@
 """Sums of floats in a fixed order, with the same result in NumPy and in any XLA program."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

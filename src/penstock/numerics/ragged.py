@@ -1,7 +1,5 @@
 """Conversion of ragged columns to one array for compiled loops, and back."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -5,8 +5,6 @@ The generator is Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror and Shaw, "P
 loops on the host return the same bits. The host uses a loop, because NumPy would need 150 array operations for a batch.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 The generator is SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Limits of arguments: numbers that memory or time grows with, and dtypes. Tracing rejects others."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import numpy as np

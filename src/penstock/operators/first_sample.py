@@ -1,7 +1,5 @@
 """First sample of a value, computed while a definition is traced, for types that only the data can tell."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Numbers as arguments: their annotations, how many there are, and neutral values for those that an operator lacks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, cast
 

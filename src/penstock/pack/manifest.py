@@ -1,7 +1,5 @@
 """Manifest of a pack: its settings and complete shards, in the folder of the shards."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

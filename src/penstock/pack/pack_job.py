@@ -1,7 +1,5 @@
 """Packing: writes the samples of a source as shards, in parallel, with resume and verification."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import threading

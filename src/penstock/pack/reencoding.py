@@ -1,7 +1,5 @@
 """Resizing and encoding of images for shards."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Formats of shards: how samples are written and read back."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 from abc import ABC, abstractmethod

@@ -4,8 +4,6 @@ So `print` and a debugger show real values, and an error is raised at the operat
 alone, by the same stages as in a plan of all nodes, on the values of the nodes before it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace

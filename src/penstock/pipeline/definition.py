@@ -1,7 +1,5 @@
 """Definition of a pipeline: the trace, its graph, and the batches fed to it."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """`Pipeline`: a definition and the options of its execution."""
 
-from __future__ import annotations
-
 import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence

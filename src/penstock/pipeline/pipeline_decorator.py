@@ -1,7 +1,5 @@
 """`pipeline_def`: decorator that turns a definition into a function that makes pipelines."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging

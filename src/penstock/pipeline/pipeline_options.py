@@ -1,7 +1,5 @@
 """Options of a `Pipeline`: their types, DALI's hints, and the requirements on the outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Literal, TypedDict

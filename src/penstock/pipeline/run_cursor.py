@@ -1,7 +1,5 @@
 """Position of a consumer in a run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Serialization of a definition as JSON: its operator calls and their arguments. Never code."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Operators that the planner adds to a graph: row counters, masks, and host descriptions of fused groups."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast

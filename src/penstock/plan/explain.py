@@ -1,7 +1,5 @@
 """Text of a plan: a table of nodes with their placement and its reason."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Paired readers: readers that follow the same order, such as images and masks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Placement: which nodes run on the host and which in the device program, with the reason for each."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The plan: stages of the host, values that cross, and the device program."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Shape demand: ragged values that must have one shape for all samples."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Stages: groups of nodes that the host computes together, and their order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ in order, and maps the arguments. An operator without a counterpart has a row wi
 gets an operator of that name and the row has neither steps nor the reason why it differs.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

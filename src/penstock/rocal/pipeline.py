@@ -1,7 +1,5 @@
 """`Pipeline` and `pipeline_def` of rocAL's `amd.rocal.pipeline`."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

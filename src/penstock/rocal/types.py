@@ -1,7 +1,5 @@
 """Types of rocAL's `amd.rocal.types`. The value of a member is penstock's equivalent."""
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Registry of open sources."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Sources with one record per sample: a file, a part of a file, an entry of a database."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 

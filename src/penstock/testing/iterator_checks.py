@@ -1,7 +1,5 @@
 """Check of iterators: batches are a pure function of the step, and the state is small."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice

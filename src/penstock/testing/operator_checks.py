@@ -1,7 +1,5 @@
 """Check of operators: the same results in all ways to run them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

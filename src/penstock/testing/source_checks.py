@@ -1,7 +1,5 @@
 """Checks of sources, and a source of arrays for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

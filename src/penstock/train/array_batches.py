@@ -1,7 +1,5 @@
 """Batches of arrays in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Callbacks for `fit`: evaluation, progress, early exit."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """Checkpoints of a training, which resume it bit-for-bit."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from os import PathLike

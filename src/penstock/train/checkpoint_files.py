@@ -1,7 +1,5 @@
 """Files of checkpoints: atomic saves with checksums, verified before they are loaded."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

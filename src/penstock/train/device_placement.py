@@ -1,7 +1,5 @@
 """Placement of states and batches: meshes, replication and its inverse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Evaluation: means over a whole data set that count each sample once."""
 
-from __future__ import annotations
-
 import math
 import weakref
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """History of a training's metrics, recorded without waiting for the devices."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections import deque

@@ -1,7 +1,5 @@
 """File of a training's history. Each checkpoint appends the metrics since the previous one."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

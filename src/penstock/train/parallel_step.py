@@ -1,7 +1,5 @@
 """Data-parallel compilation of a step that was written for one device."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

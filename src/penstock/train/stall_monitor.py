@@ -1,7 +1,5 @@
 """Stall monitoring: time spent waiting for data, and the slowest stage of the pipeline."""
 
-from __future__ import annotations
-
 import queue
 import threading
 import time

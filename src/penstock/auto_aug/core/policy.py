@@ -1,7 +1,5 @@
 """Policies: lists of sub-policies, from which each sample draws one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Selection of a function per sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Device program: the nodes placed on the device, traced into one jitted, sharded function."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

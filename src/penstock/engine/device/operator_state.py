@@ -1,7 +1,5 @@
 """State of stateful operators: snapshots of the last steps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

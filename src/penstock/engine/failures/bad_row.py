@@ -1,7 +1,5 @@
 """Bad samples, and the rows of a batch in which operators failed on them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from penstock.errors import SampleError

@@ -1,7 +1,5 @@
 """Quarantine: a file of JSON lines that lists the bad samples of a run, one file per job."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ Recycling saves time: the operating system clears each new page when it is first
 filling it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import weakref

@@ -4,8 +4,6 @@ Four modes, by cost: several batches at once in the consumer's thread; two batch
 batch; several chunks per batch. In addition, chunks of very cheap samples that run Python take turns.
 """
 
-from __future__ import annotations
-
 import math
 import threading
 import time

@@ -1,7 +1,5 @@
 """Rows of columns, which are arrays or lists with an array per row."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

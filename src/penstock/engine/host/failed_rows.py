@@ -1,7 +1,5 @@
 """Failed rows: which row of a stage fails, and which samples take the place of bad ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The host part of a plan, compiled to stages that compute any rows of any batch."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence

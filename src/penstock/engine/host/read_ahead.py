@@ -1,7 +1,5 @@
 """Prefetching: threads that may wait fetch the byte ranges of the next batches from object stores."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

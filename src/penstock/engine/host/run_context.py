@@ -1,7 +1,5 @@
 """Context of a run: everything that its loader, program, stages and frames share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Sharded reader: maps the rows of a batch to samples, in the order of one reader."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar

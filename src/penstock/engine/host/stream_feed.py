@@ -1,7 +1,5 @@
 """Stream feeder: asks the streams of a plan for the data of each batch."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@
   sockets. `jax.extend.backend.register_backend_factory`, which is public, accepts the client built here.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any, cast
 

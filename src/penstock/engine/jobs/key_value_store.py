@@ -1,7 +1,5 @@
 """Key-value store shared by the processes of a job while they run."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -1,7 +1,5 @@
 """Loopback sockets: collectives of a job on one machine do not listen on the network."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Exchange of messages between the processes of a job, before the first batch."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A layout selects the rows of the global batch that this process computes, passes
 device program. It never waits for a device, and never writes to a buffer that JAX has received.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence

@@ -9,8 +9,6 @@ its own devices, at the same batches. Their programs depend on other processes o
 ends.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

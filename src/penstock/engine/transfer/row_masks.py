@@ -1,7 +1,5 @@
 """Row masks. Most have no False row, so they are recycled: a transfer would be a large part of a small batch's cost."""
 
-from __future__ import annotations
-
 import sys
 from collections import deque
 from collections.abc import Callable

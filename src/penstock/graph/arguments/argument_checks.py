@@ -7,8 +7,6 @@ Annotations are the only declaration of an argument: its type, its choices (`Lit
 * ``DataNode`` takes any value of the graph; ``Any`` is not checked here.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import typing

@@ -6,8 +6,6 @@ An operator takes a group as ``**arguments: Unpack[Group]``. Users see real para
 `public_docstring` put the items of the group in their place, and add the arguments that every operator takes.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 import types

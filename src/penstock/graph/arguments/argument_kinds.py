@@ -1,7 +1,5 @@
 """Conversion of values to the types of annotations, and descriptions of those types for messages."""
 
-from __future__ import annotations
-
 import math
 import types
 import typing

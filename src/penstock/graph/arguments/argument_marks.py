@@ -1,7 +1,5 @@
 """Marks in annotations of arguments: limits, defaults, documentation, and what the identity of a call leaves out."""
 
-from __future__ import annotations
-
 import typing
 from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Required, TypeVar

@@ -1,7 +1,5 @@
 """Conversion of inputs of an operator: constants become nodes, a list of nodes becomes one call per node."""
 
-from __future__ import annotations
-
 import inspect
 import types
 import typing

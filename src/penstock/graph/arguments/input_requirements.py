@@ -1,7 +1,5 @@
 """Requirements of inputs: dtypes, shapes and layouts that an operator declares in its signature."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

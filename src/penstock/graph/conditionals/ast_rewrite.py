@@ -18,8 +18,6 @@ Nothing is moved into other functions, so the debugger shows the user's variable
 Nested functions are not rewritten here, but when they are called.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 from typing import Any, cast

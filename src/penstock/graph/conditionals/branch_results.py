@@ -1,7 +1,5 @@
 """Joining the results of branches: nodes row by row, containers entry by entry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 

@@ -5,8 +5,6 @@ sample must not change it. It has the operator's public name and the arguments t
 performance hints, locations of data, and classes of the implementation.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar

@@ -1,7 +1,5 @@
 """Canonical text of operator arguments: equal for equal arguments, in every run of the program."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

@@ -1,7 +1,5 @@
 """Fingerprints of definitions. They identify the computation, not its placement, data set or implementation."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

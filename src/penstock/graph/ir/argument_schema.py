@@ -1,7 +1,5 @@
 """Schema of per-sample arguments: checks while a definition is traced, and conversion to rows while it runs."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, cast

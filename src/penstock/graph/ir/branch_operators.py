@@ -1,7 +1,5 @@
 """Operators behind `if`: masks of the rows that take a branch, and selection of each row's value afterwards."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Contract of fused operators: described in numbers first, then executed in one visit to the data."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

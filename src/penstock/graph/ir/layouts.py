@@ -1,7 +1,5 @@
 """Layouts: the meaning of the axes of images."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

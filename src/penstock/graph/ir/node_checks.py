@@ -1,7 +1,5 @@
 """Checks of every node: scope of branches, inputs with axes, no flow from device to host, memory."""
 
-from __future__ import annotations
-
 import functools
 import os
 

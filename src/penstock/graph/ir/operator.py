@@ -17,8 +17,7 @@ or for a node an array, with an entry per sample (batch) or of one sample (sampl
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, cast
 
@@ -82,6 +81,23 @@ class DeviceContext:
     devices: tuple[Any, ...]
 
 
+@dataclass(frozen=True)
+class FramedCall:
+    """Call of an operator on sequences, with inputs or arguments that have an entry per frame.
+
+    Args:
+        layouts: Layouts of its inputs; those that begin with F have an entry per frame.
+        framed: Arguments that have an entry per frame.
+        varying: Other arguments that have an entry per sample.
+        schema: Declarations of its arguments.
+    """
+
+    layouts: tuple[str, ...]
+    framed: frozenset[str]
+    varying: frozenset[str]
+    schema: Mapping[str, Argument]
+
+
 class Operator(ABC):
     """Computation of a node. Subclasses are frozen dataclasses and derive from one or two kernel classes."""
 
@@ -111,26 +127,13 @@ class Operator(ABC):
         """True if all samples of its inputs must have one shape even if its output may be ragged."""
         return False
 
-    def per_frame(
-        self,
-        layouts: Sequence[str],
-        framed: AbstractSet[str],
-        varying: AbstractSet[str],
-        schema: Mapping[str, Argument],
-    ) -> Operator:
+    def per_frame(self, call: FramedCall) -> Operator:
         """Return the operator that does the same to each frame of a sequence.
-
-        Args:
-            layouts: Layouts of its inputs.
-            framed: Arguments that have an entry per frame.
-            varying: Arguments that have an entry per sample.
-            schema: Declarations of its arguments.
 
         Raises:
             DefinitionError: The operator does not take arguments per frame.
         """
-        del layouts, varying, schema
-        raise DefinitionError("arguments per frame are not supported", given=", ".join(sorted(framed)))
+        raise DefinitionError("arguments per frame are not supported", given=", ".join(sorted(call.framed)))
 
     @abstractmethod
     def infer(self, *inputs: Any, **arguments: Any) -> Spec | tuple[Spec, ...]:

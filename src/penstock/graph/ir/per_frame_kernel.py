@@ -1,9 +1,6 @@
 """Operators on sequences with inputs or arguments per frame."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,8 +8,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
+from penstock.graph.ir.operator import BatchContext, BatchKernel, FramedCall, Operator
 
 
 @dataclass(frozen=True)
@@ -21,22 +17,16 @@ class PerFrameOperator(Operator, BatchKernel):
 
     Args:
         inner: Operator that runs on each frame.
-        arguments: Declarations of its arguments.
-        layouts: Layouts of the inputs; those that begin with F have an entry per frame.
-        framed: Arguments that have an entry per frame.
-        varying: Other arguments that have an entry per sample.
+        call: Inputs and arguments that have an entry per frame.
     """
 
     inner: Operator
-    arguments: Mapping[str, Argument]
-    layouts: tuple[str, ...]
-    framed: frozenset[str]
-    varying: frozenset[str]
+    call: FramedCall
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
         """Return the operator's spec with the frames as first axis."""
-        framed = {f"input {at}": spec for at, spec in enumerate(inputs) if self.layouts[at][:1] == "F"}
-        framed |= {name: arguments[name] for name in self.framed}
+        framed = {f"input {at}": spec for at, spec in enumerate(inputs) if self.call.layouts[at][:1] == "F"}
+        framed |= {name: arguments[name] for name in self.call.framed}
         counts = {name: spec.shape[0] for name, spec in framed.items() if spec.shape[0] is not None}
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{name} for {count}" for name, count in counts.items())
@@ -50,15 +40,15 @@ class PerFrameOperator(Operator, BatchKernel):
 
     def specs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments for one frame, checked against the operator's schema."""
-        result = {name: _frame(value) if name in self.framed else value for name, value in arguments.items()}
+        result = {name: _frame(value) if name in self.call.framed else value for name, value in arguments.items()}
         for name, value in result.items():
-            self.arguments[name].check(name, value)
+            self.call.schema[name].check(name, value)
         return result
 
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """Compute the frames of all rows as one batch."""
-        columns = [value for value, layout in zip(inputs, self.layouts, strict=True) if layout[:1] == "F"]
-        columns += [arguments[name] for name in self.framed]
+        columns = [value for value, layout in zip(inputs, self.call.layouts, strict=True) if layout[:1] == "F"]
+        columns += [arguments[name] for name in self.call.framed]
         counts = {column.shape[1] for column in columns}
         if len(counts) > 1:
             raise ValueError(f"inputs and arguments per frame have {' and '.join(map(str, counts))} frames")
@@ -66,7 +56,7 @@ class PerFrameOperator(Operator, BatchKernel):
         (count,), rows, xp = counts, context.rows, context.xp
         frames = [
             _merged(value) if layout[:1] == "F" else xp.repeat(value, count, axis=0)
-            for value, layout in zip(inputs, self.layouts, strict=True)
+            for value, layout in zip(inputs, self.call.layouts, strict=True)
         ]
         entries = self.entries(xp, rows, count, arguments)
         result = cast(Any, self.inner).batch(BatchContext(xp, rows * count), *frames, **entries)
@@ -77,14 +67,14 @@ class PerFrameOperator(Operator, BatchKernel):
         result: dict[str, Any] = {}
         for name, value in arguments.items():
             column = value
-            if name in self.framed:
+            if name in self.call.framed:
                 if value.shape[1] != count:
                     raise ValueError(f"{name} has {value.shape[1]} entries for {count} frames")
                 column = _merged(value)
-            elif name in self.varying:
+            elif name in self.call.varying:
                 column = xp.repeat(value, count, axis=0)
-            varying = name in self.framed | self.varying
-            result[name] = self.arguments[name].broadcast_rows(
+            varying = name in self.call.framed | self.call.varying
+            result[name] = self.call.schema[name].broadcast_rows(
                 xp if varying else np, column, rows * count, varying=varying
             )
         return result
@@ -93,15 +83,9 @@ class PerFrameOperator(Operator, BatchKernel):
 class PerFrameKernel(Operator, BatchKernel):
     """Batch kernel that also runs per frame of a sequence if an argument or input has an entry per frame."""
 
-    def per_frame(
-        self,
-        layouts: Sequence[str],
-        framed: AbstractSet[str],
-        varying: AbstractSet[str],
-        schema: Mapping[str, Argument],
-    ) -> Operator:
+    def per_frame(self, call: FramedCall) -> Operator:
         """Return the operator that runs this one on each frame."""
-        return PerFrameOperator(self, schema, tuple(layouts), frozenset(framed), frozenset(varying))
+        return PerFrameOperator(self, call)
 
 
 def _frame(spec: Spec) -> Spec:

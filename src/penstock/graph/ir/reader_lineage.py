@@ -1,7 +1,5 @@
 """Readers from which a value is computed."""
 
-from __future__ import annotations
-
 from penstock.errors import DefinitionError
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value

@@ -1,7 +1,5 @@
 """Recording of operator uses in the definition that is being traced."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -13,7 +11,7 @@ from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.graph.ir.node_checks import check_branch_scope, check_fusible_input, check_memory, check_no_device_to_host
-from penstock.graph.ir.operator import Operator
+from penstock.graph.ir.operator import FramedCall, Operator
 from penstock.graph.tracing.registry import common_arguments, lookup, running_operator
 from penstock.graph.tracing.trace import DataNode, as_value, current_trace
 
@@ -40,9 +38,9 @@ def _per_frame(
     """Return the per-frame variant of the operator if some inputs or arguments have an entry per frame."""
     nodes = {name: value.spec for name, value in arguments.items() if isinstance(value, Value) and name in schema}
     framed = frozenset(name for name, spec in nodes.items() if spec.layout[:1] == "F")
-    layouts = [value.spec.layout for value in inputs]
+    layouts = tuple(value.spec.layout for value in inputs)
     if framed or (operator.per_frame_inputs and any(layout[:1] == "F" for layout in layouts)):
-        return operator.per_frame(layouts, framed, frozenset(nodes) - framed, schema)
+        return operator.per_frame(FramedCall(layouts, framed, frozenset(nodes) - framed, schema))
     return None
 
 

@@ -11,8 +11,6 @@ rule covers programs that feed their inputs later:
 User code never runs twice. The nodes that it holds are handles, which then refer to the new values.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Execution while a definition runs: eager computation in debug mode, and worker processes for users' sources."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

@@ -1,7 +1,5 @@
 """Nodes that were made outside of any definition. A definition that uses them adopts copies."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """EXIF orientations: reading them, and applying them to pixels and regions."""
 
-from __future__ import annotations
-
 import struct
 
 from penstock.core import Array

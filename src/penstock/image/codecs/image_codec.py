@@ -1,7 +1,5 @@
 """One interface to all libraries that decode images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

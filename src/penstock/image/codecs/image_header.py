@@ -1,7 +1,5 @@
 """Headers of images, and regions of them."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

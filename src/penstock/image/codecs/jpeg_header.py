@@ -1,7 +1,5 @@
 """JPEG headers: size, components, chroma subsampling and orientation, without decoding."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -4,8 +4,6 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
-from __future__ import annotations
-
 import simplejpeg
 
 from penstock.core import Array

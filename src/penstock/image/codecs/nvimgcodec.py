@@ -1,7 +1,5 @@
 """JPEG regions with nvImageCodec on the CPU, which computes no pixels outside of a region."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import os

@@ -1,7 +1,5 @@
 """Output types: their number of channels, and conversion to them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Decoding with Pillow: the formats that DALI reads, except the JPEGs that libjpeg-turbo decodes."""
 
-from __future__ import annotations
-
 import io
 import struct
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Crop windows: DALI's arguments for their size and position, and the steps that describe them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -10,8 +10,6 @@ then a transposition. A step starts another pass if it does not fit into the pre
 * a custom step, which needs a separate pass.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 

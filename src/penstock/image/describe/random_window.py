@@ -5,8 +5,6 @@ uniformly until a window fits into the image and has an allowed ratio after roun
 is as large as ratio and area allow.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ of fixed layout: pass by pass, per axis the taps of the filter or the window, th
 values. Integers up to 2**24 are exact in float32.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Execution of one pass on the host, many rows per call of a compiled loop."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Execution of passes on the host, over groups of rows that fit into the cache of a core."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate

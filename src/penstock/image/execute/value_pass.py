@@ -1,7 +1,5 @@
 """Passes that compute values: their form for the compiled loops."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

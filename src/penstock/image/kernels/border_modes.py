@@ -2,8 +2,6 @@
 # pyright: basic
 # JAX is typed in part only
 
-from __future__ import annotations
-
 from enum import IntEnum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Compiled loop for contrast-limited adaptive histogram equalization (CLAHE) of bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled loop that copies windows of images: crop, flip and pad. Places are those of `resample_rows`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

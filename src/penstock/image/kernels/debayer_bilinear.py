@@ -1,7 +1,5 @@
 """Compiled loop for bilinear debayering; `operators.color.debayer` calls it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Compiled loop that fills regions of arrays with values."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Compiled loops for resampling filters: the taps of each output pixel of an axis, and their weights."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

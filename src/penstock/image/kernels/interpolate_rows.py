@@ -1,7 +1,5 @@
 """Compiled loops that interpolate rows of a warp from one, four or sixteen pixels per output pixel."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

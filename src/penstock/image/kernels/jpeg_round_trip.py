@@ -4,8 +4,6 @@ The arithmetic is that of libjpeg with its accurate integer transform ("islow"),
 upsampling. All of it is integer arithmetic, so the pixels are bit-for-bit the same as after a real round trip.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """Conversion between uint8 RGB and CIE L*a*b*, in fixed-point arithmetic bit-for-bit as OpenCV computes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

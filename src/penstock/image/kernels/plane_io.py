@@ -1,7 +1,5 @@
 """Compiled loops that load image planes as floats and store them as bytes or floats. Passes call them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -7,8 +7,6 @@ An axis mapping is a row of numbers (`penstock.image.describe.axis_mapping`). Ea
 (`.python_function`), against which tests compare the compiled one.
 """
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled loops over one row of pixels: resample, copy and apply color operations. `resample_rows` calls them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

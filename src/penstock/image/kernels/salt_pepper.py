@@ -1,7 +1,5 @@
 """Compiled loop that adds salt-and-pepper noise."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Compiled loops for the statistics of samples: sums along the first axes, and normalization with them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reusable scratch memory of a thread."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Compiled loops that map bytes through tables of 256 entries, or through arithmetic that replaces a table."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -2,8 +2,6 @@
 # pyright: basic
 # JAX is typed in part only
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

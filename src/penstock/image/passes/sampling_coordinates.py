@@ -5,8 +5,6 @@ The corner of the first pixel is (0, 0), its center (0.5, 0.5).
 # pyright: basic
 # JAX is typed in part only
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,8 +2,6 @@
 # pyright: basic
 # JAX is typed in part only
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

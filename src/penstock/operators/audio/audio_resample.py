@@ -1,7 +1,5 @@
 """audio_resample: conversion of signals to another sampling rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """mel_filter_bank: conversion of spectrograms to mel bands."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal

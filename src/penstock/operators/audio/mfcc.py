@@ -1,7 +1,5 @@
 """mfcc: mel-frequency cepstral coefficients, the cosine transform of a mel spectrogram."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 from typing import Annotated

@@ -1,7 +1,5 @@
 """nonsilent_region: detection of leading and trailing silence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """power_spectrum: magnitudes of the Fourier transform along an axis."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

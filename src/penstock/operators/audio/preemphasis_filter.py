@@ -1,7 +1,5 @@
 """preemphasis_filter: amplification of high frequencies."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 

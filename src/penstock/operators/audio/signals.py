@@ -1,7 +1,5 @@
 """Inputs of audio operators."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from penstock.graph import DataNode, Input

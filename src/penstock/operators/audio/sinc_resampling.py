@@ -1,7 +1,5 @@
 """Resampling of signals by windowed sincs, with the filter table and the rounding of positions of DALI."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

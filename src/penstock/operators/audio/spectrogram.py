@@ -1,7 +1,5 @@
 """spectrogram: short-time Fourier transform of a signal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal

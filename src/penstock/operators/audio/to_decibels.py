@@ -1,7 +1,5 @@
 """to_decibels: conversion of magnitudes or powers to decibels."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

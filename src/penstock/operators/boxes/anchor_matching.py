@@ -1,7 +1,5 @@
 """Matching of anchors to boxes, for `fn.box_encoder`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

@@ -1,7 +1,5 @@
 """Inputs, checks and a base class that operators on boxes share."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass

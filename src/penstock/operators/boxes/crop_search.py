@@ -1,7 +1,5 @@
 """Search for a random window that overlaps boxes enough, for `fn.random_bbox_crop`."""
 
-from __future__ import annotations
-
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 from penstock.numerics.splitmix64 import below, fraction

@@ -1,7 +1,5 @@
 """Operator that draws windows that overlap boxes enough."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Unpack

@@ -1,7 +1,5 @@
 """Operator that draws windows of random area and aspect ratio."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 

@@ -1,7 +1,5 @@
 """Operator that cuts windows for training SSD."""
 
-from __future__ import annotations
-
 from penstock.graph import DataNode, operator
 from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.random_bbox_crop import random_bbox_crop

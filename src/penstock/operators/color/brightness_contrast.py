@@ -1,7 +1,5 @@
 """Operators that change the brightness and contrast of images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -2,8 +2,6 @@
 # pyright: basic
 # JAX is only partly typed
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`fn.color_space_conversion`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Operators that change the hue, saturation, brightness and contrast of RGB images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar

@@ -1,7 +1,5 @@
 """Variable number of gradients: the algorithm "vng_ocv" of `fn.debayer`."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,16 +1,13 @@
 """Operator that crops images."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, Images, Operator, apply, assumed_layout, operator
+from penstock.graph import DataNode, FramedCall, Images, Operator, apply, assumed_layout, operator
 from penstock.image.describe.crop_window import CropWindow
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -34,16 +31,10 @@ class WindowOperator(ImageOperator):
         """Layout of the window."""
         return self.window.layout
 
-    def per_frame(
-        self,
-        layouts: Sequence[str],
-        framed: AbstractSet[str],
-        varying: AbstractSet[str],
-        schema: Mapping[str, Argument],
-    ) -> Operator:
+    def per_frame(self, call: FramedCall) -> Operator:
         """Process each frame as an image; refuse a window that also cuts along the frames."""
         self.window.check_per_frame()
-        return super().per_frame(layouts, framed, varying, schema)
+        return super().per_frame(call)
 
 
 @dataclass(frozen=True)

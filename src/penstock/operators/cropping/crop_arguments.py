@@ -1,7 +1,5 @@
 """Size and position arguments of cropping operators, under DALI's names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 

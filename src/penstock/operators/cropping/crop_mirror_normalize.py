@@ -1,7 +1,5 @@
 """Operator that crops, mirrors, normalizes, casts and transposes images in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Operator that masks a grid of squares in images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

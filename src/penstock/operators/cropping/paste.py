@@ -1,7 +1,5 @@
 """Operator that pastes images on a larger canvas."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Regions of images that `multi_paste` copies to canvases."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """decoders.audio: decoding of sound files."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar

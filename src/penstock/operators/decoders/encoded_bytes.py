@@ -1,7 +1,5 @@
 """Input of decoders."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from penstock.graph import DataNode, Input

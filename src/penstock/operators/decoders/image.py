@@ -1,7 +1,5 @@
 """decoders.image: decoding of image files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack

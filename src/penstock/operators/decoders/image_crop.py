@@ -1,7 +1,5 @@
 """decoders.image_crop: decoding of a window of images."""
 
-from __future__ import annotations
-
 from typing import Unpack
 
 from penstock.graph import DataNode, apply, operator, select_arguments

@@ -1,7 +1,5 @@
 """decoders.image_random_crop: decoding of a random window of images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack

@@ -1,7 +1,5 @@
 """decoders.image_slice: decoding of a region of images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Unpack
 

@@ -1,7 +1,5 @@
 """decoders.inflate: decompression of arrays."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

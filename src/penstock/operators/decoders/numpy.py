@@ -1,7 +1,5 @@
 """decoders.numpy: decoding of .npy files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """peek_image_shape: shapes of images from their headers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """decoders.video: decoding of frames of videos."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ floats; ``%`` has the sign of the dividend. Integer division by zero is 0. Compa
 are exact: -1 is less than any uint64.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast

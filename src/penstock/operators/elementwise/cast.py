@@ -1,7 +1,5 @@
 """cast, cast_like: conversion to another dtype."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """constant: one value for all samples."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

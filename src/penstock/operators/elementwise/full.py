@@ -1,7 +1,5 @@
 """full, zeros, ones, full_like, zeros_like, ones_like: samples filled with a value."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any

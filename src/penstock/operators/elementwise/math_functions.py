@@ -3,8 +3,6 @@
 Integers are converted to float32; floats keep their type. `clamp` keeps integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

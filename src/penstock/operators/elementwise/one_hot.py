@@ -1,7 +1,5 @@
 """one_hot: one-hot encoding of class numbers."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any

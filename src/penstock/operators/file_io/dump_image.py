@@ -1,7 +1,5 @@
 """dump_image: images written to files, for a look at intermediate results."""
 
-from __future__ import annotations
-
 import os
 import threading
 from dataclasses import dataclass

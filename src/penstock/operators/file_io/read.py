@@ -1,7 +1,5 @@
 """io.file.read: reading of files whose paths the pipeline computes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Operator that correlates images with a filter."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal

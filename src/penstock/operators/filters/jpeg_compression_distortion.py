@@ -1,7 +1,5 @@
 """Operator that adds the artifacts of JPEG compression."""
 
-from __future__ import annotations
-
 import io
 import math
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Operator that computes the Laplacian of images and volumes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operator that computes the median of each neighborhood."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

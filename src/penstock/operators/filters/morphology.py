@@ -1,7 +1,5 @@
 """Operators that erode and dilate images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Unpack

@@ -1,7 +1,5 @@
 """Base of operators on windows, whose arguments have one number per spatial axis."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

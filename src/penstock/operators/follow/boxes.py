@@ -1,7 +1,5 @@
 """Operator that moves boxes together with their images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

@@ -4,8 +4,6 @@ For each image operator on the path, a follower adds a node that uses the operat
 a random window is the same for an image and for its boxes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Nodes that compute the pixel mapping of images, in parallel to the image operators."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Operator that moves masks together with their images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, cast

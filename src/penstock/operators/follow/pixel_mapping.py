@@ -10,8 +10,6 @@ geometry is float64 (rows, 15 + axes), in these columns:
 * the rest: extents of the present image along its axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operator that moves points together with their images."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, cast

@@ -1,7 +1,5 @@
 """external_source: data from callables, iterables and generators, or fed by the program."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import logging

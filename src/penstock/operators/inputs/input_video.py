@@ -1,7 +1,5 @@
 """inputs.video: frame sequences of videos that the program feeds."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from penstock.core import optional_import

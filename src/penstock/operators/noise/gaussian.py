@@ -1,7 +1,5 @@
 """`fn.noise.gaussian`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Base class of noise operators: a key per sample, expanded to random numbers per element."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable

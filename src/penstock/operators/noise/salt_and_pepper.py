@@ -1,7 +1,5 @@
 """`fn.noise.salt_and_pepper`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any

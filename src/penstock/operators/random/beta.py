@@ -1,7 +1,5 @@
 """random.beta: numbers from the beta distribution, computed from two gamma variates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack

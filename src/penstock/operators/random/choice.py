@@ -1,7 +1,5 @@
 """random.choice: random elements of a list, or integers below a limit, with optional probabilities."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

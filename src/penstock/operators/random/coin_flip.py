@@ -1,7 +1,5 @@
 """random.coin_flip: random ones and zeros with a given probability."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 

@@ -1,7 +1,5 @@
 """random.keys: one key per sample for `jax.random`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

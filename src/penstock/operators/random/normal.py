@@ -1,7 +1,5 @@
 """random.normal: numbers from the normal distribution."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack

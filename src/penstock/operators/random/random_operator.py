@@ -1,7 +1,5 @@
 """Base of random operators: conversion of random bits to numbers, and shapes of the draws."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """random.uniform: uniform random numbers from a range or from a list of values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

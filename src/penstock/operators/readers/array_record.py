@@ -1,7 +1,5 @@
 """readers.array_record: records of ArrayRecord files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 

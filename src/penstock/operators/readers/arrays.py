@@ -1,7 +1,5 @@
 """readers.arrays: rows of arrays in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Unpack, cast
 

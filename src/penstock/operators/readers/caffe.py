@@ -1,7 +1,5 @@
 """readers.caffe: Datum records of an LMDB in Caffe's format."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Unpack
 

@@ -1,7 +1,5 @@
 """readers.caffe2: TensorProtos records of an LMDB in Caffe2's format."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Unpack
 

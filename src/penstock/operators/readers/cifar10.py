@@ -1,7 +1,5 @@
 """readers.cifar10: images and labels of the binary version of CIFAR-10."""
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Unpack
 

@@ -1,7 +1,5 @@
 """readers.coco: images with boxes, labels and masks of COCO data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike, fspath

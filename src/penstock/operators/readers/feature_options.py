@@ -1,7 +1,5 @@
 """The `features` argument of readers of Example messages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

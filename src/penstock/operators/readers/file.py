@@ -1,7 +1,5 @@
 """readers.file: encoded files with labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import fspath
 from typing import Annotated, Unpack

@@ -1,7 +1,5 @@
 """readers.fits: images in FITS files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Unpack, cast
 

@@ -1,7 +1,5 @@
 """readers.items: sequences and map-style data sets of the user."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 

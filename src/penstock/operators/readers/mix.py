@@ -1,7 +1,5 @@
 """readers.mix: concatenation and weighted mixtures of readers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Unpack, cast
 

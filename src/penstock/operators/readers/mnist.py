@@ -1,7 +1,5 @@
 """readers.mnist: images and labels in the IDX files of MNIST."""
 
-from __future__ import annotations
-
 from os import PathLike
 from typing import Literal, Unpack
 

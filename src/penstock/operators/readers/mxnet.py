@@ -1,7 +1,5 @@
 """readers.mxnet: images and labels in RecordIO files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Unpack
 

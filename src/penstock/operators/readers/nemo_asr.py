@@ -1,7 +1,5 @@
 """readers.nemo_asr: speech and transcripts from manifests of NVIDIA NeMo."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack

@@ -1,7 +1,5 @@
 """readers.numpy: arrays in .npy files, or regions of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack

@@ -1,7 +1,5 @@
 """readers.parquet: columns of Parquet files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Unpack
 

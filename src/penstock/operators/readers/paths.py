@@ -1,7 +1,5 @@
 """Paths of data sets: absolute ones, and checks of lists of files and of their indexes."""
 
-from __future__ import annotations
-
 from collections.abc import Sized
 from os import PathLike, fspath
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Arguments of all readers: order, shard, error policy, and selection of samples."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from typing_extensions import TypedDict

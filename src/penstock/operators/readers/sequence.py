@@ -1,7 +1,5 @@
 """readers.sequence: sequences of image files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import Annotated, ClassVar, Unpack

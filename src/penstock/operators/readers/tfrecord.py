@@ -1,7 +1,5 @@
 """readers.tfrecord: features of Example messages in TFRecord files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 

@@ -1,7 +1,5 @@
 """readers.video: clips of videos."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from os import fspath
 from typing import Annotated, Any, Literal, Unpack

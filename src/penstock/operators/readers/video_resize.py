@@ -1,7 +1,5 @@
 """readers.video_resize: clips of videos, resized."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Unpack
 
 from penstock.graph import DataNode, Default, operator, select_arguments

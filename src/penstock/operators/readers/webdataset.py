@@ -1,7 +1,5 @@
 """readers.webdataset: samples in tar files, in the convention of WebDataset."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Literal, Unpack, cast
 

@@ -1,7 +1,5 @@
 """Public reductions: min, max, sum, mean, mean_square, rms, std_dev, variance."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Kernel of all reductions: a table of formulas, the common arguments, and the shape of the result."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operator `resize_crop_mirror` without antialiasing by default."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 from penstock.graph import DataNode, operator

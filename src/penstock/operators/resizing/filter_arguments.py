@@ -1,7 +1,5 @@
 """Interpolation arguments of resizing operators, under DALI's names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any
 

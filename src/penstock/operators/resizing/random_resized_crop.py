@@ -1,7 +1,5 @@
 """Operator that crops a random window and resizes it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack

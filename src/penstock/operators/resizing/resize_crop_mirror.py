@@ -1,7 +1,5 @@
 """Operator that resizes, crops and mirrors images in one pass."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Unpack, cast

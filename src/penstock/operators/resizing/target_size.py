@@ -1,7 +1,5 @@
 """Target size and ROI of a resized image, from DALI's arguments."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Operator that resizes tensors along any axes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

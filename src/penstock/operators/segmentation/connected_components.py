@@ -3,8 +3,6 @@
 An object is a set of elements of one label that are connected along axes, not across corners.
 """
 
-from __future__ import annotations
-
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
 

@@ -1,7 +1,5 @@
 """Draw of random pixels in masks, for `fn.segmentation.random_mask_pixel`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from penstock.core import Array

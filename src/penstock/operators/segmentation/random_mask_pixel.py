@@ -1,7 +1,5 @@
 """Operator that draws a random pixel of a mask."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 

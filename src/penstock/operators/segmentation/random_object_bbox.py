@@ -1,7 +1,5 @@
 """Operator that draws a random object of a label map and returns its box."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal

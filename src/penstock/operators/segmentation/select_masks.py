@@ -1,7 +1,5 @@
 """Operator that selects the polygons of some masks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

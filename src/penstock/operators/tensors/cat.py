@@ -1,7 +1,5 @@
 """cat, stack: concatenation along an existing axis, or along a new one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

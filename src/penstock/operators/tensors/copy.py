@@ -1,7 +1,5 @@
 """copy: the identity, which carries the placement hint of `.gpu()` and `.cpu()`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

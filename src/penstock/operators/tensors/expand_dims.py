@@ -1,7 +1,5 @@
 """expand_dims: insertion of axes of extent 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """get_property: layout and origin of samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal, cast
 

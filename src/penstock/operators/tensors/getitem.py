@@ -1,7 +1,5 @@
 """getitem: indexing and slicing with Python's brackets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import index as as_index

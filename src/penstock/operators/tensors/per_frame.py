@@ -1,7 +1,5 @@
 """per_frame: arguments with one value per frame of a sequence."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """permute_batch, batch_permutation: reordering of the samples of a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """reinterpret: the same bytes with another dtype and shape."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """reshape: the same elements with another shape or layout."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

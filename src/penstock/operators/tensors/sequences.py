@@ -1,7 +1,5 @@
 """sequence_rearrange, element_extract: selection of frames of a sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """shapes: extents of each sample as a vector."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """squeeze: removal of axes of extent 1."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """transpose: permutation of axes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Base of the operators that create affine transforms, and helpers for their matrices."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping

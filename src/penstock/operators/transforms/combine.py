@@ -1,7 +1,5 @@
 """Operator that combines affine transforms."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar

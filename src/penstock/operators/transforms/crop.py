@@ -1,7 +1,5 @@
 """Operator that creates affine transforms from one box of coordinates to another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

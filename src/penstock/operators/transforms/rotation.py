@@ -1,7 +1,5 @@
 """Operator that creates rotations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Operator that creates translations."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Identity of user functions: equality and names across repeated tracing."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

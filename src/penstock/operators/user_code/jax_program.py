@@ -2,8 +2,6 @@
 # pyright: basic
 # Much of what JAX exports has no or only partial types, which strict mode rejects.
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast

@@ -5,8 +5,6 @@ from a table of addresses and extents. The loop calls the function through its a
 be compiled twice.
 """
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """numba_function: loops of the user that numba compiles, on the host, per sample or per batch."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

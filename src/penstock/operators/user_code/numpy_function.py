@@ -1,7 +1,5 @@
 """Base of operators that call a NumPy function of the user: inference of its outputs before there are data."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Options and results of user functions: an entry per output."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, cast
 

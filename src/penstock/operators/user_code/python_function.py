@@ -1,7 +1,5 @@
 """python_function and dl_tensor_python_function: Python functions of the user on the host, per sample or per batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

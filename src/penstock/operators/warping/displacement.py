@@ -1,7 +1,5 @@
 """Operators that displace pixels: at random, like a sphere, and like water."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

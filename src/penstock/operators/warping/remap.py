@@ -1,7 +1,5 @@
 """Operator that remaps images with coordinate maps."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 

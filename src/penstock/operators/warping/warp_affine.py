@@ -1,7 +1,5 @@
 """Operator that warps images and volumes with an affine transform."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack

@@ -1,7 +1,5 @@
 """Options and helpers of the warp operators: size, interpolation, border and dtype."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

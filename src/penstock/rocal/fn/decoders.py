@@ -1,7 +1,5 @@
 """Decoders of rocAL's `amd.rocal.fn.decoders`, which read and decode the files of a reader."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

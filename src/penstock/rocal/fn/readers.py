@@ -4,8 +4,6 @@ In rocAL, a reader lists the data, and the decoder receives the order and the sh
 arguments (`Files`), and the decoder adds the nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

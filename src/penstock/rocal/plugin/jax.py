@@ -1,7 +1,5 @@
 """Iterators of rocAL's `amd.rocal.plugin.jax`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Concatenation and mixing of data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

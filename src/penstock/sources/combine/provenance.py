@@ -1,7 +1,5 @@
 """Sample names of a source, as a source."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from typing import Any

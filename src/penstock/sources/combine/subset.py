@@ -1,7 +1,5 @@
 """Subsets of a data set, in any order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Streams over user sources: functions, iterables, generators, sequences."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from abc import abstractmethod

@@ -1,7 +1,5 @@
 """Queue of batches that are fed by hand."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Listing of class folders and of the files of a tree."""
 
-from __future__ import annotations
-
 import logging
 import os
 import re

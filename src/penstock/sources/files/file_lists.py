@@ -1,7 +1,5 @@
 """Files named by a list of paths or by a text file."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

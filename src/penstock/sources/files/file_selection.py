@@ -1,7 +1,5 @@
 """Selection of files by folder, by paths or by a list file, for readers of any format."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from os import fspath

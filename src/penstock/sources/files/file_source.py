@@ -1,7 +1,5 @@
 """Source of files with labels. `class_folders` and `file_lists` create it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from itertools import repeat

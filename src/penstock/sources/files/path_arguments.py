@@ -1,7 +1,5 @@
 """Arguments that take a path, or several: files, folders, globs and brace patterns."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Sequences of consecutive files in a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """ArrayRecord files: records with random access, each verified by a hash. Needs the extra `array-record`."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import OrderedDict

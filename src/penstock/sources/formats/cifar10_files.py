@@ -1,7 +1,5 @@
 """CIFAR-10 binary files: records of a label byte and 3072 bytes of pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from pathlib import Path
 

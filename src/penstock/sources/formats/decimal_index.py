@@ -1,7 +1,5 @@
 """Reader for indexes of records: text files of integers, with one line per record."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -3,8 +3,6 @@
 Format: https://fits.gsfc.nasa.gov/fits_standard.html
 """
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Sequence

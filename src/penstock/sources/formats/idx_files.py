@@ -1,7 +1,5 @@
 """IDX files, the format of MNIST: a header with big-endian sizes, then the values."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import math

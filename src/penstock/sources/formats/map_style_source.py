@@ -1,7 +1,5 @@
 """Data set of the user: any object with a length and items by index."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 

@@ -4,8 +4,6 @@ Format: https://docs.nvidia.com/nemo-framework/user-guide/latest/nemotoolkit/asr
 object with `audio_filepath` and, optionally, `offset` and `duration` in seconds and `text`.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """Parquet files: tables whose rows are samples. Needs the extra `parquet`."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import OrderedDict

@@ -4,8 +4,6 @@ See https://protobuf.dev/programming-guides/encoding, section "Message Structure
 each with a tag (field number and wire type) and a value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 # Wire types. 3 and 4 (groups) are deprecated; no record format here uses them.

@@ -6,8 +6,6 @@ data contain the magic number is split there into several parts. The data begin 
 0 for a single one; one label; and two ids of the image.
 """
 
-from __future__ import annotations
-
 import struct
 from array import array
 from collections.abc import Sequence

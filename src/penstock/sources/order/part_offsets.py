@@ -1,7 +1,5 @@
 """Numbering of samples over several parts, one part after the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import numpy as np

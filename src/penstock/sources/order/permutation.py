@@ -1,7 +1,5 @@
 """Pseudorandom permutation that is computed per position."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

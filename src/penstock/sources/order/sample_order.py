@@ -4,8 +4,6 @@ Shuffled indices are never stored: the shuffle is a permutation that is computed
 cost the same as 10^3, and resuming at any position of any epoch takes O(1).
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Schedule of steps and epochs: the rows of each batch, the number of batches and their sequence. Pure functions."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from penstock.errors import UsageError

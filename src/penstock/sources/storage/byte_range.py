@@ -1,7 +1,5 @@
 """Byte ranges of objects, and what a store returns for them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple

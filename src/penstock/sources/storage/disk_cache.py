@@ -5,8 +5,6 @@ object. A damaged entry counts as missing. A full cache evicts random entries: w
 in turn would evict each entry just before its next use.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

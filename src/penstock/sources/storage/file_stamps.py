@@ -1,7 +1,5 @@
 """Stamps of files: values that change when a file is written."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Hashable
 

@@ -1,7 +1,5 @@
 """Bytes of local files."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """Temporary local copies of objects, for libraries that can open only local files."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

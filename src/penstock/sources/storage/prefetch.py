@@ -5,8 +5,6 @@ waits for a range that is being fetched and fetches a missing one itself, so tha
 errors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import deque

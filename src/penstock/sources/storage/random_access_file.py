@@ -1,7 +1,5 @@
 """Random access to local files and to objects."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Range coalescing: neighboring byte ranges of an object are fetched in one request."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ the state of the data file, a checksum, and the index. It is written under anoth
 processes can share the folder. A damaged entry, or one for another state of the file, is ignored.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

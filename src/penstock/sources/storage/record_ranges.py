@@ -1,7 +1,5 @@
 """Records in large files, by offset and size."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Hashable, Sequence

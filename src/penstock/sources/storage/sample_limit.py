@@ -1,7 +1,5 @@
 """Limit on the bytes of one sample, checked before memory is allocated."""
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -4,8 +4,6 @@ Values of a branch have entries for these rows only. Stages of the branch run on
 outside are gathered. Where branches meet, `SelectStage` merges their rows.
 """
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

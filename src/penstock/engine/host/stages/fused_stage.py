@@ -1,7 +1,5 @@
 """Stages of fused operators: computed in one visit to the data, or described for the device program."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 

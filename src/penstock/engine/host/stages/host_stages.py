@@ -1,7 +1,5 @@
 """Stages of the host: readers, streams, kernels that run on whole columns, and kernels that run sample by sample."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Operand binding: gathers the inputs, arguments and random bits of a node from a frame."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

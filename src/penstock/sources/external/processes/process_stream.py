@@ -1,7 +1,5 @@
 """Stream of a source that worker processes call."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 The memory is an anonymous file. It is freed with the last process that has it open, even if that process is killed.
 """
 
-from __future__ import annotations
-
 import mmap
 import os
 import tempfile

@@ -4,8 +4,6 @@ A message is a pickled object after its length, 8 bytes in little-endian order. 
 length (SCM_RIGHTS).
 """
 
-from __future__ import annotations
-
 import pickle
 import socket
 from contextlib import suppress

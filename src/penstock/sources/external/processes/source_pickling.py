@@ -1,7 +1,5 @@
 """Pickling of sources for worker processes."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Main function of a worker process: it calls sources on request until the parent process ends or hangs up."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """Caffe2 data sets: LMDBs of TensorProtos messages, each with an image and its labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 from pathlib import Path

@@ -3,8 +3,6 @@
 Message: https://github.com/BVLC/caffe/blob/master/src/caffe/proto/caffe.proto.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import starmap

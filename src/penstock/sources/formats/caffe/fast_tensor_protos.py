@@ -1,7 +1,5 @@
 """Compiled parser for the usual form of Caffe2 records: an encoded image, then one INT32 label, fields in order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Message: https://github.com/pytorch/pytorch/blob/v1.13.1/caffe2/proto/caffe2.proto
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

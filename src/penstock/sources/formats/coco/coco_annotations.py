@@ -3,8 +3,6 @@
 Format: https://cocodataset.org/#format-data
 """
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 Format: https://cocodataset.org/#format-data
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ Each file contains the number of its entries (uint32) and then the entries. Boxe
 options with which they were written; options for reading do not change them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import struct
 from collections.abc import Sequence

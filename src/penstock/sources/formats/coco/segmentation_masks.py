@@ -4,8 +4,6 @@ Run lengths alternate between pixels outside and inside, along the columns of th
 in ``rleToString`` of COCO's API: https://github.com/cocodataset/cocoapi/blob/master/common/maskApi.c
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

@@ -6,8 +6,6 @@ The file is not memory-mapped, and every number is checked before use, so that a
 of crashing the process.
 """
 
-from __future__ import annotations
-
 import struct
 from array import array
 from dataclasses import dataclass

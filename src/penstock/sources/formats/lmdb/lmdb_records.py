@@ -1,7 +1,5 @@
 """Records of LMDB databases by number, in the order of their keys."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Base class of sources that read records from LMDBs."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Regions of interest of arrays in .npy files. Reads only the bytes that span the region along the slowest axis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -3,8 +3,6 @@
 The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 import math

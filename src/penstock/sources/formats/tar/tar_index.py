@@ -1,7 +1,5 @@
 """Indexes of tar files in the format of DALI's ``wds2idx``: one line per sample with the positions of its files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tar files in WebDataset's convention: files whose names agree up to the first dot form a sample."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

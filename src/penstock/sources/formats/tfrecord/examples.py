@@ -1,7 +1,5 @@
 """Features of Example messages, independent of the file format that contains the messages."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Declarations of the features of Example messages."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any, cast, overload

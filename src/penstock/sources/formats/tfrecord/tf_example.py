@@ -3,8 +3,6 @@
 Their definition: https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/example/feature.proto
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -4,8 +4,6 @@ The format: https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_fo
 of its data (8 bytes), a checksum of the length (4), the data, and a checksum of the data (4).
 """
 
-from __future__ import annotations
-
 import functools
 import struct
 from array import array

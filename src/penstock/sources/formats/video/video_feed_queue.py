@@ -1,7 +1,5 @@
 """Queue of videos that are fed by hand, read as sequences of frames."""
 
-from __future__ import annotations
-
 import io
 from collections import deque
 from typing import Any

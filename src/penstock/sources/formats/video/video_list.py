@@ -1,7 +1,5 @@
 """Lists of video files, and the part of each to read."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Clips of videos: sequences of frames."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Hashable, Sequence
