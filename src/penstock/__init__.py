@@ -33,38 +33,14 @@ Batches do not depend on the number of threads, devices or processes. Names load
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.unsupported import DaliImportHook, absence_error
 
-if TYPE_CHECKING:
-    from penstock import backend as backend
-    from penstock import backend_impl as backend_impl
-    from penstock import data_node as data_node
-    from penstock import extend as extend
-    from penstock import fn as fn
-    from penstock import math as math
-    from penstock import ops as ops
-    from penstock import pipeline as pipeline
-    from penstock import plugin as plugin
-    from penstock import tensors as tensors
-    from penstock import tfrecord as tfrecord
-    from penstock import train as train
-    from penstock import types as types
-    from penstock.iterate import DALIGenericIterator as DALIGenericIterator
-    from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
-    from penstock.iterate import DataIterator as DataIterator
-    from penstock.iterate import PeekableDataIterator as PeekableDataIterator
-    from penstock.iterate import data_iterator as data_iterator
-    from penstock.iterate import peekable_data_iterator as peekable_data_iterator
-    from penstock.pipeline import Pipeline as Pipeline
-    from penstock.pipeline import pipeline_def as pipeline_def
-    from penstock.types import LastBatchPolicy as LastBatchPolicy
-    from penstock.types import newaxis as newaxis
-
 __version__ = "0.1.0"
 
-# Module of each public name. JAX takes most of a second to import, so no module loads before its name is used.
+# Module of each public name, as in the stub beside this file. JAX takes most of a second to import, so no module loads
+# before its name is used.
 _HOMES = {
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",

@@ -57,7 +57,7 @@ class Cat(Operator, BatchKernel):
         _check_alike(values)
         first = values[0]
         along = [value.shape[self.axis] for value in values]
-        others: Shape = _joined_extents([_without(value.shape, self.axis) for value in values])
+        others: Shape = _joined_extents([value.shape[: self.axis] + value.shape[self.axis + 1 :] for value in values])
         # One ragged input makes the result ragged along the axis.
         total = None if None in along else sum(extent or 0 for extent in along)
         return Spec(first.dtype, (*others[: self.axis], total, *others[self.axis :]), first.layout)
@@ -65,10 +65,6 @@ class Cat(Operator, BatchKernel):
     def batch(self, context: BatchContext, *values: Any) -> Any:
         """Concatenate the rows of a batch."""
         return context.xp.concatenate(values, axis=self.axis + 1)
-
-
-def _without(shape: Shape, axis: int) -> Shape:
-    return shape[:axis] + shape[axis + 1 :]
 
 
 def _axis_number(axis: int, name: str | None, spec: Spec) -> int:
