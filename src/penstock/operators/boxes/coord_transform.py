@@ -167,11 +167,13 @@ def _rows(name: str, matrix: Any, width: int | None) -> int | None:
     node, shape = isinstance(matrix, DataNode), _shape_of(matrix)
     rows, columns = shape if len(shape) == 2 else (None, 0)
     listed = not node and rows == 1
-    known = None not in (columns, width)
-    if columns == 0 or (known and (columns % width if listed else columns != width)):
+    fits = columns is None or width is None or (columns % width == 0 if listed else columns == width)
+    if not fits or columns == 0:
         raise DefinitionError(
             f"{name} does not fit the points",
             given=matrix.spec if node else matrix.tolist(),
             expected=f"m rows of {width} numbers",
         )
-    return (columns // width if known else None) if listed else rows
+    if not listed:
+        return rows
+    return None if width is None or columns is None else columns // width

@@ -199,7 +199,7 @@ def multi_paste(
     if not inputs or (in_ids is not None and len(inputs) > 1):
         expected = "one input, from which in_ids selects samples" if inputs else "one or more"
         raise DefinitionError("wrong number of inputs", given=len(inputs), expected=expected)
-    first = inputs[0]
+    first = next(iter(inputs))
     layout = assumed_layout(first.spec)
     if layout not in ("HWC", "FHWC"):
         raise DefinitionError("the channels of the images must be the last axis", given=layout, expected="HWC or FHWC")
