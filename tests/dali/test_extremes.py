@@ -145,7 +145,7 @@ def test_axes_are_named_in_one_way(operator):
     given = {"start": [1], "end": [2]} if operator == "slice" else {}
     with Pipeline(1, 1):
         x = fn.readers.arrays(np.zeros((1, 3, 4), np.uint8), layout="HW")
-        with pytest.raises(PenstockError, match="either axes or axis_names"):
+        with pytest.raises(PenstockError, match="axes and axis_names cannot be combined"):
             getattr(fn, operator)(x, axes=[0], axis_names="H", **given)
 
 

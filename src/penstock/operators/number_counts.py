@@ -13,8 +13,8 @@ from penstock.graph import DataNode
 
 def number_count(value: Any) -> int | None:
     """Return the number of numbers in a constant, or in each sample of a node or a spec; None if it is unknown."""
-    spec: Any = value.spec if isinstance(value, DataNode) else value
-    return (*spec.shape, 1)[0] if isinstance(spec, Spec) else int(np.size(value))
+    spec = value.spec if isinstance(value, DataNode) else value
+    return (*spec.shape, 1)[0] if isinstance(spec, Spec) else int(np.size(spec))
 
 
 def check_number_count(name: str, value: Any, count: int, item: str = "axis") -> None:

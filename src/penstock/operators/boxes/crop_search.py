@@ -139,6 +139,7 @@ def draw_window(
 @Compiled
 def accept_window(boxes: Array, candidate: Array, prune: float, window: Array, keep: Array) -> None:
     """Use a window and the boxes in it."""
+    # numba does not compile `window[:] = candidate` in these loops.
     for k in range(window.shape[0]):
         window[k] = candidate[k]
     for n in range(boxes.shape[0]):
