@@ -46,7 +46,9 @@ def check_number_count(name: str, value: Any, count: int, item: str = "axis") ->
     own = number_count(value)
     if own not in (None, 1, count):
         raise DefinitionError(
-            f"{name} needs one number, or one per {item}", given=f"{own} numbers", expected=f"1 or {count}"
+            f"{name} needs one number, or one per {item}",
+            given=f"{own} numbers",
+            expected=f"1 or {count}" if count > 1 else 1,
         )
 
 

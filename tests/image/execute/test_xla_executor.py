@@ -12,7 +12,7 @@ from pipeline_runs import build_pipeline, run
 
 from penstock import Pipeline, data_iterator, fn, math, types
 from penstock.engine.sample_probe import resolve_shapes
-from penstock.errors import DefinitionError, SampleError
+from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.plan.placement import Side, TargetMachine
 from penstock.plan.plan import make_plan
@@ -223,7 +223,7 @@ def test_an_image_larger_than_max_size_is_named():
 
 def test_max_size_is_two_numbers_and_does_not_go_with_reduced():
     with Pipeline(batch_size=1):
-        with pytest.raises(DefinitionError, match="max_size must be the height and width"):
+        with pytest.raises(ArgumentTypeError, match="max_size"):
             photographs((60,))
         with pytest.raises(DefinitionError, match="reduced"):
             fn.decoders.image(apply_reader(ListSource([FILES]), {})[0], max_size=(64, 64), reduced=True)

@@ -203,7 +203,7 @@ def test_a_definition_gives_one_of_three(tmp_path):
         ({}, "nothing to read"),
         ({"files": ["0.npy"], "file_list": "list"}, "files and file_list cannot be combined"),
         ({"file_root": tmp_path, "roi_start": 1, "rel_roi_start": 0.5}, "given twice"),
-        ({"file_root": tmp_path, "roi_start": [1, 2]}, "one number per axis"),
+        ({"file_root": tmp_path, "roi_start": [1, 2]}, "one per axis"),
         (
             {"file_root": tmp_path, "roi_start": 2, "roi_shape": 5, "out_of_bounds_policy": "wrap"},
             "out_of_bounds_policy",

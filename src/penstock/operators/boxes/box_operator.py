@@ -30,6 +30,7 @@ class BoxOperator(Operator, BatchKernel):
     def infer(self, boxes: Spec, **_arguments: Any) -> Spec:
         """Return the spec of the input."""
         last = boxes.shape[-1]
+        # DALI also takes all boxes of a sample as one flat list.
         if last is not None and (last % 4 if len(boxes.shape) == 1 else last != 4):
             raise DefinitionError("boxes must have four numbers each", given=boxes, expected="float32[n, 4]")
         return boxes

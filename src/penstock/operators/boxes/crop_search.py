@@ -137,6 +137,7 @@ def draw_window(
 @Compiled
 def accept_window(boxes: Array, candidate: Array, prune: float, window: Array, keep: Array) -> None:
     """Use a window and the boxes in it."""
+    # numba does not compile `window[:] = candidate` in these loops.
     for k in range(window.shape[0]):
         window[k] = candidate[k]
     for n in range(boxes.shape[0]):
@@ -150,6 +151,52 @@ def contains_box(boxes: Array, candidate: Array, prune: float) -> bool:
     for n in range(boxes.shape[0]):
         result = result or is_kept(boxes[n], candidate, prune)
     return result
+
+
+@Compiled
+def search_window(
+    boxes: Array,
+    state: Array,
+    thresholds: Array,
+    limits: Array,
+    ratios: Array,
+    sizes: Array,
+    fixed: Array,
+    counts: Array,
+    relative: bool,
+    every: bool,
+    prune: float,
+    scratch: Array,
+    window: Array,
+    keep: Array,
+) -> int:
+    """Search for a window of one image, with the arguments of `search_windows` without the axis of rows.
+
+    This is a function of its own because the code is 15% slower inside the loop over images.
+
+    Returns:
+        2 for the whole image, 1 for a window, 0 for the best window if none reaches the threshold.
+    """
+    ndim, tries, best = sizes.shape[0], 0, -1.0
+    candidate, shape = scratch[: 2 * ndim], scratch[2 * ndim :]
+    # The whole image is the result if no window has valid ratios.
+    whole(window, keep)
+    while tries < counts[1]:
+        threshold = thresholds[below(state, thresholds.shape[0])]
+        if threshold < 0:
+            return whole(window, keep)
+        for _ in range(min(counts[0], counts[1] - tries)):
+            tries += 1
+            if not draw_window(state, limits, ratios, sizes, fixed, shape, candidate):
+                continue
+            overlap = overlap_of(boxes, candidate, relative, every)
+            enough = overlap >= threshold and contains_box(boxes, candidate, prune)
+            if overlap > best or enough:
+                best = overlap
+                accept_window(boxes, candidate, prune, window, keep)
+            if enough:
+                return 1
+    return 0
 
 
 @precompile("f8[2] i8[1] u8[1] f8[1] f8[1] f8[2] f8[2] f8[2] i8[1] b1 b1 f8 f8[1] f8[2] b1[1] i8[1]")
@@ -190,32 +237,25 @@ def search_windows(
         scratch: float64 (3 * axes,), scratch memory.
         windows: float64 (rows, 2 * axes), receives low and high corners relative to the image.
         keep: bool (n,), receives True for boxes in their window.
-        outcomes: int64 (rows,), receives 2 for the whole image, 1 for a window, and 0 for the best window if none
-            reaches the threshold.
+        outcomes: int64 (rows,), receives the results of `search_window`.
     """
-    first, ndim = 0, sizes.shape[1]
-    candidate, shape = scratch[: 2 * ndim], scratch[2 * ndim :]
+    first = 0
     for row in range(entries.shape[0]):
-        own, kept, window = boxes[first : first + entries[row]], keep[first : first + entries[row]], windows[row]
-        first += entries[row]
-        state, outcome, tries, best = states[row : row + 1], 0, 0, -1.0
-        # The whole image is the result if no window has valid ratios.
-        whole(window, kept)
-        while outcome == 0 and tries < counts[1]:
-            threshold = thresholds[below(state, thresholds.shape[0])]
-            if threshold < 0:
-                outcome = whole(window, kept)
-                break
-            for _ in range(min(counts[0], counts[1] - tries)):
-                tries += 1
-                if not draw_window(state, limits, ratios, sizes[row], fixed[row], shape, candidate):
-                    continue
-                overlap = overlap_of(own, candidate, relative, every)
-                enough = overlap >= threshold and contains_box(own, candidate, prune)
-                if overlap > best or enough:
-                    best = overlap
-                    accept_window(own, candidate, prune, window, kept)
-                if enough:
-                    outcome = 1
-                    break
-        outcomes[row] = outcome
+        last = first + entries[row]
+        outcomes[row] = search_window(
+            boxes[first:last],
+            states[row : row + 1],
+            thresholds,
+            limits,
+            ratios,
+            sizes[row],
+            fixed[row],
+            counts,
+            relative,
+            every,
+            prune,
+            scratch,
+            windows[row],
+            keep[first:last],
+        )
+        first = last

@@ -135,4 +135,4 @@ def filter(  # noqa: A001  # DALI's name
     # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
     kernel = Filter(assumed_layout(data.spec), border, mode == "valid", output_dtype(data.spec.dtype, dtype))
-    return apply(kernel, data, filter=weights, anchor=anchor, fill_value=fill_value)
+    return apply(kernel, data, filter=weights, anchor=anchor, fill_value=0.0 if fill_value is None else fill_value)

@@ -140,24 +140,31 @@ def volume(box: Array) -> int:
 
 
 @Compiled
-def pick_object(order: Array, boxes: Array, keys: Array, largest: int, fraction: float) -> int:
+def pick_object(order: Array, boxes: Array, largest: int, fraction: float) -> int:
     """Return a random one of some objects, or of the `largest` largest ones unless that is 0.
 
     Args:
-        order: Numbers of the objects; sorted by size if `largest` is not 0.
+        order: Numbers of the objects; the largest come to the front.
         boxes: Boxes of all objects.
-        keys: Scratch memory, one entry per object.
         largest: Number of objects to choose from.
         fraction: Random number from 0 to 1.
     """
     count = order.shape[0]
-    if largest > 0:
-        for n in range(count):
-            # The largest first; those of one size in their order.
-            keys[order[n]] = n - count * volume(boxes[order[n]])
-        ordered(keys, order, count)
-        count = min(largest, count)
-    return order[int(fraction * count)]
+    if largest == 0:
+        return order[int(fraction * count)]
+    picked = order[0]
+    # A selection sort up to the drawn position is faster than a full sort, since `largest` is small as a rule.
+    for n in range(int(fraction * min(largest, count)) + 1):
+        at = n
+        for k in range(n + 1, count):
+            if volume(boxes[order[k]]) > volume(boxes[order[at]]):
+                at = k
+        picked = order[at]
+        # Shift the others, so that objects of one size keep their order.
+        for k in range(at, n, -1):
+            order[k] = order[k - 1]
+        order[n] = picked
+    return picked
 
 
 @Compiled
@@ -169,6 +176,7 @@ def key_of(value: int, classes: Array, weights: Array, background: int, chosen: 
     if not chosen:
         return value if value != background else NONE
     for k in range(classes.shape[0]):
+        # A class of weight 0 is never drawn, so its components do not count as objects.
         if classes[k] == value and weights[k] > 0:
             return k
     return NONE
@@ -271,6 +279,6 @@ def draw_objects(
         if not alike:
             first, last = draw_class(keys, order[:count], classes[row], weights[row], chosen, draws[row, 1])
             labels[row] = int(own[firsts[order[first]]])
-        picked = pick_object(order[first:last], extents, keys, largest, draws[row, 2])
+        picked = pick_object(order[first:last], extents, largest, draws[row, 2])
         for k in range(2 * axes):
             corners[row, k] = extents[picked, k]

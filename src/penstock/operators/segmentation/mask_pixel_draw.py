@@ -37,6 +37,7 @@ def draw_pixels(
         if foreground[row]:
             for i in range(mask.shape[0]):
                 among += (mask[i] == label) if exact else (mask[i] > threshold)
+        # Multiply and shift maps 32 random bits to an index without a division.
         drawn = np.int64(bits[row]) * (among or counts[row]) >> 32
         places[row] = drawn
         if among:

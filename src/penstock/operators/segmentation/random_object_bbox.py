@@ -174,6 +174,7 @@ def random_object_bbox(
     kernel = RandomObjectBBox(format, ignore_class, k_largest or 0, least, output_class)
     optional: dict[str, Any] = {"background": background, "classes": classes, "class_weights": class_weights}
     arguments = {name: argument for name, argument in optional.items() if argument is not None}
+    # The loops are compiled for integers.
     data = cast(data, dtype=np.uint8) if data.spec.dtype == np.bool_ else data
     outputs = apply_many(kernel, data, seed=seed, foreground_prob=foreground_prob, **arguments)
     return outputs if len(outputs) > 1 else outputs[0]

@@ -29,6 +29,7 @@ class SelectMasks(Operator, SampleKernel):
         if len(set(chosen)) < len(chosen):
             raise ValueError(f"mask_ids contains a mask twice: {chosen}")
         rows: list[tuple[int, int, int]] = []
+        # The empty part gives the result its dtype and width if no mask is selected.
         parts = [vertices[:0]]
         count = 0
         for position, mask in enumerate(chosen):
