@@ -5,14 +5,7 @@ from penstock.graph.arguments.argument_groups import select_arguments, with_defa
 from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint, Range
 from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.layouts import (
-    SPATIAL,
-    assumed_layout,
-    axis_numbers,
-    by_axis,
-    check_layout,
-    spatial_layout,
-)
+from penstock.graph.ir.layouts import SPATIAL, assumed_layout, axis_numbers, by_axis, check_layout, spatial_layout
 from penstock.graph.ir.node import Graph, Node, Value
 from penstock.graph.ir.operator import (
     BatchContext,

@@ -22,12 +22,7 @@ from penstock.graph.arguments.argument_checks import (
     is_optional,
     type_hints,
 )
-from penstock.graph.arguments.argument_groups import (
-    CommonArguments,
-    group_hints,
-    public_docstring,
-    public_signature,
-)
+from penstock.graph.arguments.argument_groups import CommonArguments, group_hints, public_docstring, public_signature
 from penstock.graph.arguments.argument_marks import marks_of
 from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists
 from penstock.graph.arguments.input_requirements import Input

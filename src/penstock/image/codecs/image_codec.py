@@ -5,12 +5,7 @@ from typing import Literal
 
 from penstock.core import Array
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
-from penstock.image.codecs.exif_orientation import (
-    apply_orientation,
-    delivered_region,
-    stored_region,
-    swaps_axes,
-)
+from penstock.image.codecs.exif_orientation import apply_orientation, delivered_region, stored_region, swaps_axes
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.types import RGB, DALIImageType
 

@@ -9,17 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import (
-    BatchContext,
-    BatchKernel,
-    DataNode,
-    Input,
-    Operator,
-    Range,
-    apply,
-    assumed_layout,
-    operator,
-)
+from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, Range, apply, assumed_layout, operator
 from penstock.image.kernels.clahe_tiles import equalize_tiles
 from penstock.image.kernels.lab_color import from_lab, to_lab
 from penstock.numerics.ordered_sums import no_fma

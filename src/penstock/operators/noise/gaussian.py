@@ -23,13 +23,7 @@ class Gaussian(Noise):
 
 
 @operator("noise.gaussian")
-def gaussian(
-    data: NoiseInput,
-    *,
-    mean: Number = 0.0,
-    stddev: Number = 1.0,
-    seed: int = -1,
-) -> DataNode:
+def gaussian(data: NoiseInput, *, mean: Number = 0.0, stddev: Number = 1.0, seed: int = -1) -> DataNode:
     """Add Gaussian noise, independent for each element, sample and epoch.
 
     Args:

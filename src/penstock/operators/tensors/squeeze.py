@@ -34,12 +34,7 @@ class Squeeze(Operator, ViewKernel):
 
 
 @operator("squeeze")
-def squeeze(
-    data: DataNode,
-    *,
-    axes: int | Sequence[int] | None = None,
-    axis_names: str | None = None,
-) -> DataNode:
+def squeeze(data: DataNode, *, axes: int | Sequence[int] | None = None, axis_names: str | None = None) -> DataNode:
     """Remove axes of extent 1.
 
     Args:

@@ -29,12 +29,7 @@ class Translation(AffineOperator):
 
 
 @operator("transforms.translation")
-def translation(
-    transform: OptionalTransform = None,
-    *,
-    offset: Numbers,
-    reverse_order: bool = False,
-) -> DataNode:
+def translation(transform: OptionalTransform = None, *, offset: Numbers, reverse_order: bool = False) -> DataNode:
     """Create an affine transform that translates points.
 
     Args:
