@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph
+from penstock.graph.arguments.argument_marks import Default
 from penstock.plan.placement import PlacementHint
 from penstock.types import as_dtype
 
@@ -14,13 +15,13 @@ from penstock.types import as_dtype
 class PipelineHints(TypedDict, total=False):
     """Options of DALI's Pipeline that only change speed, memory or diagnostics. They have no effect here."""
 
-    exec_dynamic: bool | None
-    bytes_per_sample: int
-    set_affinity: bool
-    max_streams: int | None
-    default_cuda_stream_priority: int | None
-    enable_memory_stats: bool
-    enable_checkpointing: bool
+    exec_dynamic: Annotated[bool | None, Default(True)]
+    bytes_per_sample: Annotated[int, Default(0)]
+    set_affinity: Annotated[bool, Default(False)]
+    max_streams: Annotated[int | None, Default(-1)]
+    default_cuda_stream_priority: Annotated[int | None, Default(0)]
+    enable_memory_stats: Annotated[bool, Default(False)]
+    enable_checkpointing: Annotated[bool, Default(False)]
     stream_policy: Any
     concurrency: Any
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -201,6 +201,19 @@ def handles(result: Any) -> Iterator[NodeHandle]:
                 yield from handles(item)
 
 
+def upstream_nodes(ends: Iterable[Node]) -> Iterable[Node]:
+    """Return nodes and all nodes that they depend on, each once."""
+    # Without recursion, since a chain of nodes may be longer than Python's recursion limit.
+    nodes: dict[Node, None] = {}
+    todo = list(ends)
+    while todo:
+        node = todo.pop()
+        if node not in nodes:
+            nodes[node] = None
+            todo += [value.node for value in node.sources]
+    return nodes
+
+
 @dataclass(frozen=True, eq=False)
 class Graph:
     """A definition: its outputs, and through them all nodes that they depend on.
@@ -218,15 +231,8 @@ class Graph:
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Nodes that outputs depend on, and preserved ones, in the order of the definition, which is topological."""
-        # Without recursion, since a chain of nodes may be longer than Python's recursion limit.
-        nodes: set[Node] = set()
-        todo = [*(value.node for value in self.outputs), *self.preserved]
-        while todo:
-            node = todo.pop()
-            if node not in nodes:
-                nodes.add(node)
-                todo += [value.node for value in node.sources]
-        return tuple(sorted(nodes, key=lambda node: node.id))
+        ends = [*(value.node for value in self.outputs), *self.preserved]
+        return tuple(sorted(upstream_nodes(ends), key=lambda node: node.id))
 
     @cached_property
     def readers(self) -> tuple[Node, ...]:

@@ -2,7 +2,7 @@
 
 from penstock.errors import DefinitionError
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.node import Node, Value
+from penstock.graph.ir.node import Node, Value, upstream_nodes
 from penstock.graph.ir.operator import Reader, StreamInput
 
 
@@ -42,11 +42,4 @@ def reader_value_of(value: Value) -> Value | None:
 
 def upstream_readers(node: Node) -> list[Node]:
     """Return the readers and streams that a node depends on."""
-    readers: dict[Node, None] = {}
-    todo = [node]
-    while todo:
-        source = todo.pop()
-        if isinstance(source.operator, Reader | StreamInput):
-            readers[source] = None
-        todo += [value.node for value in source.sources]
-    return list(readers)
+    return [source for source in upstream_nodes([node]) if isinstance(source.operator, Reader | StreamInput)]
