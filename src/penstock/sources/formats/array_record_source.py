@@ -41,7 +41,7 @@ class ArrayRecordSource(Source):
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
     def __init__(self, paths: tuple[str, ...], features: Features = ()) -> None:
-        self._module = array_record_module("fn.readers.array_record")
+        self._module = array_record_module("reading ArrayRecord files")
         self._paths, self._features = paths, features
         self._copies = LocalCopies(paths)
         self._files = self._copies.files

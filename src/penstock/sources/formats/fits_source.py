@@ -36,7 +36,7 @@ class FitsSource(SelectedFilesSource):
     def __init__(
         self, choice: FileSelection, places: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...] | None
     ) -> None:
-        self._fits = optional_import.import_extra("astropy.io.fits", "fits", "fn.readers.fits")
+        self._fits = optional_import.import_extra("astropy.io.fits", "fits", "reading FITS files")
         super().__init__(choice)
         self._places = places
         try:

@@ -114,7 +114,7 @@ class NemoSource(Source):
         Raises:
             SampleError: It cannot be read.
         """
-        soundfile = optional_import.import_extra("soundfile", "audio", "fn.readers.nemo_asr")
+        soundfile = optional_import.import_extra("soundfile", "audio", "reading audio files")
         path = self._files.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:

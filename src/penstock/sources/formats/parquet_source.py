@@ -217,7 +217,7 @@ def _pyarrow(module: str) -> Any:
     Raises:
         MissingExtraError: It is not installed.
     """
-    return optional_import.import_extra(f"pyarrow.{module}", "parquet", "fn.readers.parquet")
+    return optional_import.import_extra(f"pyarrow.{module}", "parquet", "reading Parquet files")
 
 
 def _column(names: Sequence[str], name: str) -> str:

@@ -48,7 +48,7 @@ class DiskCache:
     """
 
     def __init__(self, folder: str, size: int) -> None:
-        self._xxh3: Any = optional_import.import_extra("xxhash", "stores", "what is kept of object stores").xxh3_64
+        self._xxh3: Any = optional_import.import_extra("xxhash", "stores", "the cache of remote files").xxh3_64
         self._folder, self._size = Path(folder), size
         self._total, self._unseen = 0, size  # so that the first write scans the folder
         self._usable = True

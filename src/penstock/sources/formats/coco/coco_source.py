@@ -49,7 +49,7 @@ class CocoSource(RecordSource[FileSource]):
         if not is_remote(root) and not Path(root).is_dir():
             raise SourceNotFoundError(f"file_root is not a folder: {root!r}")
         if options.pixelwise_masks:
-            optional_import.import_extra("pycocotools.mask", "coco", "fn.readers.coco(pixelwise_masks=True)")
+            optional_import.import_extra("pycocotools.mask", "coco", "pixelwise_masks=True")
         if options.preprocessed:
             images = read_preprocessed(
                 annotations,
