@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
+from penstock.core.tracebacks import hide_internal_frames
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
 from penstock.graph.arguments.argument_checks import (
@@ -89,7 +90,13 @@ class OperatorFunction(Generic[P, R]):
         """Record a use of the operator in the definition that is being traced."""
         # Only the user's own calls can be made again: what an operator calls in turn belongs to its call.
         calls = None if _running.get() else journal.get()
-        return self._call(args, kwargs) if calls is None else calls.call(functools.partial(self._call, args, kwargs))
+        try:
+            if calls is not None:
+                return calls.call(functools.partial(self._call, args, kwargs))
+            return self._call(args, kwargs)
+        except Exception as error:
+            hide_internal_frames(error)
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> OperatorFunction[P, R]:
         """Return the operator itself, also as a class attribute: its first argument is data, not an instance.
@@ -333,6 +340,7 @@ def lazy_module(
             fix = explain_absence(f"fn.{full_name}")
             known = error if fix is None else UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
             known.where = user_call_site()
+            hide_internal_frames(known)
             raise known from None
         return result
 
