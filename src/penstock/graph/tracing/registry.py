@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
+from penstock.core.foreign_names import FOREIGN
 from penstock.core.tracebacks import hide_internal_frames
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
@@ -203,9 +204,11 @@ class OperatorFunction(Generic[P, R]):
 
     @property
     def label(self) -> str:
-        """Name under which users call the operator, or "" for one that they do not call."""
+        """Name under which users call the operator, or "" for what they write with Python's operators."""
         module = self.name.partition(".")[0]
-        return "" if module == "conditional" else self.name if module == "math" else f"fn.{self.name}"
+        if module in ("arithmetic", "conditional", "getitem"):
+            return ""
+        return self.name if module == "math" else f"fn.{self.name}"
 
     @functools.cached_property
     def schema(self) -> Mapping[str, Argument]:
@@ -337,8 +340,12 @@ def lazy_module(
             # As an attribute of the module, it is found the next time without this function.
             result = names[name] = lookup(full_name)
         except UnknownNameError as error:
-            fix = explain_absence(f"fn.{full_name}")
-            known = error if fix is None else UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            known = error
+            if fix := explain_absence(f"fn.{full_name}"):
+                known = UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            elif name in FOREIGN:
+                library, fix = FOREIGN[name]
+                known = UnknownNameError(f"fn has no operator {name!r}, which is a name of {library}", fix=fix)
             known.where = user_call_site()
             hide_internal_frames(known)
             raise known from None
