@@ -158,7 +158,7 @@ class Pipeline(DaliMethods):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._contexts.pop().close()
+        self._contexts.pop().__exit__(*error)
 
     @property
     def name(self) -> str:

@@ -13,6 +13,8 @@ from importlib.metadata import entry_points
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
+from penstock.core.foreign_names import FOREIGN
+from penstock.core.tracebacks import hide_internal_frames
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
 from penstock.graph.arguments.argument_checks import (
@@ -84,7 +86,13 @@ class OperatorFunction(Generic[P, R]):
         """Record a use of the operator in the definition that is being traced."""
         # Only the user's own calls can be made again: what an operator calls in turn belongs to its call.
         calls = None if _running.get() else journal.get()
-        return self._call(args, kwargs) if calls is None else calls.call(functools.partial(self._call, args, kwargs))
+        try:
+            if calls is not None:
+                return calls.call(functools.partial(self._call, args, kwargs))
+            return self._call(args, kwargs)
+        except Exception as error:
+            hide_internal_frames(error)
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> OperatorFunction[P, R]:
         """Return the operator itself, also as a class attribute: its first argument is data, not an instance.
@@ -191,9 +199,11 @@ class OperatorFunction(Generic[P, R]):
 
     @property
     def label(self) -> str:
-        """Name under which users call the operator, or "" for one that they do not call."""
+        """Name under which users call the operator, or "" for what they write with Python's operators."""
         module = self.name.partition(".")[0]
-        return "" if module == "conditional" else self.name if module == "math" else f"fn.{self.name}"
+        if module in ("arithmetic", "conditional", "getitem"):
+            return ""
+        return self.name if module == "math" else f"fn.{self.name}"
 
     @functools.cached_property
     def schema(self) -> Mapping[str, Argument]:
@@ -326,9 +336,14 @@ def lazy_module(
             # As an attribute of the module, it is found the next time without this function.
             result = names[name] = lookup(full_name)
         except UnknownNameError as error:
-            fix = explain_absence(f"fn.{full_name}")
-            known = error if fix is None else UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            known = error
+            if fix := explain_absence(f"fn.{full_name}"):
+                known = UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            elif name in FOREIGN:
+                library, fix = FOREIGN[name]
+                known = UnknownNameError(f"fn has no operator {name!r}, which is a name of {library}", fix=fix)
             known.where = user_call_site()
+            hide_internal_frames(known)
             raise known from None
         return result
 
