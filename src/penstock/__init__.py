@@ -23,6 +23,7 @@ The names that you need:
 * `fn`: the operators: readers, decoders, augmentations, random numbers.
 * `types`: data types, image types, interpolation.
 * `math`: mathematical functions of values.
+* `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
 * `train`: training loop, checkpoints, evaluation.
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from penstock import tfrecord as tfrecord
     from penstock import train as train
     from penstock import types as types
+    from penstock.eager import Batch as Batch
+    from penstock.eager import Generator as Generator
     from penstock.iterate import DALIGenericIterator as DALIGenericIterator
     from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
     from penstock.iterate import DataIterator as DataIterator
@@ -68,9 +71,11 @@ __version__ = "0.1.0"
 
 # Module of each public name. JAX takes most of a second to import, so no module loads before its name is used.
 _HOMES = {
+    "Batch": "penstock.eager",
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",
     "DataIterator": "penstock.iterate",
+    "Generator": "penstock.eager",
     "LastBatchPolicy": "penstock.types",
     "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",
