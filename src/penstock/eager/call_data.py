@@ -131,10 +131,11 @@ def split_call(name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[s
     """
     kinds = [_kind(value) for value in args]
     kinds_by_name = {key: _kind(value) for key, value in kwargs.items()}
-    inputs = max(kinds + [kinds_by_name[key] for key in form.positional if key in kwargs], default=_NONE)
-    if inputs is _NONE or _has_nodes((*args, *kwargs.values())):
+    # An array by name alone, such as a size, is a constant; nothing but data is a `Batch`.
+    inputs = [kind for key, kind in kinds_by_name.items() if key in form.positional or kind is _BATCH]
+    if not any((*kinds, *inputs)) or _has_nodes((*args, *kwargs.values())):
         return None
-    call = CallData(list(args), dict(kwargs), kind=max(inputs, *kinds_by_name.values(), _NONE))
+    call = CallData(list(args), dict(kwargs), kind=max((*kinds, *kinds_by_name.values())))
     batches = [value for value, kind in zip(args, kinds, strict=True) if kind > _SAMPLE]
     batches += [kwargs[key] for key, kind in kinds_by_name.items() if kind > _SAMPLE]
     sizes = {len(batch) for batch in batches}
@@ -195,7 +196,7 @@ def _to_host(name: str, call: CallData, array: Any) -> Array:
             devices = array.devices()
             device = next(iter(devices)) if len(devices) == 1 else None
             call.to_jax = lambda result: jax.device_put(jax.numpy.asarray(result), device)
-    sample = to_sample(array)
+    sample = np.asarray(to_sample(array))  # without a subclass, whose methods kernels do not expect
     return sample if sample.flags.c_contiguous else np.ascontiguousarray(sample)
 
 

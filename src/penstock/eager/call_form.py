@@ -15,6 +15,9 @@ from penstock.graph.arguments.input_conversion import names_nodes
 # Operators whose operands are annotated with `Any`: they take every kind of number.
 _ARITHMETIC = ("arithmetic.", "math.")
 
+# Operators that make data. Their arguments only look like data: the arrays of fn.readers.arrays are a data set.
+_SOURCES = ("readers.", "inputs.")
+
 
 @dataclass(frozen=True)
 class CallForm:
@@ -24,7 +27,7 @@ class CallForm:
         positional: Names of the parameters that take inputs by position or name.
         hints: Annotations of all arguments.
         node_arguments: Names of the arguments that may differ between samples.
-        takes_data: True if the inputs are data; False for readers, constants, and makers of functions.
+        takes_data: True if arguments may be data; False for readers, constants, and makers of functions.
         own_layout: True if the operator has an argument `layout` itself.
         own_seed: True if the operator has an argument `seed` itself, so that it draws random numbers.
     """
@@ -47,13 +50,12 @@ def call_form(operator: OperatorFunction[..., Any]) -> CallForm:
         for parameter in inspect.signature(operator.function).parameters.values()
         if parameter.kind not in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD)
     ]
-    nodes = frozenset(name for name, hint in hints.items() if names_nodes(hint))
-    takes_nodes = any(parameter.name in nodes for parameter in inputs)
+    nodes = frozenset(name for name, hint in hints.items() if names_nodes(hint) and name != "return")
     return CallForm(
         positional=tuple(parameter.name for parameter in inputs if parameter.kind is not parameter.VAR_POSITIONAL),
         hints=hints,
         node_arguments=nodes,
-        takes_data=operator.name.startswith(_ARITHMETIC) or (takes_nodes and not operator.name.startswith("readers.")),
+        takes_data=operator.name.startswith(_ARITHMETIC) or (bool(nodes) and not operator.name.startswith(_SOURCES)),
         own_layout="layout" in hints,
         own_seed="seed" in hints,
     )

@@ -235,7 +235,7 @@ class ExecutionFrame:
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
         """Create the error for a row of a node. It names the samples of the row and the line of the definition."""
         samples = self._samples_of_row(node, row)
-        labels = [sample.label for sample in samples if sample.label]
+        labels = dict.fromkeys(sample.label for sample in samples if sample.label)
         subject = f"{node} failed on {' with '.join(labels) or f'row {row}'}"
         if isinstance(error, InternalError):
             return error.in_context(subject, node.where)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core import Spec
+from penstock.eager.graph_program import GivenColumn
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Node, Operator, Value, apply
+from penstock.graph import DataNode, Node, Operator, StreamInput, Value, apply
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.elementwise.constant import ConstantValue
@@ -90,6 +91,12 @@ class ImageLineage:
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
         # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
+        if isinstance(operator, StreamInput) and isinstance(operator.stream, GivenColumn):
+            raise DefinitionError(
+                f"fn.{self.kind} follows the operators that computed the images, and does not know them for images that "
+                "are data",
+                fix="the call in a pipeline, on the node of the images",
+            )
         creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
         if creates_image and self.since is None:
             return self.begin(images), image_layout_of(images, self.kind)
