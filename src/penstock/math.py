@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.eager import Batch as _Batch  # noqa: F401  # it makes them compute on data at once
 from penstock.graph import DataNode, lookup
 from penstock.operators.elementwise import math_functions as _functions  # noqa: F401  # it registers them
 

@@ -1,6 +1,7 @@
 """Calls of operators on data: kinds of data, arguments, random numbers, errors, and the cache of programs."""
 
 import gc
+import subprocess
 import sys
 import threading
 import weakref
@@ -178,7 +179,7 @@ def test_wrong_calls_are_refused_as_in_a_pipeline():
         fn.cast(RAGGED, dtype=Batch([1, 2, 3]))
     with pytest.raises(ArgumentTypeError, match="a sample must be an array of numbers"):
         fn.flip(np.array(["a"]))
-    with pytest.raises(DefinitionError, match="does not know them for images that are data"):
+    with pytest.raises(DefinitionError, match="does not know those of an array"):
         fn.follow.boxes(np.zeros((1, 4), np.float32), IMAGES[0])
 
 
@@ -239,9 +240,8 @@ def test_threads_share_a_program():
 
 
 def test_a_call_does_not_import_jax():
-    import subprocess
-
-    code = "import sys, numpy as np; from penstock import fn; fn.flip(np.ones((2, 2, 3), 'u1')); assert 'jax' not in sys.modules"
+    call = "from penstock import fn; fn.flip(np.ones((2, 2, 3), 'u1'))"
+    code = f"import sys, numpy as np; {call}; assert 'jax' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from cases import CASES
 
-
 from penstock import Batch
 from penstock.graph import DataNode
 from penstock.graph.tracing.expression import Expression
@@ -142,9 +141,9 @@ def check_same(computed, expected):
     for ours, theirs in zip(computed, expected, strict=True):
         assert len(ours) == len(theirs)
         for result, reference in zip(ours, theirs, strict=True):
-            result = np.asarray(result)
-            assert (result.dtype, result.shape) == (reference.dtype, reference.shape)
-            assert result.tobytes() == reference.tobytes()
+            array = np.asarray(result)
+            assert (array.dtype, array.shape) == (reference.dtype, reference.shape)
+            assert array.tobytes() == reference.tobytes()
 
 
 def uses(*, alone=False):

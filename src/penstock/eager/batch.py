@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Batch:
 
     @with_call_site
     def __init__(self, samples: Any, layout: str | None = "") -> None:
-        column = samples._column if isinstance(samples, Batch) else to_column(samples)
+        column = samples.column if isinstance(samples, Batch) else to_column(samples)
         if not len(column):
             raise ArgumentTypeError("a batch needs at least one sample", given=short_repr(samples))
         check_alike(column)
@@ -143,6 +143,6 @@ def check_alike(column: Column) -> None:
 def common_shape(column: Column) -> tuple[int | None, ...]:
     """Return the extents of samples, None where they differ."""
     if isinstance(column, np.ndarray):
-        return cast(Array, column).shape[1:]
+        return column.shape[1:]
     shapes = dict.fromkeys(sample.shape for sample in column)
     return tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True))

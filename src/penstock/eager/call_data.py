@@ -159,7 +159,7 @@ def split_call(name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[s
         elif kind > _SAMPLE or (kind is _SAMPLE and (key in form.positional or not batches)):
             by_name[key] = _add(name, call, value, kind, is_batch=bool(batches))
         elif batches and _is_per_sample(form.hints[key], value, call.rows):
-            by_name[key] = _add(name, call, list(np.asarray(value)), _LIST, is_batch=True)
+            by_name[key] = _add(name, call, [*cast(Any, np.asarray(value))], _LIST, is_batch=True)
     return call
 
 
@@ -220,10 +220,11 @@ def _is_array(value: Any) -> bool:
 
 
 def _has_nodes(values: Sequence[Any]) -> bool:
-    lists = [value for value in values if isinstance(value, list | tuple)]
-    return any(isinstance(value, NodeHandle) for value in values) or any(
-        isinstance(item, NodeHandle) for items in lists for item in cast(Sequence[Any], items)
-    )
+    for value in values:
+        items = cast(Sequence[Any], value) if isinstance(value, list | tuple) else (value,)
+        if any(isinstance(item, NodeHandle) for item in items):
+            return True
+    return False
 
 
 def _is_per_sample(hint: Any, value: Any, rows: int) -> bool:

@@ -24,9 +24,9 @@ def constant_key(value: Any) -> Hashable:
     >>> constant_key([1, 2.0]) == constant_key([1, 2.0]), constant_key(1) == constant_key(True)
     (True, False)
     """
-    kind: Any = type(value)
+    kind: type[Any] = type(value)
     if kind is int or kind is str or value is None or isinstance(value, bool | bytes | Enum | np.dtype | type):
-        return kind, value
+        return kind, cast(Hashable, value)
     if kind is float:
         return kind, value.hex()  # in which 0.0 differs from -0.0, and NaN equals NaN
     if kind is list or kind is tuple:
@@ -35,8 +35,9 @@ def constant_key(value: Any) -> Hashable:
         items = cast(Mapping[Any, Any], value).items()
         return kind, tuple([(constant_key(name), constant_key(item)) for name, item in items])
     if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.kind in "biufc":
-            return kind, value.dtype, value.shape, value.tobytes()
-    elif callable(value) and isinstance(value, Hashable):
+        array = np.asarray(cast(Any, value))
+        if array.dtype.kind in "biufc":
+            return kind, array.dtype, array.shape, array.tobytes()
+    elif callable(value) and type(value).__hash__ is not None:
         return kind, value
     raise UnknownConstantError

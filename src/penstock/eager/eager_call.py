@@ -11,17 +11,22 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Spec, user_call_site
+from penstock.core.stage_timers import StageTimers
 from penstock.eager.call_data import CallData, DataInput, DataKind, Slot, split_call
 from penstock.eager.call_form import CallForm, call_form
 from penstock.eager.constant_key import UnknownConstantError, constant_key
 from penstock.eager.generator import Generator
-from penstock.eager.graph_program import GivenColumn, GraphProgram, input_node
+from penstock.engine.graph_program import GivenColumn, GraphProgram
+from penstock.engine.host.run_context import RunContext
 from penstock.engine.sample_probe import resolve_shapes
-from penstock.errors import ArgumentTypeError, PenstockError, about, short_repr
-from penstock.graph import DataNode, Graph, Node, OperatorFunction, Trace, Value, WholeBatchKernel
+from penstock.errors import ArgumentTypeError, PenstockError, short_repr
+from penstock.graph import DataNode, Graph, Node, OperatorFunction, StreamInput, Trace, Value, WholeBatchKernel
+from penstock.graph.ir.node import OperatorCall
+from penstock.plan.engine_operators import engine_node
 from penstock.plan.shape_demand import values_needing_one_shape
 from penstock.plan.shard_merge import merge_shards
 from penstock.sources.order.permutation import hash_words
+from penstock.sources.order.schedule import BatchStep, Schedule
 
 # Programs to keep. A program holds compiled stages and a few scratch buffers, not data.
 _MAX_PROGRAMS = 256
@@ -36,14 +41,14 @@ class EagerProgram:
 
     Args:
         program: The program.
-        node_ids: Ids of the input nodes, in the order of the call's data.
+        inputs: Number of the call's data for each input of the program. An operator may ignore data.
         layouts: Layout of each output.
         structure: Type of the operator's result: `DataNode`, `list`, `tuple`, or None for no result.
         draws: True if the program draws random numbers.
     """
 
     program: GraphProgram
-    node_ids: tuple[int, ...]
+    inputs: Mapping[Node, int]
     layouts: tuple[str, ...]
     structure: type | None
     draws: bool
@@ -54,7 +59,6 @@ class _Recording:
     """A call as a graph."""
 
     graph: Graph
-    node_ids: tuple[int, ...]
     structure: type | None
     streams: Sequence[GivenColumn]
 
@@ -84,19 +88,20 @@ def call_on_data(operator: OperatorFunction[..., Any], args: Sequence[Any], kwar
     if not form.takes_data:
         return NotImplemented
     try:
-        with about(operator.label):
-            options = {name: kwargs[name] for name in ("layout", "rng", "seed") if name in kwargs}
-            if form.own_layout:
-                options.pop("layout", None)
-            own = {name: value for name, value in kwargs.items() if name not in options} if options else kwargs
-            call = split_call(operator.label, form, args, own)
-            if call is None:
-                return NotImplemented
-            if options.get("layout"):
-                _set_layout(call, options["layout"])
-            random = _random_source(options.get("seed"), options.get("rng"))
-            program = _find(operator, form, call, random)
+        own, layout, seed, rng = kwargs, None, None, None
+        if "layout" in kwargs or "seed" in kwargs or "rng" in kwargs:
+            own = dict(kwargs)
+            layout = None if form.own_layout else own.pop("layout", None)
+            seed, rng = own.pop("seed", None), own.pop("rng", None)
+        call = split_call(operator.label, form, args, own)
+        if call is None:
+            return NotImplemented
+        if layout:
+            _set_layout(call, layout)
+        random = _random_source(seed, rng)
+        program = _find(operator, form, call, random)
     except PenstockError as error:
+        error.subject = operator.label
         error.where = error.where or user_call_site()
         raise
     try:
@@ -139,13 +144,15 @@ def _random_source(seed: Any, rng: Any) -> int | Generator | None:
         if seed is None or (isinstance(seed, int | np.integer) and seed < 0):  # "not given", as in DALI
             return None
         if isinstance(seed, int | np.integer):
-            return int(seed)
+            return int(cast(int, seed))
         raise ArgumentTypeError("seed is of another kind", given=short_repr(seed), expected="a whole number")
     if seed is not None:
         raise ArgumentTypeError("both seed and rng are set", fix="one of them")
     if not isinstance(rng, Generator):
         raise ArgumentTypeError(
-            "rng is of another kind", given=f"{short_repr(rng)} of type {type(rng).__name__}", expected="penstock.Generator"
+            "rng is of another kind",
+            given=f"{short_repr(rng)} of type {type(rng).__name__}",
+            expected="penstock.Generator",
         )
     return rng
 
@@ -219,10 +226,13 @@ def _build(
     if seeded:
         graph = graph.rewrite(_drawing_first)
     layouts = tuple([value.spec.layout for value in graph.outputs])
-    program = EagerProgram(GraphProgram(graph), chosen.node_ids, layouts, chosen.structure, draws)
+    context = RunContext({}, None, 0, Schedule(call.rows, None, call.rows, ()), StageTimers())
+    program = GraphProgram(graph, context)
+    # Inputs are the first nodes of a recording.
+    eager = EagerProgram(program, {node: node.id for node in program.inputs}, layouts, chosen.structure, draws)
     for stream in chosen.streams:  # the program is kept, and should not keep the data
         stream.column = None
-    return program, chosen is exact, not reads_data
+    return eager, chosen is exact, not reads_data
 
 
 def _any_shape(
@@ -249,7 +259,7 @@ def _record(operator: OperatorFunction[..., Any], call: CallData, specs: Sequenc
     streams = [
         GivenColumn(spec, item.rows(call.rows), single=single) for spec, item in zip(specs, call.inputs, strict=True)
     ]
-    nodes = [input_node(trace, stream) for stream in streams]
+    nodes = [_input(trace, stream) for stream in streams]
     # Any seed that is not negative does: `_drawing_first` replaces it.
     seed = {"seed": 1} if seeded else {}
 
@@ -259,13 +269,23 @@ def _record(operator: OperatorFunction[..., Any], call: CallData, specs: Sequenc
     with trace.active():
         result = operator(*map(node, call.args), **{name: node(value) for name, value in call.kwargs.items()}, **seed)
     values: tuple[Value, ...] = ()
-    structure = None
+    structure: type | None = None
     if isinstance(result, DataNode):
         values, structure = (result.value,), DataNode
     elif isinstance(result, list | tuple):
-        values, structure = tuple([item.value for item in cast(list[DataNode], result)]), type(cast(Any, result))
+        values = tuple([item.value for item in cast(list[DataNode], result)])
+        structure = list if isinstance(result, list) else tuple
     graph = Graph(values, trace.name, tuple(trace.preserved))
-    return _Recording(graph, tuple([node.id for node in nodes]), structure, streams)
+    return _Recording(graph, structure, streams)
+
+
+def _input(trace: Trace, stream: GivenColumn) -> Node:
+    """Record an input."""
+    number = trace.next_id()
+    call = OperatorCall("input", (), ((number, 0),))
+    node = replace(engine_node(StreamInput(stream), "input"), id=number, call=call)
+    trace.nodes.add(node)
+    return node
 
 
 def _drawing_first(node: Node) -> Node:
@@ -281,8 +301,8 @@ def _run(eager: EagerProgram, call: CallData, random: int | Generator | None) ->
         if isinstance(random, Generator):
             position = random.advance(call.rows)
         program = program.with_seed(seed)
-    columns = {number: item.rows(call.rows) for number, item in zip(eager.node_ids, call.inputs, strict=True)}
-    outputs = program.run(columns, call.rows, position)
+    columns = {node: (call.inputs[number].rows(call.rows),) for node, number in eager.inputs.items()}
+    outputs, _ = program.run(BatchStep(0, position, (), call.rows), columns)
     results = [
         call.deliver(_owned(column, call.inputs), layout) for column, layout in zip(outputs, eager.layouts, strict=True)
     ]
@@ -294,7 +314,8 @@ def _run(eager: EagerProgram, call: CallData, random: int | Generator | None) ->
 def _owned(column: Any, inputs: Sequence[DataInput]) -> Column:
     """Return a column in memory of its own: users may write into results, and into their inputs later."""
     if isinstance(column, np.ndarray):
-        return column.copy() if _is_borrowed(column, inputs) else column
+        array = cast(Array, column)
+        return array.copy() if _is_borrowed(array, inputs) else array
     samples = cast(list[Array], column)
     if any(_is_borrowed(sample, inputs, row) for row, sample in enumerate(samples)):
         return [sample.copy() for sample in samples]
@@ -311,6 +332,3 @@ def _is_borrowed(array: Array, inputs: Sequence[DataInput], row: int | None = No
         if any(np.may_share_memory(array, sample) for sample in samples):
             return True
     return False
-
-
-OperatorFunction.call_on_data = staticmethod(call_on_data)

@@ -4,8 +4,8 @@
 stubs (`*.pyi`), which type checkers and editors read, are generated from the operators by `tools/generate_stubs.py`.
 """
 
-# Importing it makes operators compute on data at once, outside of definitions.
-from penstock.eager import eager_call as _eager_call  # noqa: F401  # pyright: ignore[reportUnusedImport]
+# Makes operators compute on data at once, outside of definitions.
+from penstock.eager import Batch as _Batch  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
 from penstock.fn import follow as follow

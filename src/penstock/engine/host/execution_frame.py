@@ -235,7 +235,7 @@ class ExecutionFrame:
     def failure(self, node: Node, row: int, error: Exception) -> PenstockError:
         """Create the error for a row of a node. It names the samples of the row and the line of the definition."""
         samples = self._samples_of_row(node, row)
-        labels = dict.fromkeys(sample.label for sample in samples if sample.label)
+        labels = [sample.label for sample in samples if sample.label]
         subject = f"{node} failed on {' with '.join(labels) or f'row {row}'}"
         if isinstance(error, InternalError):
             return error.in_context(subject, node.where)
@@ -292,7 +292,9 @@ class ExecutionFrame:
             if isinstance(reader.operator, StreamInput):
                 number = int(self.rows_in_batch[row])
                 source = reader.operator.stream.sample_name(number, self.step.epoch, self.step.row)
-                result.append(BadSample(str(reader), source=source))
+                # Several inputs of one eager call have one name.
+                if (sample := BadSample(str(reader), source=source)) not in result:
+                    result.append(sample)
                 continue
             samples = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
             one = samples if isinstance(samples, SampleIndices) else samples[0][1]

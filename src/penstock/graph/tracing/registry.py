@@ -76,7 +76,7 @@ class OperatorFunction(Generic[P, R]):
             `penstock.eager` sets it, a later stage, since recording does not know how a graph runs.
     """
 
-    call_on_data: ClassVar[Callable[[OperatorFunction[..., Any], Sequence[Any], Mapping[str, Any]], Any] | None] = None
+    call_on_data: ClassVar[Any] = None
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class OperatorFunction(Generic[P, R]):
             if calls is not None:
                 return calls.call(functools.partial(self._call, args, kwargs))
             if self.call_on_data is not None:
-                result = self.call_on_data(self, args, kwargs)
+                result: Any = self.call_on_data(self, args, kwargs)
                 if result is not NotImplemented:
                     return result
         return self._call(args, kwargs)

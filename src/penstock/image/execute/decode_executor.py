@@ -106,6 +106,10 @@ def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDe
     # Codecs write uint8 into contiguous memory; other pixels are copied or converted into the batch.
     batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
     places = [None] * len(headers) if batch is None else list(batch.reshape(len(batch), -1))
+    if out is None and len(headers) > 1:
+        # One array for all: a page of memory costs more than its pixels. NumPy asks for huge pages for large arrays.
+        ends = np.cumsum([header.height * header.width * header.channels for header in headers])
+        places = np.split(np.empty(ends[-1], np.uint8), ends[:-1])
     for row, (data, header, memory) in enumerate(zip(files, headers, places, strict=True)):
         pixels = decoder.decode_region(data, header, None, memory, 1)
         if out is None:

@@ -17,6 +17,7 @@ from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
+from penstock.native.machine_code import address
 
 # Bytes per group of rows. Several small images go through all passes together, a large image alone.
 CACHE = 1 << 18
@@ -74,7 +75,7 @@ class DenseImages:
 
 
 class RaggedImages:
-    """Images in arrays of their own.
+    """Images in arrays of their own, or in parts of one array, such as the results of other passes.
 
     Args:
         images: One array per row.
@@ -83,13 +84,17 @@ class RaggedImages:
 
     def __init__(self, images: Sequence[Array], scratch: ScratchMemory) -> None:
         self.scratch, self._images = scratch, images
+        # Passes are then bound once, not for each group: a large image is a group, and binding it takes 50 us.
+        self._together = _in_one_memory(images)
 
     def groups(self) -> list[slice]:
         """Return groups whose images fit into the cache."""
         return cache_groups([image.nbytes for image in self._images])
 
     def load(self, group: slice) -> StridedImages:
-        """Gather small images in scratch memory; read a large one in place."""
+        """Gather small images in scratch memory; read a large one, and images in one memory, in place."""
+        if self._together is not None:
+            return self._together
         images = self._images[group]
         shapes = np.array([image.shape for image in images], np.int64)
         if len(images) == 1:
@@ -104,6 +109,20 @@ class RaggedImages:
             return StridedImages.packed(values, shapes)
         flat = [image.reshape(-1) for image in images]
         return StridedImages.packed(np.concatenate(flat, out=values[: sum(map(len, flat))]), shapes)
+
+
+def _in_one_memory(images: Sequence[Array]) -> StridedImages | None:
+    """Return the images where they are, if all are parts of one array; otherwise None."""
+    base = images[0].base
+    # As for `DenseImages`, loops convert the whole memory of other dtypes.
+    if len(images) == 1 or not isinstance(base, np.ndarray) or base.dtype not in (BYTE, FLOAT):
+        return None
+    if not all(image.base is base and image.dtype == base.dtype and image.flags.c_contiguous for image in images):
+        return None
+    if not base.flags.c_contiguous:
+        return None
+    starts = (np.array([address(image) for image in images]) - address(base)) // base.itemsize
+    return StridedImages.packed(base.reshape(-1), np.array([image.shape for image in images], np.int64), starts)
 
 
 def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core import Spec
-from penstock.eager.graph_program import GivenColumn
+from penstock.engine.graph_program import GivenColumn
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Node, Operator, StreamInput, Value, apply
 from penstock.graph.ir.branch_operators import BranchSelect
@@ -93,8 +93,7 @@ class ImageLineage:
         # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
         if isinstance(operator, StreamInput) and isinstance(operator.stream, GivenColumn):
             raise DefinitionError(
-                f"fn.{self.kind} follows the operators that computed the images, and does not know them for images that "
-                "are data",
+                f"fn.{self.kind} follows the operators that computed the images, and does not know those of an array",
                 fix="the call in a pipeline, on the node of the images",
             )
         creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
