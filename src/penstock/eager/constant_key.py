@@ -24,7 +24,7 @@ def constant_key(value: Any) -> Hashable:
     >>> constant_key([1, 2.0]) == constant_key([1, 2.0]), constant_key(1) == constant_key(True)
     (True, False)
     """
-    kind: type[Any] = type(value)
+    kind: type[Any] = type(value)  # pyright: ignore[reportUnknownVariableType]
     if kind is int or kind is str or value is None or isinstance(value, bool | bytes | Enum | np.dtype | type):
         return kind, cast(Hashable, value)
     if kind is float:

@@ -15,7 +15,7 @@ from penstock.graph.ir.fusion import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
-from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.image.kernels.scratch_memory import ScratchMemory, result_memory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
 from penstock.native.machine_code import address
 
@@ -113,16 +113,19 @@ class RaggedImages:
 
 def _in_one_memory(images: Sequence[Array]) -> StridedImages | None:
     """Return the images where they are, if all are parts of one array; otherwise None."""
-    base = images[0].base
+    base: Any = images[0].base
+    dtype = images[0].dtype
     # As for `DenseImages`, loops convert the whole memory of other dtypes.
-    if len(images) == 1 or not isinstance(base, np.ndarray) or base.dtype not in (BYTE, FLOAT):
+    if len(images) == 1 or dtype not in (BYTE, FLOAT) or type(base) is not np.ndarray or not base.flags.c_contiguous:
         return None
-    if not all(image.base is base and image.dtype == base.dtype and image.flags.c_contiguous for image in images):
+    if base.dtype not in (BYTE, dtype) or not all(i.base is base and i.flags.c_contiguous for i in images):
         return None
-    if not base.flags.c_contiguous:
+    starts = np.array([address(image) for image in images]) - address(base)
+    if (starts % dtype.itemsize).any():
         return None
-    starts = (np.array([address(image) for image in images]) - address(base)) // base.itemsize
-    return StridedImages.packed(base.reshape(-1), np.array([image.shape for image in images], np.int64), starts)
+    memory = base.reshape(-1).view(BYTE)
+    values = memory[: memory.size // dtype.itemsize * dtype.itemsize].view(dtype)
+    return StridedImages.packed(values, np.array([image.shape for image in images], np.int64), starts // dtype.itemsize)
 
 
 def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
@@ -160,7 +163,8 @@ def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
 
 
 def _allocate_results(passes: Passes) -> tuple[list[Array], StridedImages]:
-    values = np.empty(int(passes.shapes.prod(axis=1).sum()), passes.passes[-1].dtype)
+    dtype = passes.passes[-1].dtype
+    values = result_memory.take(int(passes.shapes.prod(axis=1).sum()) * dtype.itemsize).view(dtype)
     target = StridedImages.packed(values, passes.shapes)
     ends = np.append(target.starts[1:], values.size).tolist()
     places = zip(target.starts.tolist(), ends, passes.shapes.tolist(), strict=True)
