@@ -84,12 +84,14 @@ class RaggedImages:
 
     def __init__(self, images: Sequence[Array], scratch: ScratchMemory) -> None:
         self.scratch, self._images = scratch, images
-        # Passes are then bound once, not for each group: a large image is a group, and binding it takes 50 us.
-        self._together = _in_one_memory(images)
+        self._groups = cache_groups([image.nbytes for image in images])
+        # Large images are groups of their own, and to bind passes to each takes 50 us. To images that are in one memory
+        # they are bound once. Small images are gathered instead, without Python for each of them.
+        self._together = _in_one_memory(images) if 2 * len(self._groups) > len(images) else None
 
     def groups(self) -> list[slice]:
         """Return groups whose images fit into the cache."""
-        return cache_groups([image.nbytes for image in self._images])
+        return self._groups
 
     def load(self, group: slice) -> StridedImages:
         """Gather small images in scratch memory; read a large one, and images in one memory, in place."""
