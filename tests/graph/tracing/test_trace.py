@@ -247,9 +247,7 @@ def test_branches_that_disagree_on_what_was_fed(used):
 
 
 def test_functions_need_a_definition():
-    with pytest.raises(
-        ContextError, match=r"fn\.python_function: the operator was called outside a pipeline definition"
-    ):
+    with pytest.raises(ContextError, match=r"fn\.python_function: the operator was called outside a pipeline definition"):
         fn.python_function(fn.random.uniform(), function=np.sqrt, batch_processing=True)
 
 
