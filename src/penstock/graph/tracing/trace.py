@@ -276,12 +276,6 @@ class DataNode(Expression):
     def __float__(self) -> float:
         raise self._refuse("the number", "compute with the node itself: node * 2.0, fn.cast(node, dtype=types.FLOAT)")
 
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise self._refuse(
-            "the array",
-            "fn.python_function(node, function=f), whose function gets arrays; batches of an iterator are arrays",
-        )
-
     def get(self) -> Any:
         """Return the batch as a tensor list. Only in debug mode, while the definition runs.
 
