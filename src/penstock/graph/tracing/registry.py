@@ -191,9 +191,11 @@ class OperatorFunction(Generic[P, R]):
 
     @property
     def label(self) -> str:
-        """Name under which users call the operator, or "" for one that they do not call."""
+        """Name under which users call the operator, or "" for what they write with Python's operators."""
         module = self.name.partition(".")[0]
-        return "" if module == "conditional" else self.name if module == "math" else f"fn.{self.name}"
+        if module in ("arithmetic", "conditional", "getitem"):
+            return ""
+        return self.name if module == "math" else f"fn.{self.name}"
 
     @functools.cached_property
     def schema(self) -> Mapping[str, Argument]:

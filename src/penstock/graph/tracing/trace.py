@@ -305,7 +305,12 @@ def as_value(thing: Any) -> Value:
             fix="unpack the list: pipeline.set_outputs(*nodes)",
             where=user_call_site(),
         )
-    return lookup("constant")(thing).value
+    try:
+        return lookup("constant")(thing).value
+    except PenstockError as error:
+        # The user did not write fn.constant.
+        error.subject = ""
+        raise
 
 
 def current_trace() -> Trace:
