@@ -2,16 +2,18 @@
 
 import io
 import struct
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from penstock.core import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
 from penstock.types import GRAY, DALIImageType
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 # Pillow knows more formats. Some of them start other programs, so that decoding untrusted files would be a risk.
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
@@ -74,7 +76,10 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     return pixels
 
 
-def _open(data: Array) -> Image.Image:
+def _open(data: Array) -> "Image.Image":
+    # Importing Pillow takes a tenth of the time of importing Penstock, and JPEGs rarely need it.
+    from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
+
     try:
         return Image.open(io.BytesIO(data.tobytes()), formats=FORMATS)
     except Image.DecompressionBombError as error:
@@ -85,11 +90,11 @@ def _open(data: Array) -> Image.Image:
         raise ValueError(f"damaged: {error}") from error
 
 
-def _plain_mode(image: Image.Image) -> str:
+def _plain_mode(image: "Image.Image") -> str:
     return _MODES.get(image.mode, "RGB")
 
 
-def _orientation(image: Image.Image, data: Array, adjust: bool) -> int:
+def _orientation(image: "Image.Image", data: Array, adjust: bool) -> int:
     """Return the orientation to apply to the pixels that Pillow decodes."""
     # Pillow applies the orientation of TIFFs itself, so that it has to be undone if it is not wanted.
     if image.format == "TIFF":
@@ -103,7 +108,7 @@ def _orientation(image: Image.Image, data: Array, adjust: bool) -> int:
     return read_orientation(exif) if isinstance(exif, bytes) else UPRIGHT
 
 
-def _tiff_orientation(image: Image.Image) -> int:
+def _tiff_orientation(image: "Image.Image") -> int:
     try:
         stated = int(cast(Any, image).tag_v2.get(TAG, UPRIGHT))
     except Exception:  # noqa: BLE001  # a tag that cannot be read has no effect
