@@ -150,6 +150,15 @@ def test_memory(photographs):
     assert usage.process > 0
 
 
+def test_eager(photographs, monkeypatch):
+    benchmark = module("eager")
+    monkeypatch.setattr(benchmark, "BATCH", 2)
+    kernel, eager, _ = (next(contender()) for contender in benchmark.image_contenders().values())
+    np.testing.assert_array_equal(kernel[0][0], eager[0])
+    pipeline, eager = (next(make()) for make in benchmark.photograph_contenders(Path(photographs)).values())
+    np.testing.assert_array_equal(pipeline[0].as_array(), np.stack(eager))
+
+
 def test_bad_samples(photographs):
     uses = {"raise": ["x", "y"], "replace": ["x", "y"], "skip": ["x", "y", "valid"]}
     for definition in module("bad_samples").WORKLOADS.values():

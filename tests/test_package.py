@@ -21,9 +21,11 @@ def run(code):
 
 def test_the_public_names():
     assert dir(penstock) == [
+        "Batch",
         "DALIGenericIterator",
         "DALIGenericPeekableIterator",
         "DataIterator",
+        "Generator",
         "LastBatchPolicy",
         "PeekableDataIterator",
         "Pipeline",

@@ -23,6 +23,7 @@ The names that you need:
 * `fn`: the operators: readers, decoders, augmentations, random numbers.
 * `types`: data types, image types, interpolation.
 * `math`: mathematical functions of values.
+* `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
 * `train`: training loop, checkpoints, evaluation.
@@ -42,9 +43,11 @@ __version__ = "0.1.0"
 # Module of each public name, as in the stub beside this file. JAX takes most of a second to import, so no module loads
 # before its name is used.
 _HOMES = {
+    "Batch": "penstock.eager",
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",
     "DataIterator": "penstock.iterate",
+    "Generator": "penstock.eager",
     "LastBatchPolicy": "penstock.types",
     "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",

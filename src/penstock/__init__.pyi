@@ -13,6 +13,8 @@ from penstock import tensors as tensors
 from penstock import tfrecord as tfrecord
 from penstock import train as train
 from penstock import types as types
+from penstock.eager import Batch as Batch
+from penstock.eager import Generator as Generator
 from penstock.iterate import DALIGenericIterator as DALIGenericIterator
 from penstock.iterate import DALIGenericPeekableIterator as DALIGenericPeekableIterator
 from penstock.iterate import DataIterator as DataIterator

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 import jax
 
 from penstock.core.stage_timers import StageTimers
+from penstock.core.tracebacks import hide_internal_frames
 from penstock.engine.executable import Executable, error_policies
 from penstock.engine.failures.error_budget import ErrorLimits
 from penstock.engine.host.sharded_reader import ShardedReader
@@ -247,6 +248,9 @@ class DataIterator:
                 if self._auto_reset:
                     self.reset()
                 raise StopIteration from None
+            except Exception as error:
+                hide_internal_frames(error)
+                raise
 
     def next(self) -> Batch:
         """Return the next batch.

@@ -157,8 +157,8 @@ class Pipeline(DaliMethods):
         self._contexts.append(context)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._contexts.pop().close()
+    def __exit__(self, *error: Any) -> None:
+        self._contexts.pop().__exit__(*error)
 
     @property
     def name(self) -> str:
