@@ -22,7 +22,7 @@ import numpy as np
 from measure import BATCH, arguments, compare, epochs
 
 from penstock import data_iterator, fn, tfrecord, types
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
 
 FEATURES = {

@@ -5,7 +5,14 @@
  'boxes': VarLenFeature(shape=(4,), dtype=2, default_value=0.0)}
 """
 
-from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, float32, int64, string
+from penstock.sources.formats.tfrecord.feature_specs import (
+    Feature,
+    FixedLenFeature,
+    VarLenFeature,
+    float32,
+    int64,
+    string,
+)
 
 __all__ = [
     "Feature",

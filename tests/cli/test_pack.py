@@ -19,7 +19,7 @@ from webdataset import autodecode, tariterators
 
 from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
-from penstock.sources.formats.tfrecord.tf_example import decode_feature, locate_features
+from penstock.sources.formats.tfrecord.example_message import decode_feature, locate_features
 
 COUNT = 23
 

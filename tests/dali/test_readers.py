@@ -103,7 +103,7 @@ def test_tfrecord_files(both, tmp_path):
     from nvidia import dali
 
     import penstock
-    from penstock.sources.formats.tfrecord.tf_example import encode_example
+    from penstock.sources.formats.tfrecord.example_message import encode_example
     from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
     numbers = [
@@ -147,7 +147,7 @@ def test_features_of_varying_length_that_no_record_has(both, tmp_path, shape):
     from nvidia import dali
 
     import penstock
-    from penstock.sources.formats.tfrecord.tf_example import encode_example
+    from penstock.sources.formats.tfrecord.example_message import encode_example
     from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
     path, index, example = str(tmp_path / "a"), tmp_path / "a.idx", encode_example({"label": [1]})

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from penstock.numerics.permutation import hash_words, permuted_index
 from penstock.numerics.random_bits import random_bits, row_counters
-from penstock.sources.order.permutation import hash_words, permuted_index
 from penstock.sources.order.sample_order import SampleOrder
 
 

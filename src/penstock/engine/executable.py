@@ -21,12 +21,12 @@ from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError
 from penstock.graph import Graph, Node, Reader, WholeBatchKernel
+from penstock.numerics.permutation import hash_words
 from penstock.plan.explain import explain
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
-from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
 

@@ -17,7 +17,7 @@ from penstock.engine.host.host_loader import HostBatch, HostLoader
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.transfer.batch_layout import BatchLayout
-from penstock.engine.transfer.in_flight import InFlightLimit
+from penstock.engine.transfer.emulated_devices import InFlightLimit
 from penstock.engine.transfer.row_masks import RowMasks
 from penstock.plan.plan import Plan
 from penstock.sources.order.schedule import BatchStep

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import ArrayLike, NDArray
 from penstock.core.dtypes import DALIDataType
 from penstock.graph.tracing.trace import DataNode
-from penstock.sources.formats.tfrecord.features import Feature
+from penstock.sources.formats.tfrecord.feature_specs import Feature
 from penstock.types import Constant, DALIImageType, DALIInterpType, LabelType
 _Input: TypeAlias = DataNode | Constant | ArrayLike
 _Array: TypeAlias = NDArray[Any]

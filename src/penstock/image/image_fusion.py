@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.core import Array, Column, RowSelection
-from penstock.graph.ir.fusion import FusedOperator, FusionGroup, Passes
+from penstock.graph.ir.fusion_contract import FusedOperator, FusionGroup, Passes
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step

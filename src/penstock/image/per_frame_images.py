@@ -8,7 +8,7 @@ import numpy as np
 from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, HostBatchKernel
-from penstock.graph.ir.fusion import FusedOperator
+from penstock.graph.ir.fusion_contract import FusedOperator
 from penstock.graph.ir.per_frame_kernel import PerFrameOperator
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from penstock.core.atomic_files import fsync_file
 from penstock.errors import DefinitionError
 from penstock.sources.formats.array_record_source import array_record_module
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
 
 # A name and its bytes. ArrayRecord has no names.
 Member = tuple[str, bytes]

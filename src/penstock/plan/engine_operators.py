@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core import CallSite, Column, Indices, Spec
 from penstock.graph import Operator
-from penstock.graph.ir.fusion import CanvasProgram, FusibleOperator
+from penstock.graph.ir.fusion_contract import CanvasProgram, FusibleOperator
 from penstock.graph.ir.node import Node, Value, infer_specs
 from penstock.numerics.random_bits import row_counters
 

@@ -20,7 +20,7 @@ from penstock.graph import (
     StreamInput,
     WholeBatchKernel,
 )
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.plan.engine_operators import canvas_of, needs_host_description
 from penstock.plan.stage_grouping import fusion_groups
 

@@ -8,7 +8,7 @@ from typing import cast
 
 from penstock.graph import BatchKernel, Graph, Node, Reader, StreamInput, Value, WholeBatchKernel
 from penstock.graph.ir.branch_operators import BranchSelect
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.plan.engine_operators import HostDescription, RowOperator, needs_host_description
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Column
 from penstock.graph import BatchKernel, DataNode, HostBatchKernel, Reader, lookup
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.pipeline import Pipeline
 from penstock.plan.placement import PlacementHint, Side

@@ -8,7 +8,10 @@
 from penstock.train.array_batches import batches
 from penstock.train.callbacks import Evaluate, ProgressBar, StopOnSignal, TerminateOnNaN
 from penstock.train.checkpoint import Checkpoint
-from penstock.train.device_placement import (
+from penstock.train.evaluation import evaluate
+from penstock.train.history import History
+from penstock.train.parallel_step import data_parallel
+from penstock.train.replication import (
     batch_sharding,
     data_mesh,
     replicate,
@@ -17,9 +20,6 @@ from penstock.train.device_placement import (
     unreplicate,
     unreplicate_from_pmap,
 )
-from penstock.train.evaluation import evaluate
-from penstock.train.history import History
-from penstock.train.parallel_step import data_parallel
 from penstock.train.stall_monitor import StallMonitor
 from penstock.train.train_loop import Callback, TrainLoop, fit
 

@@ -9,7 +9,7 @@ from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator, data_iterator
 from penstock.iterate.iterator_options import Shardings
 from penstock.pipeline.pipeline import MAX_BATCH
-from penstock.train.device_placement import batch_sharding
+from penstock.train.replication import batch_sharding
 from penstock.types import LastBatchPolicy
 
 # Names of the arrays of a tuple.

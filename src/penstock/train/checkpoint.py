@@ -17,8 +17,8 @@ from penstock.errors import StateError, UsageError
 from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
-from penstock.train.device_placement import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.metrics_file import MetricsFile
+from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.train_loop import Callback, TrainLoop
 from penstock.train.tree_partition import NUMBERS, is_array
 

@@ -13,8 +13,8 @@ from penstock.errors import UsageError, short_repr
 from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
 from penstock.iterate.iterator import VALID
-from penstock.train.device_placement import auto_context, on_auto_axes, put_on_devices, replicated_sharding
 from penstock.train.history import FLATTEN
+from penstock.train.replication import auto_context, on_auto_axes, put_on_devices, replicated_sharding
 from penstock.train.tree_partition import PartitionedTree
 
 Metric = Callable[[Any, Any], Any]

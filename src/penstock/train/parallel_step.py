@@ -12,7 +12,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from penstock.core import with_call_site
 from penstock.errors import UsageError
 from penstock.graph import check_annotations
-from penstock.train.device_placement import (
+from penstock.train.replication import (
     auto,
     auto_context,
     batch_sharding,

@@ -8,7 +8,7 @@ from jax.sharding import PartitionSpec as P
 
 from penstock import DataIterator, Pipeline, data_iterator, fn
 from penstock.engine.transfer.batch_layout import PmapLayout, ShardedLayout, SingleDevice
-from penstock.engine.transfer.in_flight import InFlightLimit
+from penstock.engine.transfer.emulated_devices import InFlightLimit
 from penstock.errors import UsageError
 
 DEVICES = np.array(jax.devices())

@@ -18,8 +18,8 @@ from penstock.errors import (
 )
 from penstock.sources.formats import array_record_source
 from penstock.sources.formats.array_record_source import ArrayRecordSource
-from penstock.sources.formats.tfrecord.features import FixedLenFeature, VarLenFeature, float32, int64
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
+from penstock.sources.formats.tfrecord.feature_specs import FixedLenFeature, VarLenFeature, float32, int64
 from penstock.testing import check_bad_samples, check_source
 
 library = pytest.importorskip("array_record.python.array_record_module", reason="not built for this system")

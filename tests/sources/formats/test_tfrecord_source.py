@@ -17,8 +17,8 @@ from tfrecord.tools import tfrecord2idx
 from penstock import Pipeline, fn
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, SampleError, SourceError
 from penstock.sources.formats.protobuf_wire import encode_varint, packed
-from penstock.sources.formats.tfrecord.features import FixedLenFeature, VarLenFeature, float32, int64, string
-from penstock.sources.formats.tfrecord.tf_example import decode_feature, encode_example, locate_features, unpack
+from penstock.sources.formats.tfrecord.example_message import decode_feature, encode_example, locate_features, unpack
+from penstock.sources.formats.tfrecord.feature_specs import FixedLenFeature, VarLenFeature, float32, int64, string
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, masked_crc32c, write_tfrecord
 from penstock.sources.storage.random_access_file import LocalFile
 from penstock.testing import check_source

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sources.order.permutation import hash_words, permuted_index
+from penstock.numerics.permutation import hash_words, permuted_index
 from penstock.sources.order.sample_order import SampleOrder
 
 

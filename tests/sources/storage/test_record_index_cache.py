@@ -11,7 +11,7 @@ from penstock.errors import SourceError
 from penstock.sources.formats import recordio_source
 from penstock.sources.formats.tar import webdataset_source
 from penstock.sources.formats.tfrecord import tfrecord_source
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
 
 COUNT = 300
 

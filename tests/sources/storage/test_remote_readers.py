@@ -19,7 +19,7 @@ from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.recordio_source import RecordIOSource, encode_record, write_recordio
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
 from penstock.sources.storage.byte_range import ReadCost
 from penstock.testing import check_source

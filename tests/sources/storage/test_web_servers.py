@@ -12,7 +12,7 @@ import pytest
 from penstock import Pipeline, fn, tfrecord
 from penstock.errors import SampleError, SourceError
 from penstock.sources.files.file_lists import files_from_paths
-from penstock.sources.formats.tfrecord.tf_example import encode_example
+from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
 
 pytest.importorskip("obstore")

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph import BatchContext, BatchKernel, DeviceContext, DeviceKernel, Node, Value
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.numerics.random_bits import random_bits
 from penstock.plan.engine_operators import HostDescription
 from penstock.plan.plan import Plan

@@ -28,7 +28,7 @@ from penstock.engine.host.stages.host_stages import (
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import SampleError
 from penstock.graph import Value, ViewKernel
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind
 from penstock.sources.order.schedule import BatchStep

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from penstock.engine.host.run_context import RunContext
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.byte_range_cache import PrefetchRequest, ahead
 from penstock.sources.storage.disk_cache import uncached
-from penstock.sources.storage.prefetch import PrefetchRequest, ahead
 
 # Batches to prefetch beyond those that have begun. The memory limit of the prefetch may allow fewer.
 _EXTRA_BATCHES = 8

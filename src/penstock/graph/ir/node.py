@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, cast
 from penstock.core import CallSite, Spec
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.fusion import FusedOperator
+from penstock.graph.ir.fusion_contract import FusedOperator
 from penstock.graph.ir.operator import DeviceKernel, Operator, Reader, StreamInput
-from penstock.sources.order.permutation import hash_words
+from penstock.numerics.permutation import hash_words
 
 
 class CallResult(NamedTuple):

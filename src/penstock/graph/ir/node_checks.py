@@ -4,7 +4,7 @@ import functools
 import os
 
 from penstock.errors import DefinitionError
-from penstock.graph.ir.fusion import FusibleOperator
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.operator import BatchKernel, DeviceKernel, HostBatchKernel, SampleKernel
 

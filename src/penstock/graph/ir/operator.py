@@ -3,8 +3,8 @@
 An operator is a frozen dataclass. Its fields hold what all samples share; its methods compute.
 
 * `infer` computes the specs of its outputs from those of its inputs while the definition is traced.
-* `FusibleOperator` (in `penstock.graph.ir.fusion`) is the base of operators that describe their work, so that it can be
-  fused with that of their neighbors. Image operators are such a family (`penstock.image.image_operator`).
+* `FusibleOperator` (in `penstock.graph.ir.fusion_contract`) is the base of operators that describe their work, so that
+  it can be fused with that of their neighbors. Image operators are such a family (`penstock.image.image_operator`).
 * `SampleKernel.sample` computes one sample with NumPy or compiled code, ragged values included.
 * `BatchKernel.batch` computes a dense batch with an array namespace: `numpy` on the host, `jax.numpy` under XLA.
 * `DeviceKernel.trace` computes a dense batch in the XLA program only, and may see all of it at once.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.errors import InternalError
-from penstock.graph.ir.fusion import Passes
+from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.describe.axis_mapping import most_taps
 from penstock.image.describe.pixel_pass import Pass, PassAxis, directions, fits_float32, offsets, range_inside
 from penstock.image.kernels.filter_taps import taps_of_rows

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
-from penstock.graph.ir.fusion import Passes
+from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range
 from penstock.image.describe.pixel_pass import Pass, PassAxis

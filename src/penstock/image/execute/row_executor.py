@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
-from penstock.graph.ir.fusion import Passes
+from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT

@@ -9,7 +9,7 @@ from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.array_record_source import ArrayRecordSource
-from penstock.sources.formats.tfrecord.features import Feature
+from penstock.sources.formats.tfrecord.feature_specs import Feature
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
 

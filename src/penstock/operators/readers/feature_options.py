@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import DataNode
 from penstock.operators.readers.paths import check_not_empty
-from penstock.sources.formats.tfrecord.examples import Features
-from penstock.sources.formats.tfrecord.features import Feature, VarLenFeature, string
+from penstock.sources.formats.tfrecord.example_columns import Features
+from penstock.sources.formats.tfrecord.feature_specs import Feature, VarLenFeature, string
 
 
 def as_features(features: Mapping[str, Feature]) -> Features:

@@ -8,7 +8,7 @@ from penstock.operators.readers.feature_options import as_features, nodes_by_nam
 from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
-from penstock.sources.formats.tfrecord.features import Feature
+from penstock.sources.formats.tfrecord.feature_specs import Feature
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
@@ -51,7 +51,7 @@ def tfrecord(
     Example:
         >>> import penstock, tempfile
         >>> from penstock import fn, tfrecord
-        >>> from penstock.sources.formats.tfrecord.tf_example import encode_example
+        >>> from penstock.sources.formats.tfrecord.example_message import encode_example
         >>> from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
         >>> path = tempfile.mkdtemp() + "/train.tfrecord"
         >>> write_tfrecord(path, [encode_example({"image": b"a jpeg", "label": [n]}) for n in (3, 5)])

@@ -12,9 +12,9 @@ from penstock.core import Array, Column, Indices, Spec, short_digest
 from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.storage.byte_range_cache import ahead
 from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import head, is_remote, opening
-from penstock.sources.storage.prefetch import ahead
 
 
 class FileSource(Source):

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, SourceNotFoundError
-from penstock.sources.formats.tfrecord.examples import Examples, Features
+from penstock.sources.formats.tfrecord.example_columns import Examples, Features
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.numerics.permutation import hash_words
 from penstock.sources.order.part_offsets import PartOffsets, grouped
-from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.sample_order import SampleOrder, SampleSelection
 
 # Limit on the denominators of shares: products of a share with a remainder then fit 64 bits.

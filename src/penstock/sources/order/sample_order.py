@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.numerics.permutation import hash_words, permuted_index
 from penstock.sources.order.part_offsets import PartOffsets, grouped
-from penstock.sources.order.permutation import hash_words, permuted_index
 
 # Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since
 # a mixture may go through small data sets many times in one page.

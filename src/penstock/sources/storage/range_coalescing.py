@@ -6,7 +6,7 @@ import numpy as np
 
 from penstock.core import Array, Indices
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
-from penstock.sources.storage.prefetch import ahead
+from penstock.sources.storage.byte_range_cache import ahead
 
 # Ranges with at most this many bytes between them are fetched together: a tar header and its padding, for example.
 _GAP = 4096

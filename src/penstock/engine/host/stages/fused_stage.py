@@ -11,7 +11,7 @@ from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.stages.operand_binding import OperandBinding
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import Node
-from penstock.graph.ir.fusion import FusibleOperator, FusionGroup, Passes
+from penstock.graph.ir.fusion_contract import FusibleOperator, FusionGroup, Passes
 from penstock.plan.engine_operators import HostDescription
 
 

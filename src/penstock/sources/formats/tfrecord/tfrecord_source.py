@@ -17,7 +17,7 @@ import numpy as np
 from penstock.core import Array, Column, Indices
 from penstock.errors import SourceError
 from penstock.sources.formats.decimal_index import read_pairs
-from penstock.sources.formats.tfrecord.examples import Examples, Features
+from penstock.sources.formats.tfrecord.example_columns import Examples, Features
 from penstock.sources.record_source import RecordSource
 from penstock.sources.storage.random_access_file import Opened
 from penstock.sources.storage.record_index_cache import Places

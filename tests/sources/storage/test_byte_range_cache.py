@@ -9,10 +9,10 @@ import pytest
 from penstock import data_iterator, fn
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.errors import SampleError
+from penstock.sources.storage import byte_range_cache as module
 from penstock.sources.storage import disk_cache
-from penstock.sources.storage import prefetch as module
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
-from penstock.sources.storage.prefetch import PrefetchCache
+from penstock.sources.storage.byte_range_cache import PrefetchCache
 from penstock.sources.storage.range_coalescing import RangeReader
 
 CONTENT = np.random.default_rng(1).integers(0, 256, 5 << 20, np.uint8)

@@ -21,7 +21,7 @@ from penstock.sources.formats.protobuf_wire import (
     packed,
     signed,
 )
-from penstock.sources.formats.tfrecord.features import Feature, VarLenFeature, float32, int64, string
+from penstock.sources.formats.tfrecord.feature_specs import Feature, VarLenFeature, float32, int64, string
 
 _KINDS = {1: string, 2: float32, 3: int64}
 """The number of the field in which a feature has its list, and the type that this means."""

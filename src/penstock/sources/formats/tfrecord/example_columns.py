@@ -8,8 +8,14 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
-from penstock.sources.formats.tfrecord.features import Feature, FixedLenFeature, VarLenFeature, string
-from penstock.sources.formats.tfrecord.tf_example import DTYPES, Located, decode_feature, default_value, locate_features
+from penstock.sources.formats.tfrecord.example_message import (
+    DTYPES,
+    Located,
+    decode_feature,
+    default_value,
+    locate_features,
+)
+from penstock.sources.formats.tfrecord.feature_specs import Feature, FixedLenFeature, VarLenFeature, string
 from penstock.sources.source import stack_dense
 
 Features = tuple[tuple[str, Feature], ...]
