@@ -22,10 +22,10 @@ from penstock.engine.sample_probe import resolve_shapes
 from penstock.errors import ArgumentTypeError, PenstockError, short_repr
 from penstock.graph import DataNode, Graph, Node, OperatorFunction, StreamInput, Trace, Value, WholeBatchKernel
 from penstock.graph.ir.node import OperatorCall
+from penstock.numerics.permutation import hash_words
 from penstock.plan.engine_operators import engine_node
 from penstock.plan.shape_demand import values_needing_one_shape
 from penstock.plan.shard_merge import merge_shards
-from penstock.sources.order.permutation import hash_words
 from penstock.sources.order.schedule import BatchStep, Schedule
 
 # Programs to keep. A program holds compiled stages and a few scratch buffers, not data.
