@@ -179,7 +179,7 @@ def test_wrong_calls_are_refused_as_in_a_pipeline():
         fn.cast(RAGGED, dtype=Batch([1, 2, 3]))
     with pytest.raises(ArgumentTypeError, match="a sample must be an array of numbers"):
         fn.flip(np.array(["a"]))
-    with pytest.raises(DefinitionError, match="does not know those of an array"):
+    with pytest.raises(DefinitionError, match="are unknown: they are an array"):
         fn.follow.boxes(np.zeros((1, 4), np.float32), IMAGES[0])
 
 
