@@ -1,7 +1,7 @@
 """Sources with one record per sample: a file, a part of a file, an entry of a database."""
 
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.core import Indices
 from penstock.sources.source import Source
@@ -32,6 +32,10 @@ class RecordStore(Protocol):
         """Return the path of the file that holds a record."""
         ...
 
+    def identity(self) -> tuple[Any, ...]:
+        """Return the values that determine the records; see `Source.identity`."""
+        ...
+
 
 R = TypeVar("R", bound=RecordStore)
 
@@ -41,10 +45,11 @@ class RecordSource(Source, Generic[R]):
 
     Args:
         records: The records.
+        read_as: Arguments that select the values of a record; sources with equal arguments read equal values.
     """
 
-    def __init__(self, records: R) -> None:
-        self.records = records
+    def __init__(self, records: R, read_as: tuple[Any, ...] = ()) -> None:
+        self.records, self._read_as = records, read_as
         self.cost = records.cost
 
     def __len__(self) -> int:
@@ -65,3 +70,7 @@ class RecordSource(Source, Generic[R]):
     def path(self, index: int) -> str | None:
         """Return the path of the file that holds the record."""
         return self.records.path(index)
+
+    def identity(self) -> tuple[Any, ...]:
+        """Return the records and the arguments that select their values."""
+        return self.records.identity(), self._read_as

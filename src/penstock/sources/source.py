@@ -84,21 +84,18 @@ class Source(ABC):
             return self._one_by_one(indices)
 
     def _one_by_one(self, indices: Indices) -> Outcomes:
-        rows = len(indices)
-        columns: list[Column] = [
-            np.zeros((rows, *spec.fixed_shape), spec.dtype) if spec.dense else [np.empty(0, spec.dtype)] * rows
-            for spec in self.specs
-        ]
+        none = [None] * len(self.specs)
+        blank = [np.zeros(spec.fixed_shape if spec.dense else 0, spec.dtype) for spec in self.specs]
+        samples: list[Sequence[Array]] = []
         errors: dict[int, SampleError] = {}
-        for row in range(rows):
+        for row in range(len(indices)):
             try:
-                samples = self.read(indices[row : row + 1], [None] * len(columns))
+                samples.append([column[0] for column in self.read(indices[row : row + 1], none)])
             except SampleError as error:
                 errors[row] = error
-                continue
-            for column, sample in zip(columns, samples, strict=True):
-                column[row] = sample[0]
-        return tuple(columns), errors
+                samples.append(blank)
+        columns = list(map(list, zip(*samples, strict=True)))
+        return stack_dense(columns, self.specs, none), errors
 
     @abstractmethod
     def describe(self, index: int) -> str:

@@ -43,7 +43,8 @@ class FeedQueue(InProcessStream):
         self._repeat_last = repeat_last
         self._last: Column | None = None
         self._guess = 0
-        self._queue: deque[Column] = deque()
+        # A subclass may queue anything that its `fetch` makes into a batch.
+        self._queue: deque[Any] = deque()
         # A weak reference to a callback that is called if the queue is empty. It feeds more or raises StopIteration.
         self.refill: Callable[[], Callable[[], None] | None] = lambda: None
 

@@ -53,15 +53,12 @@ class SelectedFilesSource(RecordSource[FileSource]):
 
     Args:
         choice: Selection of files.
+        read_as: As for `RecordSource`.
     """
 
-    def __init__(self, choice: FileSelection) -> None:
-        super().__init__(choice.open())
+    def __init__(self, choice: FileSelection, read_as: tuple[Any, ...] = ()) -> None:
+        super().__init__(choice.open(), read_as)
         self._in_folder = choice.files is None and choice.file_list is None
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the files."""
-        return (self.records,)
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the path of the file, relative to the root."""

@@ -37,7 +37,7 @@ class FitsSource(SelectedFilesSource):
         self, choice: FileSelection, places: tuple[int, ...], dtypes: tuple[np.dtype[Any], ...] | None
     ) -> None:
         self._fits = optional_import.import_extra("astropy.io.fits", "fits", "reading FITS files")
-        super().__init__(choice)
+        super().__init__(choice, places)
         self._places = places
         try:
             first = self._images(self.records.content(0))
@@ -84,10 +84,6 @@ class FitsSource(SelectedFilesSource):
             raise ValueError(
                 f"{type(error).__name__}: {error}" if not isinstance(error, ValueError) else error
             ) from error
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the files and the numbers of the images."""
-        return self.records, self._places
 
     def fingerprint(self) -> str:
         """Combine the file names below their common folder and the image numbers."""

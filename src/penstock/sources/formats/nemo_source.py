@@ -20,7 +20,7 @@ import numpy as np
 from penstock.core import Array, Column, Indices, Spec, optional_import, short_digest
 from penstock.errors import SourceError, error_text
 from penstock.sources.files.file_source import FileSource
-from penstock.sources.source import Source
+from penstock.sources.record_source import RecordSource
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.disk_cache import read_input
 from penstock.sources.storage.object_store import is_remote
@@ -38,7 +38,7 @@ class _Entry:
     text: bytes
 
 
-class NemoSource(Source):
+class NemoSource(RecordSource[FileSource]):
     """Signals, their sample rates in Hz, transcripts in UTF-8, and entry numbers within their manifests.
 
     Args:
@@ -72,15 +72,15 @@ class NemoSource(Source):
                 "the manifests do not contain matching entries", given=", ".join(manifests[:4]),
                 fix="change min_duration and max_duration; entries without a duration are below any min_duration",
             )  # fmt: skip
-        self._files = FileSource("", [os.fsencode(entry.path) for entry in entries], np.zeros(len(entries), np.int32))
-        self.cost = self._files.cost
+        paths = [os.fsencode(entry.path) for entry in entries]
+        super().__init__(FileSource("", paths, np.zeros(len(entries), np.int32)))
         self._numbers = np.array(numbers, np.int64)[:, None]
         self._offsets = np.array([entry.offset for entry in entries])
         self._durations = np.array([entry.duration for entry in entries])
         # One buffer for all texts: a Python object per entry would cost more memory than the text.
         self._texts = np.frombuffer(b"".join(entry.text for entry in entries), np.uint8)
         self._bounds = np.cumsum([0, *(len(entry.text) for entry in entries)])
-        self._files.check_first("paths must be relative to the working directory, or to the manifest's folder")
+        self.records.check_first("paths must be relative to the working directory, or to the manifest's folder")
         self.specs = (
             Spec(dtype, (None,) if downmix else (None, None)),
             Spec(np.dtype(np.float32), ()),
@@ -88,21 +88,18 @@ class NemoSource(Source):
             Spec(np.dtype(np.int64), (1,)),
         )
 
-    def __len__(self) -> int:
-        return len(self._files)
-
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the signals, sample rates, transcripts and entry numbers."""
         rows: list[int] = indices.tolist()
-        contents = self._files.contents(indices) if self.cost is ReadCost.STORE else [None] * len(rows)
+        contents = self.records.contents(indices) if self.cost is ReadCost.STORE else [None] * len(rows)
         signals, rates = zip(*map(self._signal, rows, contents), strict=True)
         texts = [self._texts[self._bounds[index] : self._bounds[index + 1]] for index in rows]
         numbers = np.take(self._numbers, indices, axis=0, out=out[3], mode="clip")
         return list(signals), np.array(rates, np.float32), texts, numbers
 
-    def byte_ranges(self, indices: Indices) -> list[ByteRange]:
+    def byte_ranges(self, indices: Indices) -> Sequence[ByteRange]:
         """Return the sound files to fetch: whole files, because segments cannot be located without decoding."""
-        return self._files.byte_ranges(indices) if self.cost is ReadCost.STORE else []
+        return super().byte_ranges(indices) if self.cost is ReadCost.STORE else []
 
     def _signal(self, index: int, data: Array | None) -> tuple[Array, float]:
         """Return the segment of an entry, and the file's sample rate.
@@ -115,7 +112,7 @@ class NemoSource(Source):
             SampleError: It cannot be read.
         """
         soundfile = optional_import.import_extra("soundfile", "audio", "reading audio files")
-        path = self._files.describe(index)
+        path = self.records.describe(index)
         offset, duration = float(self._offsets[index]), float(self._durations[index])
         try:
             # Opening a pipe would block until another process writes to it.
@@ -143,23 +140,23 @@ class NemoSource(Source):
 
     def describe(self, index: int) -> str:
         """Return the sound file, and the offset of the segment."""
-        path, offset = self._files.describe(index), self._offsets[index]
+        path, offset = self.records.describe(index), self._offsets[index]
         return f"{path} from {offset:g} s" if offset > 0 else path
 
-    def path(self, index: int) -> str:
-        """Return the sound file."""
-        return self._files.describe(index)
+    def source_info(self, index: int, value: int = 0) -> str:
+        """Return the sound file, and the offset of the segment."""
+        return self.describe(index)
 
     def identity(self) -> tuple[Any, ...]:
         """Return the files, the form of the samples, the segments and the transcripts."""
-        return self._files, self.specs, self._parts()
+        return self.records, self.specs, self._parts()
 
     def _parts(self) -> tuple[Array, ...]:
         return self._offsets, self._durations, self._numbers, self._bounds, self._texts
 
     def fingerprint(self) -> str:
         """Combine the file names below their common folder with a hash of segments, transcripts and numbers."""
-        return f"nemo:{self._files.fingerprint()}:{short_digest(*self._parts())}"
+        return f"nemo:{self.records.fingerprint()}:{short_digest(*self._parts())}"
 
 
 def _as_type(values: Array, dtype: np.dtype[Any]) -> Array:

@@ -47,10 +47,8 @@ class ParquetSource(Source):
         self._parquet = _pyarrow("parquet")
         self._paths = paths
         self.cost = ReadCost.STORE if any(map(is_remote, paths)) else ReadCost.FILE
-        opened = map_or_raise(self._open, paths, concurrent=self.cost is ReadCost.STORE)
-        self._metadata: list[Any] = [metadata for metadata, _, _ in opened]
-        self._stamps: list[Hashable] = [stamp for _, stamp, _ in opened]
-        self._objects: list[ObjectInfo] = [info for _, _, info in opened]
+        opened: list[Any] = map_or_raise(self._open, paths, concurrent=self.cost is ReadCost.STORE)
+        self._metadata, self._stamps, self._objects = zip(*opened, strict=True)
         self._range_reader = RangeReader(self._objects)
         schemas = [metadata.schema.to_arrow_schema() for metadata in self._metadata]
         self.names: tuple[str, ...] = tuple(schemas[0].names) if columns is None else columns

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -75,10 +74,6 @@ class RecordIOSource(RecordSource[RecordRanges]):
             images.append(image)
             labels.append(label)
         return images, np.stack(labels, out=out[1]) if self.specs[1].dense else labels
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the records."""
-        return self.records.identity()
 
     def fingerprint(self) -> str:
         """Combine the names of the files and the sizes of the records."""

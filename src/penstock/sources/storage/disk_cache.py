@@ -147,15 +147,16 @@ def fetch_cached(extent: ByteRange) -> Array:
             else read_range(extent.path, extent.start, extent.stop)
         )
     cache = configured_cache()
-    if cache is None:
-        return _fetched(extent)[0]
-    entry = cache.find(extent)
-    if entry is not None and entry[1]:
-        data, tag = entry
-        if extent.etag == tag or (not extent.etag and fetch(extent, unless=tag) is None):
-            return data
-    data, tag = _fetched(extent)
-    if tag:  # without one, nothing tells whether the object is still the same
+    entry = None if cache is None else cache.find(extent)
+    if entry is not None and extent.etag and entry[1] == extent.etag:
+        return entry[0]
+    # Without the object's current ETag, the request is conditional on the cached one.
+    result = fetch(extent, unless="" if entry is None or extent.etag else entry[1])
+    if result is None:
+        assert entry is not None
+        return entry[0]
+    data, tag = result
+    if cache is not None and tag:  # without a tag, nothing tells whether the object is still the same
         cache.store(extent, data, tag)
     return data
 
@@ -201,12 +202,6 @@ def read_input(path: str, name: str, fix: str | None = None) -> bytes:
         raise SourceNotFoundError(f"{name} {path!r} does not exist", fix=fix) from error
     except OSError as error:
         raise SourceError(f"{name} {path!r} cannot be read: {error.strerror}") from error
-
-
-def _fetched(extent: ByteRange) -> tuple[Array, str]:
-    result = fetch(extent)
-    assert result is not None
-    return result
 
 
 def configured_cache() -> DiskCache | None:

@@ -1,5 +1,6 @@
 """Records in large files, by offset and size."""
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Hashable, Sequence
@@ -25,8 +26,18 @@ _AHEAD = 1 << 16
 
 @dataclass(frozen=True)
 class _RecordBlock:
-    """Records of one read, ``data[start:stop]`` each, in the order of the request."""
+    """Records of one read, ``data[start:stop]`` each, in the order of the request.
 
+    Args:
+        numbers: Numbers of the records.
+        samples: Sample index per record for errors.
+        data: Memory for all records.
+        starts: Offset of each record in `data`.
+        stops: End of each record in `data`.
+    """
+
+    numbers: Indices
+    samples: Indices
     data: Array
     starts: Indices
     stops: Indices
@@ -55,27 +66,25 @@ class RecordRanges:
         numbers = range(len(self.paths))
         self._far = np.array([is_remote(path) for path in self.paths], bool)
         files = map_or_raise(self._records_of, numbers, concurrent=bool(self._far.any()))
-        self._stamps = [state for state, *_ in files]
-        self._offsets = PartOffsets(len(starts) for _, starts, *_ in files)
-        self.starts = np.concatenate([starts for _, starts, *_ in files])
-        self.sizes = np.concatenate([sizes for _, _, sizes, _ in files])
+        self._stamps, starts, sizes, objects = zip(*files, strict=True)
+        self._offsets = PartOffsets(map(len, starts))
+        self.starts, self.sizes = np.concatenate(starts), np.concatenate(sizes)
         self.cost = ReadCost.STORE if self._far.any() else ReadCost.FILE
-        self._objects = RangeReader([opened for *_, opened in files])
+        self._objects = RangeReader(objects)
 
     def _records_of(self, number: int) -> tuple[Hashable, Indices, Indices, ObjectInfo]:
         """Return the state of a file, the offsets and sizes of its records, and its object info."""
         path = self.paths[number]
         with opening(path):
             file = open_file(path)
-        try:
-            find = partial(self._find, number, file, file.size)
-            starts, sizes = cached_record_index(path, file, self._what, find) if self._what else find()
-        except (OSError, ValueError) as error:
-            if isinstance(error, PenstockError):
+        with contextlib.closing(file):
+            try:
+                find = partial(self._find, number, file, file.size)
+                starts, sizes = cached_record_index(path, file, self._what, find) if self._what else find()
+            except PenstockError:
                 raise
-            raise SourceError(f"{path!r} cannot be read: {error_text(error)}") from error
-        finally:
-            file.close()
+            except (OSError, ValueError) as error:
+                raise SourceError(f"{path!r} cannot be read: {error_text(error)}") from error
         return file.state, starts, sizes, ObjectInfo(path, file.size, file.tag)
 
     def __len__(self) -> int:
@@ -112,57 +121,50 @@ class RecordRanges:
         stops = np.cumsum(sizes)
         starts = stops - sizes
         data = np.empty(int(sizes.sum()), np.uint8)
-        block = _RecordBlock(data, starts, stops)
+        block = _RecordBlock(numbers, numbers if samples is None else samples, data, starts, stops)
         files = self._offsets.owners(numbers)
         places = np.lexsort((self.starts[numbers], files))
         if self.cost is ReadCost.STORE:
             far = self._far[files[places]]
-            self._fetch(numbers, samples, files, places[far], block)
+            self._fetch(files, places[far], block)
             places = places[~far]
         for file in np.unique(files[places]).tolist():
-            self._read_file(file, numbers, samples, places[files[places] == file], block)
+            self._read_file(file, places[files[places] == file], block)
         return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
 
-    def _read_file(
-        self, file: int, numbers: Indices, samples: Indices | None, places: Indices, block: _RecordBlock
-    ) -> None:
+    def _read_file(self, file: int, places: Indices, block: _RecordBlock) -> None:
         """Read the records of one local file in the order of their offsets."""
-        begins = self.starts[numbers[places]]
-        ends = begins + self.sizes[numbers[places]]
+        begins = self.starts[block.numbers[places]]
+        ends = begins + self.sizes[block.numbers[places]]
         apart = (begins[1:] != ends[:-1]) | (block.starts[places[1:]] != block.stops[places[:-1]])
         runs = np.array([0, *(np.flatnonzero(apart) + 1), len(places)])  # adjacent records are read in one call
-        bad, opened = int(places[0]), None
+        bad = int(places[0])
         try:
-            opened = LocalFile(self.paths[file])
-            if opened.state != self._stamps[file]:
-                raise ValueError("the file has been written to since the data set was opened")
-            if len(runs) > 2:
-                opened.advise(begins[runs[:-1]], ends[runs[1:] - 1])
-            view = block.data.data
-            for first, last in itertools.pairwise(runs.tolist()):
-                bad = int(places[first])
-                whole = view[int(block.starts[bad]) : int(block.stops[places[last - 1]])]
-                try:
-                    opened.fill(whole, int(begins[first]))
-                except (OSError, ValueError):
-                    for number in range(first, last):  # find the one that fails
-                        bad = int(places[number])
-                        opened.fill(view[int(block.starts[bad]) : int(block.stops[bad])], int(begins[number]))
+            with contextlib.closing(LocalFile(self.paths[file])) as opened:
+                if opened.state != self._stamps[file]:
+                    raise ValueError("the file has been written to since the data set was opened")
+                if len(runs) > 2:
+                    opened.advise(begins[runs[:-1]], ends[runs[1:] - 1])
+                view = block.data.data
+                for first, last in itertools.pairwise(runs.tolist()):
+                    bad = int(places[first])
+                    whole = view[int(block.starts[bad]) : int(block.stops[places[last - 1]])]
+                    try:
+                        opened.fill(whole, int(begins[first]))
+                    except (OSError, ValueError):
+                        for number in range(first, last):  # find the one that fails
+                            bad = int(places[number])
+                            opened.fill(view[int(block.starts[bad]) : int(block.stops[bad])], int(begins[number]))
         except (OSError, ValueError) as error:
-            raise self._unreadable(bad, numbers, samples, error) from error
-        finally:
-            if opened is not None:
-                opened.close()
+            raise self._unreadable(bad, block, error) from error
 
-    def _fetch(
-        self, numbers: Indices, samples: Indices | None, files: Indices, places: Indices, block: _RecordBlock
-    ) -> None:
+    def _fetch(self, files: Indices, places: Indices, block: _RecordBlock) -> None:
         """Read the records of objects."""
-        begin = self.starts[numbers[places]]
+        begin = self.starts[block.numbers[places]]
         outs = [block.data[block.starts[place] : block.stops[place]] for place in places.tolist()]
-        errors = self._objects.read(files[places], begin, begin + self.sizes[numbers[places]], outs)
+        errors = self._objects.read(files[places], begin, begin + self.sizes[block.numbers[places]], outs)
         for part in sorted(errors):
-            raise self._unreadable(int(places[part]), numbers, samples, errors[part]) from errors[part]
+            raise self._unreadable(int(places[part]), block, errors[part]) from errors[part]
 
     def byte_ranges(self, numbers: Indices) -> list[ByteRange]:
         """Return the byte ranges to prefetch from object stores for some records."""
@@ -173,12 +175,8 @@ class RecordRanges:
         begin = self.starts[numbers[far]]
         return self._objects.coalesced_ranges(files[far], begin, begin + self.sizes[numbers[far]])
 
-    def _unreadable(
-        self, place: int, numbers: Indices, samples: Indices | None, error: OSError | ValueError
-    ) -> SampleError:
-        number = int(numbers[place])
-        index = number if samples is None else int(samples[place])
-        return self.error(index, number, f"cannot be read: {error_text(error)}")
+    def _unreadable(self, place: int, block: _RecordBlock, error: OSError | ValueError) -> SampleError:
+        return self.error(int(block.samples[place]), int(block.numbers[place]), f"cannot be read: {error_text(error)}")
 
     def error(self, index: int, number: int, what: str) -> SampleError:
         """Return the error of a sample whose record is damaged or cannot be read."""

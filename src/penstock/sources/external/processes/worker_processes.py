@@ -46,11 +46,11 @@ class WorkerProcess:
             )
         self._channel = Channel(mine)
         self.closed = False
-        self._memory: dict[int, mmap.mmap] = {}
         self._count = 0
-        self._responses: dict[int, Response | ErrorResponse] = {}
-        self._discarded: set[int] = set()
-        self._returned: list[int] = []
+        self._pending: dict[int, PendingRequest] = {}
+        self.memory: dict[int, mmap.mmap] = {}
+        # Segments of responses that were released since the last request.
+        self.returned: list[int] = []
 
     def send(self, message: RegisterSource | Request) -> None:
         """Send a message. A lost connection is reported when the response is awaited."""
@@ -60,50 +60,30 @@ class WorkerProcess:
     def submit(self, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
         """Request a batch or some of its rows, without waiting."""
         self._count += 1
-        returned, self._returned = tuple(self._returned), []
+        returned, self.returned = tuple(self.returned), []
+        pending = self._pending[self._count] = PendingRequest(self)
         self.send(Request(self._count, source, request, rows, returned))
-        return PendingRequest(self, self._count)
+        return pending
 
-    def result(self, ticket: int, doing: str) -> tuple[Column, ...]:
-        """Wait for a response. Its arrays are valid until `drop` is called.
+    def receive(self, doing: str) -> None:
+        """Wait for the next response, and pass it to its request.
 
         Args:
-            ticket: Number of the request.
-            doing: Description of the request for messages.
+            doing: Description of the awaited request for messages.
 
         Raises:
-            Exception: The source raised it.
             ContextError: Another thread has closed the worker meanwhile.
             SourceError: The worker has ended by itself.
         """
-        while ticket not in self._responses:
-            try:
-                message, descriptor = self._channel.receive()
-            except EOFError:
-                raise self._ended(doing) from None
-            if descriptor is not None:
-                self._memory[message.segment] = opened(descriptor)
-            self._responses[message.ticket] = message
-            for number in message.dropped if isinstance(message, Response) else ():
-                del self._memory[number]
-            # A prefetched batch may be dropped before it arrives; its memory is returned when it does.
-            for discarded in self._discarded & self._responses.keys():
-                self.drop(discarded)
-        answer = self._responses[ticket]
-        if isinstance(answer, ErrorResponse):
-            raise answer.error from answer.cause
-        memory = self._memory[answer.segment]
-        return tuple([[view(memory, p) for p in c] if isinstance(c, list) else view(memory, c) for c in answer.columns])
-
-    def drop(self, ticket: int) -> None:
-        """Release a response that is not needed, or not any more."""
-        answer = self._responses.pop(ticket, None)
-        if answer is None:
-            self._discarded.add(ticket)
-            return
-        self._discarded.discard(ticket)
-        if isinstance(answer, Response):
-            self._returned.append(answer.segment)
+        try:
+            message, descriptor = self._channel.receive()
+        except EOFError:
+            raise self._ended(doing) from None
+        if descriptor is not None:
+            self.memory[message.segment] = opened(descriptor)
+        for number in message.dropped if isinstance(message, Response) else ():
+            del self.memory[number]
+        self._pending.pop(message.ticket).accept(message)
 
     def hang_up(self) -> None:
         """Tell the worker to end, without waiting."""
@@ -136,30 +116,48 @@ class WorkerProcess:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A request whose response has not been taken.
-
-    Args:
-        process: The worker.
-        number: Number of the request.
-    """
+    """A request to a worker, and its response once it has arrived."""
 
     process: WorkerProcess
-    number: int
+    response: Response | ErrorResponse | None = None
+    discarded: bool = False
 
     @property
     def lost(self) -> bool:
         """True if no response will arrive."""
         return self.process.closed
 
+    def accept(self, response: Response | ErrorResponse) -> None:
+        """Set the response."""
+        self.response = response
+        # A prefetched batch may be discarded before it arrives; its memory is returned when it does.
+        if self.discarded:
+            self.discard()
+
     def result(self, doing: str) -> tuple[Column, ...]:
-        """See `WorkerProcess.result`."""
-        return self.process.result(self.number, doing)
+        """Wait for the response. Its arrays are valid until `discard` is called.
+
+        Args:
+            doing: Description of the request for messages.
+
+        Raises:
+            Exception: The source raised it.
+            ContextError, SourceError: As `WorkerProcess.receive`.
+        """
+        while self.response is None:
+            self.process.receive(doing)
+        if isinstance(self.response, ErrorResponse):
+            raise self.response.error from self.response.cause
+        memory, columns = self.process.memory[self.response.segment], self.response.columns
+        return tuple([[view(memory, p) for p in c] if isinstance(c, list) else view(memory, c) for c in columns])
 
     def discard(self) -> None:
-        """See `WorkerProcess.drop`."""
-        self.process.drop(self.number)
+        """Release the response, which is not needed, or not any more."""
+        response, self.response, self.discarded = self.response, None, True
+        if isinstance(response, Response):
+            self.process.returned.append(response.segment)
 
 
 class WorkerPool:

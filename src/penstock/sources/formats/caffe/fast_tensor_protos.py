@@ -23,24 +23,16 @@ def parse_common(records: Sequence[Record]) -> tuple[list[Array], NDArray[np.int
 
     The result is the same as that of `penstock.sources.formats.caffe.tensor_protos.parse_tensor_protos`.
     """
-    sizes = list(map(len, records))
-    if sum(sizes) > _SMALL * len(sizes):
-        return _parse([np.frombuffer(record, np.uint8) for record in records], sizes)
-    joined = np.frombuffer(b"".join(records), np.uint8)
-    return _parse([joined], sizes)
-
-
-def _parse(parts: Sequence[Array], sizes: Sequence[int]) -> tuple[list[Array], NDArray[np.int32]] | None:
-    """Parse records in one buffer, or in one buffer each."""
-    ends, places = np.array(sizes), np.empty((len(sizes), 2), np.int64)
-    labels = np.empty((len(sizes), 1), np.int32)
-    if len(parts) == 1:
-        scan_records(parts[0], ends.cumsum(), places, labels)
-        data = list(parts) * len(sizes)
+    rows, sizes = len(records), np.array(list(map(len, records)))
+    places, labels = np.empty((rows, 2), np.int64), np.empty((rows, 1), np.int32)
+    if sizes.sum() > _SMALL * rows:
+        data = [np.frombuffer(record, np.uint8) for record in records]
+        for row, part in enumerate(data):
+            scan_records(part, sizes[row : row + 1], places[row : row + 1], labels[row : row + 1])
     else:
-        data = list(parts)
-        for row, part in enumerate(parts):
-            scan_records(part, ends[row : row + 1], places[row : row + 1], labels[row : row + 1])
+        joined = np.frombuffer(b"".join(records), np.uint8)
+        data = [joined] * rows
+        scan_records(joined, sizes.cumsum(), places, labels)
     if (places[:, 0] == places[:, 1]).any():
         return None
     return [part[start:stop] for part, (start, stop) in zip(data, places.tolist(), strict=True)], labels

@@ -4,6 +4,7 @@ Message: https://github.com/pytorch/pytorch/blob/v1.13.1/caffe2/proto/caffe2.pro
 """
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,7 +82,7 @@ def parse_tensor_protos(record: Record) -> list[Tensor]:
 def _parse_tensor(record: Record, start: int, stop: int) -> Tensor:
     dims: list[int] = []
     data_type = _FLOAT  # default of the message definition
-    values: dict[int, list[Any]] = {}
+    values: defaultdict[int, list[Any]] = defaultdict(list)
     for number, kind, first, second in protobuf_wire.fields(record, start, stop):
         # Readers of protocol buffers skip unknown fields.
         if number not in _KINDS:
@@ -93,15 +94,13 @@ def _parse_tensor(record: Record, start: int, stop: int) -> Tensor:
         elif number == DIMS:
             dims += _integers(record, kind, first, second, 64)
         elif number in (INT32_DATA, _INT64_DATA):
-            values.setdefault(number, []).extend(
-                _integers(record, kind, first, second, 32 if number == INT32_DATA else 64)
-            )
+            values[number] += _integers(record, kind, first, second, 32 if number == INT32_DATA else 64)
         elif number == _FLOAT_DATA:
             if (second - first) % 4:
                 raise ValueError(f"{second - first} bytes of float data")
-            values.setdefault(number, []).extend(np.frombuffer(record[first:second], "<f4").tolist())
+            values[number] += np.frombuffer(record[first:second], "<f4").tolist()
         else:
-            values.setdefault(number, []).append(record[first:second])
+            values[number].append(record[first:second])
     return Tensor(tuple(dims), data_type, values.get(_FIELDS.get(data_type, 0), []))
 
 

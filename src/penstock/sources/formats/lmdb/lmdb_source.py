@@ -19,7 +19,7 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
 
     Args:
         paths: Folders of the LMDBs.
-        read_as: Arguments that select the values of a record; sources with equal arguments read equal values.
+        read_as: As for `RecordSource`.
 
     Raises:
         SourceError: As `LmdbRecordStore`, or the first record does not match the arguments.
@@ -29,8 +29,7 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
     format: ClassVar[str]
 
     def __init__(self, paths: tuple[str, ...], read_as: tuple[Any, ...]) -> None:
-        super().__init__(LmdbRecordStore(paths))
-        self._read_as = read_as
+        super().__init__(LmdbRecordStore(paths), read_as)
         try:
             first = self._values(self.records.get(np.zeros(1, np.int64))[0])
         except ValueError as error:
@@ -61,10 +60,6 @@ class LmdbSource(RecordSource[LmdbRecordStore]):
             except ValueError as error:
                 raise self.sample_error(index, f"is no {self.format} record: {error}") from error
         return stack_dense(columns, self.specs, out)
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the records and the arguments that select their values."""
-        return self.records.identity(), self._read_as
 
     def fingerprint(self) -> str:
         """Return the number of records and a hash of the first and last of each database."""

@@ -72,7 +72,7 @@ class NpyRoiSource(RecordSource[NpySource]):
     """
 
     def __init__(self, whole: NpySource, part: RegionOfInterest) -> None:
-        super().__init__(whole)
+        super().__init__(whole, (part,))
         self._part = part
         self.specs = (part.spec(whole.specs[0]),)
         self._fill = part.fill(whole.specs[0].dtype)
@@ -128,10 +128,6 @@ class NpyRoiSource(RecordSource[NpySource]):
         except ValueError:
             return ranges
         return [*ranges, *files.range_needs(indices, [begin + start] * count, [begin + stop] * count)]
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the files and the part."""
-        return self.records, self._part
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the files."""

@@ -23,8 +23,6 @@ from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import RecordRanges
 
 _BLOCK = 512
-Component = tuple[str, int, int]
-"""An extension, the byte at which the file's data begin, and their number."""
 
 NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
 """Extensions that WebDataset reads as the text of a whole number."""
@@ -224,34 +222,24 @@ def _find(indexes: tuple[str, ...], components: Components, number: int, file: O
 
 
 def _walked(file: Opened, size: int) -> Members:
-    """List the files of a tar file by reading its headers.
+    """List the files of a tar file by reading its headers. Hidden files are ignored.
 
     Raises:
-        ValueError: The file cannot be read.
+        ValueError: The file cannot be read, or a sample has two files of one name.
     """
     kinds: dict[str, int] = {}
-    header_tar = array("q")
-    for number, sample in enumerate(_samples(_members(file, size))):
-        for extension, start, length in sample:
-            header_tar.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
-    return Members(list(kinds), *np.array(header_tar, np.int64).reshape(-1, 4).T)
-
-
-def _samples(members: Iterator[tuple[str, int, int]]) -> Iterator[list[Component]]:
-    """Group consecutive files whose names agree up to the first dot. Hidden files are ignored.
-
-    Raises:
-        ValueError: A sample has two files of one name.
-    """
-    visible = (member for member in members if _sample_name(member[0])[1])
-    for _, files in itertools.groupby(visible, lambda member: _sample_name(member[0])):
-        sample: dict[str, Component] = {}
-        for name, start, size in files:
+    rows = array("q")
+    visible = (member for member in _members(file, size) if _sample_name(member[0])[1])
+    samples = itertools.groupby(visible, lambda member: _sample_name(member[0]))
+    for number, (_, files) in enumerate(samples):
+        seen: set[str] = set()
+        for name, start, length in files:
             extension = name.rpartition("/")[2].partition(".")[2]
-            if extension in sample:
+            if extension in seen:
                 raise ValueError(f"the file {name!r} is there twice, the second time at byte {start}")
-            sample[extension] = extension, start, size
-        yield list(sample.values())
+            seen.add(extension)
+            rows.extend((kinds.setdefault(extension, len(kinds)), number, start, length))
+    return Members(list(kinds), *np.array(rows, np.int64).reshape(-1, 4).T)
 
 
 def _sample_name(name: str) -> tuple[str, str]:

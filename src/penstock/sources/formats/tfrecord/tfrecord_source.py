@@ -9,7 +9,6 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -44,7 +43,8 @@ class TFRecordSource(RecordSource[RecordRanges]):
 
     def __init__(self, paths: tuple[str, ...], indexes: tuple[str, ...], features: Features) -> None:
         self._examples = Examples(features)
-        super().__init__(RecordRanges(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord"))
+        records = RecordRanges(paths, functools.partial(_find, indexes), "" if indexes else "tfrecord")
+        super().__init__(records, features)
         if not len(self):
             raise SourceError("the TFRecord files have no records", given=", ".join(paths[:4]))
         self.named_values = len(features)
@@ -66,10 +66,6 @@ class TFRecordSource(RecordSource[RecordRanges]):
             if reason := _damage(record):
                 raise self.sample_error(index, f"is not a record of a TFRecord file, or is damaged: {reason}")
             yield index, record[_HEAD:-_TAIL]
-
-    def identity(self) -> tuple[Any, ...]:
-        """Return the records and the features."""
-        return self.records.identity(), tuple(self._examples.features)
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and their records."""

@@ -1,7 +1,6 @@
 """Queue of videos that are fed by hand, read as sequences of frames."""
 
 import io
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from penstock.core import Array
 from penstock.errors import SourceError
 from penstock.sources.external.array_conversion import SampleKind, to_column
 from penstock.sources.external.feed_queue import FeedQueue
-from penstock.sources.formats.video.video_decoder import VideoDecoder, VideoIndex, index_video
+from penstock.sources.formats.video.video_decoder import VideoDecoder, index_video
 from penstock.sources.stream import BatchRequest
 
 
@@ -29,12 +28,6 @@ class VideoFeedQueue(FeedQueue):
     def __init__(self, *, name: str, rows: int, length: int, pads: bool) -> None:
         super().__init__((SampleKind(np.dtype(np.uint8), 4, "FHWC"),), name=name, repeat_last=False)
         self._rows, self._length, self._pads = rows, length, pads
-        self._batches: deque[tuple[VideoDecoder, VideoIndex, int]] = deque()
-
-    @property
-    def has_batch(self) -> bool:
-        """True if a batch is in the queue."""
-        return bool(self._batches)
 
     def feed(self, data: Any, layout: str | None) -> None:
         """Append a video to the queue.
@@ -57,14 +50,13 @@ class VideoFeedQueue(FeedQueue):
         except (OSError, ValueError) as error:
             raise SourceError(f"the data fed to {self.name} cannot be decoded as a video", given=error) from None
         # A video is read by its own decoder, shared by all of its batches.
-        self._batches += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
+        self._queue += [(decoder, index, first) for first in range(0, len(index), self._rows * self._length)]
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the next batch of a video."""
-        if not self._batches:
-            return super().fetch(request, row)
         # Batches of one video are consecutive, so its decoder never seeks.
-        decoder, index, first = self._batches.popleft()
+        decoder, index, first = super().fetch(request, row)
+        self._last = None  # it would hold the decoder, and with it the whole video
         stop = min(first + self._rows * self._length, len(index))
         frames = [frame for _, frame in decoder.frames(range(first, stop))]
         return [self._sequence(frames[at : at + self._length]) for at in range(0, len(frames), self._length)]
