@@ -7,7 +7,7 @@ import sysconfig
 from pathlib import Path
 from types import TracebackType
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ResourceError
 
 PACKAGE = str(Path(__file__).resolve().parents[1])
 
@@ -19,8 +19,8 @@ def hide_internal_frames(error: BaseException) -> None:
     """Remove the frames of this package from the traceback of an error that the user can correct.
 
     Frames of libraries that this package called go, too. Frames of the user's functions stay, also those that this
-    package called. Causes without a frame of the user are dropped: their text is part of the message. Other errors,
-    which may be defects of this package, keep all frames.
+    package called. Causes without a frame of the user are dropped: their text is part of the message. A `ResourceError`
+    keeps its cause, which programs examine. Other errors, which may be defects of this package, keep all frames.
 
     ``PENSTOCK_TRACEBACK_FILTERING=off`` shows all frames, like JAX's variable of a similar name.
     """
@@ -30,10 +30,12 @@ def hide_internal_frames(error: BaseException) -> None:
     if not isinstance(error, PenstockError) and (not frames or _is_internal(frames[-1])):
         return
     error.__traceback__ = _joined(_users(frames))
-    outer = error
-    while (cause := outer.__cause__ or outer.__context__) is not None:
+    outer, seen = error, {id(error)}
+    # An exception that is raised again while its own consequence is handled makes the chain a cycle.
+    while (cause := outer.__cause__ or outer.__context__) is not None and id(cause) not in seen:
+        seen.add(id(cause))
         users = _users(_frames(cause))
-        if not any(_is_users(frame) for frame in users):
+        if not isinstance(error, ResourceError) and not any(_is_users(frame) for frame in users):
             # This also removes what comes before the cause in the chain.
             outer.__cause__, outer.__suppress_context__ = None, True
             return

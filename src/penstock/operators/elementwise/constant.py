@@ -111,7 +111,7 @@ def constant(
         function = (
             "fn.python_function(node, function=f), whose function gets arrays" if "DataNode" in description else None
         )
-        fix = function or dali_object_hint(value)
+        fix = dali_object_hint(value) or function
         raise ArgumentTypeError("a constant must consist of numbers", given=description, fix=fix)
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim)
     return apply(ConstantValue(array, checked), common=common)
