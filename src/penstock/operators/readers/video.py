@@ -19,6 +19,7 @@ from penstock.graph import (
     with_defaults,
 )
 from penstock.operators.argument_limits import Length, supported_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.readers.paths import check_one_per_file
 from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
@@ -99,6 +100,7 @@ class VideoArguments(LabeledReaderArguments, total=False):
 
 
 @operator("readers.video")
+@rounds_to_bfloat16
 def video(
     *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoArguments]
 ) -> DataNode | list[DataNode]:
