@@ -202,11 +202,11 @@ def _to_host(name: str, call: CallData, array: Any) -> Array:
 
 
 def _kind(value: Any) -> DataKind:
-    if _is_array(value):
-        return _SAMPLE
     if isinstance(value, list | tuple):
         items = cast(Sequence[Any], value)
         return _LIST if items and all(map(_is_array, items)) else _NONE
+    if _is_array(value):
+        return _SAMPLE
     # A tensor list belongs to a later stage, so its methods tell it.
     is_batch = isinstance(value, Batch) or (hasattr(value, "is_dense_tensor") and hasattr(value, "as_cpu"))
     return _BATCH if is_batch else _NONE

@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import tarfile
 
 import jax
 import jax.numpy as jnp
@@ -308,3 +309,46 @@ def test_loops_of_numba_refuse_it():
             ),
             np.zeros((2, 2), BFLOAT16),
         )  # fmt: skip
+
+
+def test_frames_of_videos(tmp_path):
+    av = pytest.importorskip("av", reason="av is not installed (extra video)")
+    path = str(tmp_path / "short.avi")
+    with av.open(path, "w") as file:
+        stream = file.add_stream("mjpeg", rate=25, width=32, height=16, pix_fmt="yuvj420p")
+        for number in range(3):
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(np.full((16, 32, 3), 70 * number, np.uint8))))
+        file.mux(stream.encode())
+
+    def clips(dtype, reader=fn.readers.video, **size):
+        return reader(
+            filenames=[path], labels=[3], sequence_length=3, dtype=dtype, normalized=True, flat_labels=True, **size
+        )
+
+    for reader, size in ((fn.readers.video, {}), (fn.readers.video_resize, {"resize_shorter": 8})):
+        frames, labels = run(lambda: clips(jnp.bfloat16, reader, **size), batch_size=1)  # called at once
+        wide, _ = run(lambda: clips(types.FLOAT, reader, **size), batch_size=1)  # called at once
+        assert bits(frames) == bits(rounded(wide))
+        assert labels.tolist() == [3]
+
+
+def test_sounds():
+    soundfile = pytest.importorskip("soundfile", reason="soundfile is not installed (extra audio)")
+    file = io.BytesIO()
+    soundfile.write(file, SOUND[0].clip(-1, 1), 8000, format="WAV")
+    data = np.frombuffer(file.getvalue(), np.uint8)[None]
+    (sound, rate), (wide, _) = (
+        run(lambda x, dtype=dtype: fn.decoders.audio(x, dtype=dtype), data) for dtype in (jnp.bfloat16, types.FLOAT)
+    )
+    assert bits(sound) == bits(rounded(wide))
+    assert rate.tolist() == [8000]
+
+
+def test_bytes_of_an_archive_are_bfloat16(tmp_path):
+    values = np.array([1.5, -2, 0.1], BFLOAT16)
+    with tarfile.open(tmp_path / "a.tar", "w") as archive:
+        entry = tarfile.TarInfo("1.bin")
+        entry.size = values.nbytes
+        archive.addfile(entry, io.BytesIO(values.tobytes()))
+    (read,) = run(lambda: fn.readers.webdataset(paths=tmp_path, ext="bin", dtypes=types.BFLOAT16), batch_size=1)
+    assert bits(read) == bits(values[None])
