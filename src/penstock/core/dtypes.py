@@ -123,7 +123,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         result = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
         # Records, subarrays, objects, strings, times, and types without bytes cannot be elements of a pipeline's
         # values.
-        # A raw "V" is bytes without a meaning; the narrow floats of ml_dtypes have that kind, but a type of their own.
+        # A raw "V" is bytes without a meaning; the narrow floats of ml_dtypes have that kind, and another type.
         meaningless = result.kind in "OSUMm" or result.type is np.void
         if result.names is not None or result.subdtype is not None or meaningless or not result.itemsize:
             raise TypeError

@@ -79,11 +79,11 @@ def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> N
         _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
         ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
-    # Casts of dtypes that the loops do not have use NumPy on packed values. A target that is packed takes them as they
-    # are; to another one they are copied.
+    # Casts of dtypes that the loops do not have use NumPy on packed values. A packed target takes
+    # them directly; to another one they are copied.
     first = int(target.starts[0])
     if np.array_equal(target.strides, between.strides) and np.array_equal(target.starts - first, between.starts):
-        # Floats are rounded by the assignment itself: an array in between would take as long as the rounding.
+        # The assignment rounds floats; an array in between would take as long as the rounding.
         rounds = values.dtype == FLOAT and is_float(pass_.dtype)
         packed = values if rounds else cast_saturating(np, values, pass_.dtype)
         target.values[first : first + len(values)] = packed

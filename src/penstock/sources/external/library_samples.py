@@ -97,12 +97,12 @@ def _tensor_array(tensor: Any) -> Array:
     """Convert a tensor of PyTorch: without a copy if it is on the CPU, and without its gradient."""
     torch: Any = sys.modules["torch"]
     try:
-        if tensor.dtype == torch.bfloat16:  # NumPy has no such type of its own
+        if tensor.dtype == torch.bfloat16:  # NumPy does not have this type
             return tensor.detach().cpu().view(torch.int16).numpy().view(BFLOAT16.numpy)
         return tensor.numpy(force=True)
     except (TypeError, RuntimeError) as error:
         raise ArgumentTypeError(
-            f"the tensor has no array: {error}",
+            f"the tensor cannot be converted: {error}",
             given=f"a tensor of {tensor.dtype}, {tensor.layout}",
             fix="tensor.to_dense(), tensor.dequantize()",
         ) from error
