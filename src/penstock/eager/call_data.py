@@ -17,6 +17,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.arguments.argument_kinds import MismatchError, coerce
 from penstock.graph.ir.node import NodeHandle
 from penstock.sources.external.array_conversion import to_sample
+from penstock.sources.external.library_samples import is_single_sample, is_tensor
 
 
 class DataKind(IntEnum):
@@ -183,7 +184,7 @@ def _add(name: str, call: CallData, value: Any, kind: DataKind, *, is_batch: boo
 
 def _to_host(name: str, call: CallData, array: Any) -> Array:
     """Return an array in host memory, and note the devices of a `jax.Array`."""
-    if not isinstance(array, np.ndarray | np.generic):
+    if _is_jax_array(array):
         jax = sys.modules["jax"]
         if isinstance(array, jax.core.Tracer):
             raise ArgumentTypeError(
@@ -201,11 +202,11 @@ def _to_host(name: str, call: CallData, array: Any) -> Array:
 
 
 def _kind(value: Any) -> DataKind:
-    if _is_array(value):
-        return _SAMPLE
     if isinstance(value, list | tuple):
         items = cast(Sequence[Any], value)
         return _LIST if items and all(map(_is_array, items)) else _NONE
+    if _is_array(value):
+        return _SAMPLE
     # A tensor list belongs to a later stage, so its methods tell it.
     is_batch = isinstance(value, Batch) or (hasattr(value, "is_dense_tensor") and hasattr(value, "as_cpu"))
     return _BATCH if is_batch else _NONE
@@ -214,6 +215,15 @@ def _kind(value: Any) -> DataKind:
 def _is_array(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic):
         return True
+    # Most arguments are constants of these types, which the checks below would take longer to tell.
+    if value is None or isinstance(value, str | int | float):
+        return False
+    if _is_jax_array(value) or isinstance(value, bytes | bytearray | memoryview):
+        return True
+    return is_tensor(value) or is_single_sample(value)
+
+
+def _is_jax_array(value: Any) -> bool:
     # Without JAX in memory there is no `jax.Array`, and importing it takes most of a second.
     jax = sys.modules.get("jax")
     return jax is not None and isinstance(value, getattr(jax, "Array", ()))

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from penstock.types import is_bfloat16
+
 
 class UnknownConstantError(Exception):
     """An argument has no key, so that a program with it cannot be found again."""
@@ -36,7 +38,7 @@ def constant_key(value: Any) -> Hashable:
         return kind, tuple([(constant_key(name), constant_key(item)) for name, item in items])
     if isinstance(value, np.ndarray | np.generic):
         array = np.asarray(cast(Any, value))
-        if array.dtype.kind in "biufc":
+        if array.dtype.kind in "biufc" or is_bfloat16(array.dtype):
             return kind, array.dtype, array.shape, array.tobytes()
     elif callable(value) and type(value).__hash__ is not None:
         return kind, value
