@@ -43,6 +43,7 @@ def test_the_public_names():
         "pipeline",
         "pipeline_def",
         "plugin",
+        "show",
         "tensors",
         "tfrecord",
         "train",

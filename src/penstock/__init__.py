@@ -24,6 +24,7 @@ The names that you need:
 * `types`: data types, image types, interpolation.
 * `math`: mathematical functions of values.
 * `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
+* `show`: draw a batch.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
 * `train`: training loop, checkpoints, evaluation.
@@ -55,6 +56,7 @@ _HOMES = {
     "newaxis": "penstock.types",
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
+    "show": "penstock.pictures",
 }
 _MODULES = (
     "backend",

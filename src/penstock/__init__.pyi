@@ -21,6 +21,7 @@ from penstock.iterate import DataIterator as DataIterator
 from penstock.iterate import PeekableDataIterator as PeekableDataIterator
 from penstock.iterate import data_iterator as data_iterator
 from penstock.iterate import peekable_data_iterator as peekable_data_iterator
+from penstock.pictures import show as show
 from penstock.pipeline import Pipeline as Pipeline
 from penstock.pipeline import pipeline_def as pipeline_def
 from penstock.types import LastBatchPolicy as LastBatchPolicy

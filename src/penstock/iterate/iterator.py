@@ -41,6 +41,7 @@ from penstock.iterate.iterator_options import (
     without_mask,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
+from penstock.iterate.next_batch_figure import show_next
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
@@ -377,6 +378,8 @@ class DataIterator:
         stages: dict[str, Any] = dict(self._meter.snapshot())
         budget = self._cursor.budget
         return stages if budget is None else stages | {"bad samples": budget.counts()}
+
+    show = show_next
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""
