@@ -365,6 +365,9 @@ class DataIterator:
             # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
             cursor.seek(step)
 
+    # PyTorch's names, for programs and libraries that call them.
+    state_dict, load_state_dict = get_state, set_state
+
     def checkpoints(self) -> list[str]:
         """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""
         return [json.dumps(self.get_state(), default=encode_array)]
