@@ -34,6 +34,8 @@ def test_the_public_names():
         "backend_impl",
         "data_iterator",
         "data_node",
+        "dynamic",
+        "experimental",
         "extend",
         "fn",
         "math",

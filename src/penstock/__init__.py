@@ -25,6 +25,7 @@ The names that you need:
 * `math`: mathematical functions of values.
 * `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
 * `show`: draw a batch.
+* `dynamic`: DALI's dynamic mode, by changed imports.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
 * `train`: training loop, checkpoints, evaluation.
@@ -62,6 +63,8 @@ _MODULES = (
     "backend",
     "backend_impl",
     "data_node",
+    "dynamic",
+    "experimental",
     "extend",
     "fn",
     "math",

@@ -3,6 +3,8 @@
 from penstock import backend as backend
 from penstock import backend_impl as backend_impl
 from penstock import data_node as data_node
+from penstock import dynamic as dynamic
+from penstock import experimental as experimental
 from penstock import extend as extend
 from penstock import fn as fn
 from penstock import math as math

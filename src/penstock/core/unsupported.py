@@ -40,7 +40,9 @@ ABSENT: Mapping[str, str] = {
     "backend.Registered*": "dir(fn) tells the operators",
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
-    "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    "experimental.dynamic.readers": "fn.readers in a pipeline; docs/dynamic.md lists the missing parts",
+    "experimental.dynamic.pytorch": "numpy.asarray or torch.from_dlpack takes a tensor",
+    "experimental.torchvision": "the operators of penstock.fn",
     "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
     **dict.fromkeys(
         ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),

@@ -116,14 +116,17 @@ class CallData:
         return sample if self.to_jax is None else self.to_jax(sample)
 
 
-def split_call(name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[str, Any]) -> CallData | None:
-    """Split a call into data and constants. Returns None if none of its inputs is data.
+def split_call(
+    name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[str, Any], rows: int | None = None
+) -> CallData | None:
+    """Split a call into data and constants. Returns None if none of its inputs is data and `rows` is None.
 
     Args:
         name: The operator, for messages.
         form: Form of its calls.
         args: Positional arguments.
         kwargs: Arguments by name, without those that only eager calls have.
+        rows: Number of samples, whose result is a `Batch`; None takes it from the data.
 
     Raises:
         ArgumentTypeError: An argument is traced by JAX, or an argument that is the same for all samples has several
@@ -134,12 +137,15 @@ def split_call(name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[s
     kinds_by_name = {key: _kind(value) for key, value in kwargs.items()}
     # An array by name alone, such as a size, is a constant; nothing but data is a `Batch`.
     inputs = [kind for key, kind in kinds_by_name.items() if key in form.positional or kind is _BATCH]
-    if not any((*kinds, *inputs)) or _has_nodes((*args, *kwargs.values())):
+    if (rows is None and not any((*kinds, *inputs))) or _has_nodes((*args, *kwargs.values())):
         return None
-    call = CallData(list(args), dict(kwargs), kind=max((*kinds, *kinds_by_name.values())))
+    kind = _BATCH if rows is not None else max((*kinds, *kinds_by_name.values()))
+    call = CallData(list(args), dict(kwargs), kind=kind)
     batches = [value for value, kind in zip(args, kinds, strict=True) if kind > _SAMPLE]
     batches += [kwargs[key] for key, kind in kinds_by_name.items() if kind > _SAMPLE]
     sizes = {len(batch) for batch in batches}
+    if rows is not None:
+        sizes.add(rows)
     if len(sizes) > 1:
         raise DefinitionError(
             "the batches of a call must have one size",
@@ -159,7 +165,7 @@ def split_call(name: str, form: CallForm, args: Sequence[Any], kwargs: Mapping[s
                 raise ArgumentTypeError(f"{key} is the same for all samples", given="a Batch", expected="one value")
         elif kind > _SAMPLE or (kind is _SAMPLE and (key in form.positional or not batches)):
             by_name[key] = _add(name, call, value, kind, is_batch=bool(batches))
-        elif batches and _is_per_sample(form.hints[key], value, call.rows):
+        elif batches and is_per_sample(form.hints[key], value, call.rows):
             by_name[key] = _add(name, call, [*cast(Any, np.asarray(value))], _LIST, is_batch=True)
     return call
 
@@ -237,7 +243,7 @@ def _has_nodes(values: Sequence[Any]) -> bool:
     return False
 
 
-def _is_per_sample(hint: Any, value: Any, rows: int) -> bool:
+def is_per_sample(hint: Any, value: Any, rows: int) -> bool:
     """True if an argument has one entry per sample, and cannot be one value for all samples."""
     if not isinstance(value, list | tuple | np.ndarray) or np.ndim(cast(Any, value)) == 0:
         return False

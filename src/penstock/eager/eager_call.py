@@ -84,16 +84,40 @@ def call_on_data(operator: OperatorFunction[..., Any], args: Sequence[Any], kwar
     Raises:
         PenstockError: The operator refuses the arguments, or cannot compute a sample.
     """
+    return _call(operator, args, kwargs) if call_form(operator).takes_data else NotImplemented
+
+
+def call_on_rows(
+    operator: OperatorFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int
+) -> Any:
+    """Compute a call for a number of samples, also without data: random numbers, constants, matrices.
+
+    Args:
+        operator: The operator.
+        args: Inputs, batches of `rows` samples.
+        kwargs: Arguments; a `Batch` has one value per sample.
+        rows: Number of samples.
+
+    Returns:
+        A `Batch`, or several of them.
+
+    Raises:
+        PenstockError: The operator refuses the arguments, or cannot compute a sample.
+    """
+    return _call(operator, args, kwargs, rows)
+
+
+def _call(
+    operator: OperatorFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int | None = None
+) -> Any:
     form = call_form(operator)
-    if not form.takes_data:
-        return NotImplemented
     try:
         own, layout, seed, rng = kwargs, None, None, None
         if "layout" in kwargs or "seed" in kwargs or "rng" in kwargs:
             own = dict(kwargs)
             layout = None if form.own_layout else own.pop("layout", None)
             seed, rng = own.pop("seed", None), own.pop("rng", None)
-        call = split_call(operator.label, form, args, own)
+        call = split_call(operator.label, form, args, own, rows)
         if call is None:
             return NotImplemented
         if layout:
@@ -167,7 +191,9 @@ def _find(
         constants = tuple([_key(value) for value in call.args]), tuple([(k, _key(v)) for k, v in call.kwargs.items()])
     except UnknownConstantError:
         return _build(operator, form, call, random)[0]
-    key: Hashable = (operator, constants, kinds, source, call.kind is DataKind.SAMPLE)
+    # Without data, only the call tells how many samples there are.
+    rows = None if call.inputs else call.rows
+    key: Hashable = (operator, constants, kinds, source, call.kind is DataKind.SAMPLE, rows)
     known = _recall(key)
     if known is _BY_SHAPE:
         # Some operators also use the number of samples.

@@ -10,7 +10,7 @@ import numpy as np
 from penstock.core import Array
 from penstock.errors import ArgumentTypeError, SourceError, SourceNotFoundError, short_repr
 from penstock.sources.storage.byte_range import ByteRange
-from penstock.sources.storage.prefetch import ahead
+from penstock.sources.storage.byte_range_cache import ahead
 from penstock.types import BFLOAT16
 
 # Keys of an undecoded image, sound or video of Hugging Face's `datasets`.
