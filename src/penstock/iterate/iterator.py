@@ -367,6 +367,7 @@ class DataIterator:
 
     # PyTorch's names, for programs and libraries that call them.
     state_dict, load_state_dict = get_state, set_state
+    show = show_next
 
     def checkpoints(self) -> list[str]:
         """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""
@@ -381,8 +382,6 @@ class DataIterator:
         stages: dict[str, Any] = dict(self._meter.snapshot())
         budget = self._cursor.budget
         return stages if budget is None else stages | {"bad samples": budget.counts()}
-
-    show = show_next
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""
