@@ -157,7 +157,7 @@ class Pipeline(DaliMethods):
         self._contexts.append(context)
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._contexts.pop().__exit__(*error)
 
     @property
