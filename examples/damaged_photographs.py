@@ -26,10 +26,10 @@ from penstock import LastBatchPolicy, data_iterator, fn, train, types
 
 def photographs(folder):
     """Decode and resize photographs. The decoder fails on damaged files."""
-    jpegs, labels = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True)
+    jpegs, labels = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True, flat_labels=True)
     images = fn.decoders.image(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[16, 16])
-    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0, output_layout="HWC"), fn.squeeze(labels, axes=[0])
+    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0, output_layout="HWC"), labels
 
 
 def damage(source: Path, target: Path, share: float) -> int:

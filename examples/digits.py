@@ -27,11 +27,11 @@ def write_digits(folder: Path) -> Path:
 
 
 def digit_arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the digits of "train" or "test": images, uint8 (rows, 28, 28, 1), and classes, int32 (rows, 1)."""
+    """Return the digits of "train" or "test": images, uint8 (rows, 28, 28, 1), and classes, int32 (rows,)."""
     digits = load_digits()
     chosen = [number for number in range(len(digits.images)) if (number % 6 == 0) == (split == "test")]
     images = np.stack([np.asarray(_enlarged(digits.images[number])) for number in chosen])
-    return images[..., None], digits.target[chosen, None].astype(np.int32)
+    return images[..., None], digits.target[chosen].astype(np.int32)
 
 
 def _enlarged(image: np.ndarray) -> Image.Image:

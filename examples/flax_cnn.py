@@ -34,10 +34,8 @@ PARTS = 8  # a mean over this many devices is a sum over the batch, divided by t
 def images(path, split, shuffle):
     """Return uint8 images and their classes."""
     if path is None:
-        images, labels = fn.readers.arrays(digit_arrays(split), name="reader", random_shuffle=shuffle)
-    else:
-        images, labels = fn.readers.mnist(path=path, split=split, name="reader", random_shuffle=shuffle)
-    return images, fn.squeeze(labels, axes=[0])
+        return fn.readers.arrays(digit_arrays(split), name="reader", random_shuffle=shuffle)
+    return fn.readers.mnist(path=path, split=split, flat_labels=True, name="reader", random_shuffle=shuffle)
 
 
 def main(arguments=None):

@@ -28,13 +28,17 @@ from penstock import data_iterator, fn, types
 def training(sources):
     """Mix exactly three photographs of the first data set with one of the second, over any range of samples."""
     readers = [
-        fn.readers.file(**{"file_list" if source.endswith(".txt") else "file_root": source}, name=f"data set {number}")
+        fn.readers.file(
+            **{"file_list" if source.endswith(".txt") else "file_root": source},
+            flat_labels=True,
+            name=f"data set {number}",
+        )
         for number, source in enumerate(sources)
     ]
     jpegs, labels = fn.readers.mix(*readers, weights=[3, 1], random_shuffle=True, name="mixture")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[96, 96])
-    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0), fn.squeeze(labels, axes=[0])
+    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0), labels
 
 
 @contextlib.contextmanager

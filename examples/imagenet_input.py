@@ -31,24 +31,24 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 def training(root):
     """Return random crops of shuffled images, randomly mirrored and normalized."""
-    jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
+    jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, flat_labels=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, size=[224, 224])
     images = fn.crop_mirror_normalize(
         images, dtype=types.FLOAT, output_layout="CHW", mean=MEAN, std=STD, mirror=fn.random.coin_flip()
     )
-    return images, fn.squeeze(labels.gpu(), axes=[0])
+    return images, labels.gpu()
 
 
 def evaluation(root):
     """Return the center of each image, in order."""
-    jpegs, labels = fn.readers.file(file_root=root, name="reader")
+    jpegs, labels = fn.readers.file(file_root=root, flat_labels=True, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, resize_shorter=256)
     images = fn.crop_mirror_normalize(
         images, dtype=types.FLOAT, output_layout="CHW", crop=(224, 224), mean=MEAN, std=STD
     )
-    return images, fn.squeeze(labels.gpu(), axes=[0])
+    return images, labels.gpu()
 
 
 def main():

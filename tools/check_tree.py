@@ -22,7 +22,7 @@ MAX_FILES, MAX_LINES = 24, 400
 
 # Paths that DALI or rocAL defines, so their names are not ours to choose.
 FOREIGN = ("fn/", "plugin/", "ops/", "rocal/", "auto_aug/", "tfrecord.py", "backend.py", "data_node.py", "tensors.py")
-FOREIGN += ("pipeline/experimental.py",)
+FOREIGN += ("pipeline/experimental.py", "experimental.py")
 # A package and its main module.
 MAIN_MODULES = {
     ("pipeline", "pipeline/pipeline.py"),

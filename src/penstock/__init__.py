@@ -23,6 +23,9 @@ The names that you need:
 * `fn`: the operators: readers, decoders, augmentations, random numbers.
 * `types`: data types, image types, interpolation.
 * `math`: mathematical functions of values.
+* `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
+* `show`: draw a batch.
+* `dynamic`: DALI's dynamic mode, by changed imports.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
 * `train`: training loop, checkpoints, evaluation.
@@ -42,9 +45,11 @@ __version__ = "0.1.0"
 # Module of each public name, as in the stub beside this file. JAX takes most of a second to import, so no module loads
 # before its name is used.
 _HOMES = {
+    "Batch": "penstock.eager",
     "DALIGenericIterator": "penstock.iterate",
     "DALIGenericPeekableIterator": "penstock.iterate",
     "DataIterator": "penstock.iterate",
+    "Generator": "penstock.eager",
     "LastBatchPolicy": "penstock.types",
     "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",
@@ -52,11 +57,14 @@ _HOMES = {
     "newaxis": "penstock.types",
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
+    "show": "penstock.pictures",
 }
 _MODULES = (
     "backend",
     "backend_impl",
     "data_node",
+    "dynamic",
+    "experimental",
     "extend",
     "fn",
     "math",

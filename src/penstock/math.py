@@ -15,6 +15,7 @@ the others return float32 for integers, and the input's dtype for floats.
 
 from typing import Any
 
+from penstock.eager import Batch as _Batch  # noqa: F401  # it makes them compute on data at once
 from penstock.graph import DataNode, lookup
 from penstock.operators.elementwise import math_functions as _functions  # noqa: F401  # it registers them
 

@@ -13,12 +13,15 @@ from typing import Any, Literal
 from penstock.core.constant import Constant as Constant
 from penstock.core.dtypes import DALIDataType as DALIDataType
 from penstock.core.dtypes import as_dtype as as_dtype
+from penstock.core.dtypes import is_bfloat16 as is_bfloat16
+from penstock.core.dtypes import is_float as is_float
 from penstock.core.dtypes import to_dali_type as to_dali_type
 from penstock.core.dtypes import to_numpy_type as to_numpy_type
 from penstock.core.unsupported import module_getattr
 
 __all__ = [
     "ANY_DATA",
+    "BFLOAT16",
     "BGR",
     "BOOL",
     "CPU_ONLY_DEVICE_ID",
@@ -184,6 +187,7 @@ newaxis = NewAxis()
 UINT8, UINT16, UINT32, UINT64 = DALIDataType.UINT8, DALIDataType.UINT16, DALIDataType.UINT32, DALIDataType.UINT64
 INT8, INT16, INT32, INT64 = DALIDataType.INT8, DALIDataType.INT16, DALIDataType.INT32, DALIDataType.INT64
 FLOAT16, FLOAT, FLOAT64 = DALIDataType.FLOAT16, DALIDataType.FLOAT, DALIDataType.FLOAT64
+BFLOAT16 = DALIDataType.BFLOAT16
 BOOL, NO_TYPE = DALIDataType.BOOL, DALIDataType.NO_TYPE
 STRING, FEATURE, PYTHON_OBJECT = DALIDataType.STRING, DALIDataType.FEATURE, DALIDataType.PYTHON_OBJECT
 IMAGE_TYPE, DATA_TYPE, INTERP_TYPE = DALIDataType.IMAGE_TYPE, DALIDataType.DATA_TYPE, DALIDataType.INTERP_TYPE

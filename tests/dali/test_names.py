@@ -98,7 +98,6 @@ def test_every_name_is_here_or_says_what_to_do():
         ("import penstock.plugin.pytorch.fn", "torch.from_dlpack"),
         ("import penstock.plugin_manager", "docs/operators.md"),
         ("import penstock.plugin.jax.integration", "jax.numpy.asarray"),
-        ("import penstock.experimental.dynamic", "call NumPy or JAX"),
     ],
 )
 def test_importing_a_module_that_only_dali_has_says_what_to_do(statement, fix):

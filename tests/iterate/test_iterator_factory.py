@@ -82,3 +82,12 @@ def test_output_names_may_be_dictionary_keys():
 def test_sharding_of_unknown_output_raises_before_tracing():
     with pytest.raises(UsageError, match="each output"):
         data_iterator(numbers, ["x"], sharding={"y": sharding(2)})
+
+
+def test_state_dict_names_are_those_of_the_state():
+    make = data_iterator(lambda: numbers(0, 1), ["x"], reader_name="r")
+    first, other = make(batch_size=4, seed=1), make(batch_size=4, seed=2)
+    next(first)
+    other.load_state_dict(first.state_dict())
+    assert other.get_state() == first.get_state()
+    assert next(other)["x"].tolist() == next(first)["x"].tolist()

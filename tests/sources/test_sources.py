@@ -391,9 +391,10 @@ def test_every_source_is_checked_here():
     names = {kind.__name__ for kind in ours if not inspect.isabstract(kind)}
     others = {
         "ConcatSource",
+        "FlatLabelSource",
         "SubsetSource",
         "NpyRoiSource",
-    }  # tests/sources/combine/test_mixing.py, test_npy_source.py
+    }  # tests/sources/combine/test_mixing.py, test_flat_labels.py, test_npy_source.py
     assert names == {
         *others,
         "ArrayRecordSource",

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock import data_iterator, fn, train
+from penstock import DataIterator, data_iterator, fn, train
 from penstock.core.stage_timers import StageTiming
 from penstock.train import stall_monitor as module
-from penstock.train.stall_monitor import StallMonitor, slowest_stage
+from penstock.train.stall_monitor import StallMonitor, remedy, slowest_stage
 
 
 class Clock:
@@ -79,6 +79,54 @@ def test_the_slowest_stage_is_named():
     }
     assert slowest_stage(before, after) == "slowest stage: decode, 75% of the work of the pipeline, 150000 us a sample"
     assert slowest_stage(after, after) == "the pipeline keeps no count of its stages"
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    [
+        ("readers.file", "read_threads"),
+        ("decoders.image_random_crop + resize", "num_threads"),
+        ("python_function + copy", "GIL"),
+        ("transfer and dispatch", "uint8"),
+        ("warp_affine", "more CPUs and num_threads"),
+    ],
+)
+def test_remedy_of_a_slow_stage(stage, expected):
+    assert expected in remedy(stage)
+
+
+class Stages(DataIterator):
+    """An iterator with prepared statistics."""
+
+    def __init__(self, clock, fetch):
+        self._clock, self._fetch, self._calls = clock, fetch, 0
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        if self._calls == 10:
+            raise StopIteration
+        self._calls += 1
+        self._clock.now += self._fetch
+        return {}
+
+    def stats(self):
+        calls = self._calls
+        return {
+            "python_function": StageTiming(calls, 8 * calls, 3.0 * calls),
+            "readers.file": StageTiming(calls, 8 * calls, 1.0 * calls),
+        }
+
+
+@pytest.mark.parametrize(("fetch", "fixed"), [(1.0, True), (0.0, False)])
+def test_summary_has_a_remedy_if_the_step_waited(clock, fetch, fixed):
+    watch = StallMonitor(Stages(clock, fetch))
+    for _ in watch:
+        clock.now += 1.0
+        watch._done.append(0.0)
+    assert "slowest stage: python_function, 75% of the work" in watch.summary()
+    assert ("fix: replace the Python function, which holds the GIL" in watch.summary()) == fixed
 
 
 def test_slow_operator_is_reported(monkeypatch):

@@ -8,13 +8,11 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+from penstock.core.tracebacks import PACKAGE, hide_internal_frames
 from penstock.errors import PenstockError
-
-PACKAGE = str(Path(__file__).resolve().parents[1])
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,14 +69,16 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 def with_call_site(function: Callable[P, R]) -> Callable[P, R]:
-    """Add the user's line to the errors of a function that do not have one."""
+    """Add the user's line to the errors of a function that do not have one, and hide internal frames."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except PenstockError as error:
-            error.where = error.where or user_call_site()
+        except Exception as error:
+            if isinstance(error, PenstockError):
+                error.where = error.where or user_call_site()
+            hide_internal_frames(error)
             raise
 
     # The function that the user wrote, even if `function` wraps it.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.call_site import with_call_site
-from penstock.core.dtypes import DALIDataType, as_dtype, to_dali_type
+from penstock.core.dtypes import DALIDataType, as_dtype, is_float, to_dali_type
 from penstock.errors import ArgumentTypeError, dali_object_hint, did_you_mean, short_repr
 
 
@@ -121,7 +121,8 @@ class Constant:
     @with_call_site
     def _only(self, kinds: str) -> Any:
         array = np.empty((), as_dtype(self.dtype)) if self.is_number else self.array()
-        if array.dtype.kind not in kinds or array.size != 1:
+        kind = "f" if is_float(array.dtype) else array.dtype.kind
+        if kind not in kinds or array.size != 1:
             fix = "call float32() first" if kinds == "f" else "call bool() or int32() first"
             raise ArgumentTypeError("the constant cannot be converted", given=repr(self), fix=fix)
         return self.value if self.is_number else array.item()
@@ -164,7 +165,7 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
     if dtype is None and not hasattr(value, "dtype"):
         return number, _PLAIN[type(number)]
     result = to_dali_type(own.dtype if dtype is None else as_dtype(dtype))
-    kind = {"b": bool, "f": float}.get(result.numpy.kind, int)
+    kind = float if is_float(result.numpy) else bool if result is DALIDataType.BOOL else int
     try:
         return kind(number), result
     except (ValueError, OverflowError) as error:

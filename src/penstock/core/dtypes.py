@@ -1,6 +1,7 @@
 """Element types: DALI's, NumPy's, and their names."""
 
 from enum import IntEnum
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ class DALIDataType(IntEnum):
     INTERP_TYPE = 22
     TENSOR_LAYOUT = 23
     PYTHON_OBJECT = 24
+    # DALI does not have this type; its numbers are far below.
+    BFLOAT16 = 1000
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -46,6 +49,8 @@ class DALIDataType(IntEnum):
         """
         if self not in _NUMERIC:
             raise TypeError(self.name)
+        if self is DALIDataType.BFLOAT16:
+            return _bfloat16()
         return np.dtype({"FLOAT": "float32", "BOOL": "bool"}.get(self.name, self.name.lower()))
 
     @property
@@ -75,10 +80,29 @@ class DALIDataType(IntEnum):
 
 
 # The types that values of a pipeline can have.
-_NUMERIC = tuple(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL)
+_NUMERIC = (*(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL), DALIDataType.BFLOAT16)
 
 # `np.dtype` accepts these, as numbers of types, by their `dtype`, or as descriptions of records.
 _VALUES: Any = (bool, np.generic, np.ndarray, list, tuple, dict)
+
+
+def _bfloat16() -> np.dtype[Any]:
+    # ml_dtypes takes 10 ms to import. Programs that compute with bfloat16 import JAX, which imports it.
+    return np.dtype(import_module("ml_dtypes").bfloat16)
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Return True for the bfloat16 of JAX and ml_dtypes, which NumPy reports as kind "V".
+
+    >>> is_bfloat16(DALIDataType.BFLOAT16.numpy), is_bfloat16(np.dtype("float16"))
+    (True, False)
+    """
+    return dtype.kind == "V" and dtype.name == "bfloat16"
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Return True for floating-point types, including bfloat16."""
+    return dtype.kind == "f" or is_bfloat16(dtype)
 
 
 @with_call_site
@@ -94,10 +118,14 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         if dtype is None or isinstance(dtype, _VALUES):
             raise TypeError  # NumPy would return float64 for None, and the dtype of a value
+        if isinstance(dtype, str) and dtype == "bfloat16":
+            return _bfloat16()  # NumPy knows the name only after ml_dtypes is imported
         result = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
         # Records, subarrays, objects, strings, times, and types without bytes cannot be elements of a pipeline's
         # values.
-        if result.names is not None or result.subdtype is not None or result.kind in "OSUMm" or not result.itemsize:
+        # A raw "V" is bytes without a meaning; the narrow floats of ml_dtypes have that kind, and another type.
+        meaningless = result.kind in "OSUMm" or result.type is np.void
+        if result.names is not None or result.subdtype is not None or meaningless or not result.itemsize:
             raise TypeError
     except Exception:  # noqa: BLE001  # NumPy reads attributes of the object, which may raise anything
         raise ArgumentTypeError(

@@ -1,12 +1,13 @@
 """Names of DALI that penstock does not have, each with the alternative."""
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from penstock.core.call_site import user_call_site
-from penstock.errors import MissingModuleError, UnknownNameError
+from penstock.errors import MissingModuleError, UnknownNameError, nearest_names
 
 _CUDA = "penstock has no CUDA of its own: JAX owns the devices"
 _JAX = "the iterators of penstock.plugin.jax give batches as jax.Arrays"
@@ -39,7 +40,9 @@ ABSENT: Mapping[str, str] = {
     "backend.Registered*": "dir(fn) tells the operators",
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
-    "experimental": "the dynamic mode is not offered: call NumPy or JAX on arrays",
+    "experimental.dynamic.readers": "fn.readers in a pipeline; docs/dynamic.md lists the missing parts",
+    "experimental.dynamic.pytorch": "numpy.asarray or torch.from_dlpack takes a tensor",
+    "experimental.torchvision": "the operators of penstock.fn",
     "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
     **dict.fromkeys(
         ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),
@@ -103,8 +106,11 @@ def absence_error(owner: str, name: str) -> AttributeError:
     """
     full = f"{owner}.{name}".lstrip(".")
     # Python and its tools look up many private names, such as `__path__`, and expect a plain AttributeError.
-    if (fix := explain_absence(full)) is None or name.startswith("_"):
-        return AttributeError(f"{owner or 'penstock'!r} has no attribute {name!r}")
+    if name.startswith("_") or (fix := explain_absence(full)) is None:
+        module = f"penstock.{owner}".rstrip(".")
+        near = None if name.startswith("_") else nearest_names(name, dir(sys.modules.get(module)))
+        message = f"{owner or 'penstock'!r} has no attribute {name!r}"
+        return AttributeError(f"{message}; {near}" if near else message)
     return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_call_site())
 
 

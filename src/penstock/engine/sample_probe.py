@@ -7,14 +7,12 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.host_program import Chunk, HostProgram
+from penstock.engine.graph_program import GraphProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import DefinitionError, PenstockError, SourceError
 from penstock.graph import Graph, Node, Value
-from penstock.plan.placement import TargetMachine
-from penstock.plan.plan import fix_for_ragged, make_plan
+from penstock.plan.plan import fix_for_ragged
 from penstock.plan.shape_demand import apply_shapes, propagate_shapes, ragged_sources, values_needing_one_shape
 from penstock.plan.shard_merge import MergedProgram, merge_shards
 from penstock.sources.order.schedule import BatchStep, Schedule
@@ -72,7 +70,6 @@ def _samples(
         DefinitionError: None of the first samples takes the branch of a needed value.
     """
     graph = Graph(values, program.graph.name)
-    plan = make_plan(graph, TargetMachine(placement="host"), dense_outputs=False)
     readings: dict[Node, ShardedReader] = {}
     for number, node in enumerate(graph.readers):
         first = program.readers[node.id][0]
@@ -91,16 +88,13 @@ def _samples(
         )
         readings[node] = ShardedReader([alone], [0], 1, seed=0, number=number, leads=True)
     leader, schedule = next(iter(readings.values()), None), Schedule(1, None, 1, (1,) * len(readings))
-    host = HostProgram(plan, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))
-    feeds = {node: program.streams[node.id][0] for node in graph.feeds}
-    fed = FedBatch(1, {node: _first(node, stream) for node, stream in feeds.items()}, lambda _, numbers: numbers)
-    slots: list[Array | None] = [None] * len(plan.results)
+    host = GraphProgram(graph, RunContext(readings, leader, 0, schedule, StageTimers(), on_error))
+    feeds = {node: _first(node, program.streams[node.id][0]) for node in graph.feeds}
     samples: dict[Value, Array] = {}
     limit = 1 if feeds else _MAX_SAMPLES  # a stream can return only its first sample again later
     for row in range(min((limit, *[reading.length for reading in readings.values()]))):
         step = BatchStep(epoch=0, row=row, consumed=(row,) * len(readings), rows=1)
-        result = host.run_rows(Chunk(step, np.zeros(1, np.int64), slots, fed))
-        seen = {value: column[0] for value, column in zip(plan.results, result.columns, strict=True)}
+        seen = {value: column[0] for value, column in zip(values, host.compute(step, feeds), strict=True)}
         samples = {value: np.asarray(sample) for value, sample in seen.items() if sample is not None} | samples
         if all(value in samples for value in needed):
             return samples

@@ -4,6 +4,8 @@
 stubs (`*.pyi`), which type checkers and editors read, are generated from the operators by `tools/generate_stubs.py`.
 """
 
+# Makes operators compute on data at once, outside of definitions.
+from penstock.eager import Batch as _Batch  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from penstock.fn import decoders as decoders
 from penstock.fn import experimental as experimental
 from penstock.fn import follow as follow

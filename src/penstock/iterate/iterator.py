@@ -13,6 +13,7 @@ from typing import Annotated, Any, Self
 import jax
 
 from penstock.core.stage_timers import StageTimers
+from penstock.core.tracebacks import hide_internal_frames
 from penstock.engine.executable import Executable, error_policies
 from penstock.engine.failures.error_budget import ErrorLimits
 from penstock.engine.host.sharded_reader import ShardedReader
@@ -40,6 +41,7 @@ from penstock.iterate.iterator_options import (
     without_mask,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
+from penstock.iterate.next_batch_figure import show_next
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
@@ -247,6 +249,9 @@ class DataIterator:
                 if self._auto_reset:
                     self.reset()
                 raise StopIteration from None
+            except Exception as error:
+                hide_internal_frames(error)
+                raise
 
     def next(self) -> Batch:
         """Return the next batch.
@@ -359,6 +364,10 @@ class DataIterator:
             cursor.run.resume(start, operator_arrays(state), allow_reset=new_definition)
             # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
             cursor.seek(step)
+
+    # PyTorch's names, for programs and libraries that call them.
+    state_dict, load_state_dict = get_state, set_state
+    show = show_next
 
     def checkpoints(self) -> list[str]:
         """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overloa
 import jax
 
 from penstock.core import with_call_site
+from penstock.core.cpu_limits import cpu_limits
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import check_annotations
@@ -46,7 +47,7 @@ class IteratorFunction(Protocol[P, I_co]):
     @overload
     def __call__(self, *args: Any, batch_size: int, **arguments: Any) -> I_co: ...
     @overload
-    def __call__(self, *args: Any, num_threads: int, **arguments: Any) -> I_co: ...
+    def __call__(self, *args: Any, num_threads: int | None, **arguments: Any) -> I_co: ...
     @overload
     def __call__(self, *args: Any, seed: int | None, **arguments: Any) -> I_co: ...
     @overload
@@ -113,10 +114,11 @@ def data_iterator(
     """Turn a definition into a function that makes iterators. Use it as a decorator, with or without arguments.
 
     The resulting function takes the definition's arguments and, by name, those of `Pipeline`. Its `batch_size` is
-    global: the rows of all devices together. A definition that takes `shard_id` and `num_shards` is traced once for
-    each block of rows into which the devices divide the batch, with the numbers of the block; any other definition is
-    traced once. The batches are the same either way. To resume, pass the result of `iterator.checkpoints()` as
-    `checkpoints=`.
+    global: the rows of all devices together. Its `num_threads` is None by default: one thread for each CPU that the
+    process may use, by its affinity and the quota of its control group; cheap batches use fewer of them. A definition
+    that takes `shard_id` and `num_shards` is traced once for each block of rows into which the devices divide the
+    batch, with the numbers of the block; any other definition is traced once. The batches are the same either way. To
+    resume, pass the result of `iterator.checkpoints()` as `checkpoints=`.
 
     Args:
         pipeline_fn: The definition: it calls operators and returns a node or a tuple of nodes.
@@ -265,6 +267,9 @@ def _decorator(
                     given="debug=True",
                     fix="pipeline_def(debug=True), and run() for each batch",
                 )
+            # More threads than CPUs only compete for them; `ChunkScheduler` uses fewer where fewer are faster.
+            if pipeline_options.get("num_threads") is None:
+                pipeline_options["num_threads"] = cpu_limits().usable
             pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
             if not checkpoints:
                 return kind(pipelines, **options)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.types import NO_TYPE, as_dtype
+from penstock.types import NO_TYPE, as_dtype, is_bfloat16
 
 
 def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
@@ -54,6 +54,9 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
         return values
     if dtype.kind == "b":
         return values != xp.zeros((), values.dtype)
+    if is_bfloat16(dtype):
+        # XLA would round a float64 once, and NumPy twice: the result is always that of a float32.
+        return values.astype(np.float32).astype(dtype)
     if dtype.kind not in "iu" or values.dtype.kind == "b":
         return values.astype(dtype)
     limits = np.iinfo(dtype)

@@ -15,6 +15,7 @@ from penstock.errors import DefinitionError
 from penstock.sources.formats.array_record_source import array_record_module
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of
 from penstock.sources.formats.tfrecord.example_message import encode_example
+from penstock.types import is_bfloat16
 
 # A name and its bytes. ArrayRecord has no names.
 Member = tuple[str, bytes]
@@ -157,6 +158,11 @@ def _bytes(name: str, value: Array) -> bytes:
     """Return a value as the content of a file with an extension."""
     extension = kind_of(name)
     if extension == "npy":
+        if is_bfloat16(value.dtype):
+            # NumPy would write it as two bytes without a meaning.
+            raise DefinitionError(
+                "a .npy file cannot store bfloat16", given=name, fix="fn.cast to types.FLOAT, which loses nothing"
+            )
         file = io.BytesIO()
         np.save(file, value, allow_pickle=False)
         return file.getvalue()

@@ -1,7 +1,7 @@
 """Debug mode: a definition runs for each batch, and each operator computes as it is called.
 
 So `print` and a debugger show real values, and an error is raised at the operator's line. Each node is planned and run
-alone, by the same stages as in a plan of all nodes, on the values of the nodes before it.
+alone, as an eager call is, on the values of the nodes before it.
 """
 
 from collections import deque
@@ -12,20 +12,19 @@ from typing import Any, cast
 import jax
 import numpy as np
 
-from penstock.core import Column, Spec
+from penstock.core import Spec
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable
+from penstock.engine.graph_program import GivenColumn, GraphProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import PenstockError, SourceError, UsageError, did_you_mean
 from penstock.graph import DataNode, Reader, StreamInput, Trace, apply
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
 from penstock.pipeline.tensor_list import TensorListCPU, TensorListGPU, tensor_list
-from penstock.plan.engine_operators import RowOperator, engine_node
+from penstock.plan.engine_operators import engine_node
 from penstock.plan.placement import PlacementHint, TargetMachine
-from penstock.plan.plan import make_plan
 from penstock.sources.external.array_conversion import copy_arrays
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
@@ -143,7 +142,7 @@ class DebugExecutor:
         shapes = {sample.shape for sample in samples}
         shape = samples[0].shape if len(shapes) == 1 else (None,) * samples[0].ndim
         # Without common arguments: those of the running call belong to the operator that takes this batch.
-        return apply(known_column(Spec(samples[0].dtype, shape, layout), samples), common={})
+        return apply(StreamInput(GivenColumn(Spec(samples[0].dtype, shape, layout), samples)), common={})
 
     def compute(self, node: Node) -> None:
         """Compute a node that was just recorded."""
@@ -154,22 +153,17 @@ class DebugExecutor:
             alone, readings = self._reader(node, node.operator)
         else:
             alone, readings = self._alone(node), {}
-        graph = Graph(alone.values, self.name)
-        target = TargetMachine(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
-        plan = make_plan(graph, target, dense_outputs=False)
         strides = tuple(reading.stride(self.rows) for reading in readings.values())
         stride = self._lead.stride(self.rows) if self._lead else self.rows
         schedule = Schedule(self._now, None, stride, strides)
         context = RunContext(readings, self._lead, self.seed, schedule, StageTimers())
-        run = Run(plan, SingleDevice(), context, narrow=False)
+        target = TargetMachine(SingleDevice().platform, bool(jax.config.read("jax_enable_x64")), self.placement)
+        program = GraphProgram(Graph(alone.values, self.name), context, target)
         step = schedule.step_at(self._epoch, self._iteration * stride, tuple(self.batches * item for item in strides))
-        # Each batch has a new run. The state that an operator carries is passed on under the id of its node, which is
-        # the same in each run of the definition, unlike the node itself.
-        run.resume(step, self._states.get(node.id))
-        outputs, _ = run.outputs(step)
-        for value, column in zip(node.values, outputs, strict=True):
-            self.columns[value] = column if isinstance(column, list) else np.asarray(column)
-        self._states[node.id] = run.carried(schedule.next_step(step))
+        # Each batch has a new program. The state that an operator carries is passed on under the id of its node, which
+        # is the same in each run of the definition, unlike the node itself.
+        outputs, self._states[node.id] = program.run(step, state=self._states.get(node.id))
+        self.columns.update(zip(node.values, outputs, strict=True))
 
     def _feed(self, node: Node, stream: Stream) -> None:
         """Read the batch of a source, which may have fewer rows than other batches.
@@ -222,9 +216,4 @@ class DebugExecutor:
         # As in a plan, sample 0 shows the shape and all other samples are checked against it.
         if user.operator.needs_one_shape and not spec.dense:
             spec = spec.probe(column[0].shape)
-        return engine_node(known_column(spec, column), value.node.kind).values[0]
-
-
-def known_column(spec: Spec, column: Column) -> RowOperator:
-    """Return the operator of a column that was computed before."""
-    return RowOperator(spec, lambda _: column)
+        return engine_node(StreamInput(GivenColumn(spec, column)), value.node.kind).values[0]

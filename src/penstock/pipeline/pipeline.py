@@ -4,6 +4,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from types import TracebackType
 from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core import user_call_site, with_call_site
@@ -157,8 +158,9 @@ class Pipeline(DaliMethods):
         self._contexts.append(context)
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._contexts.pop().close()
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # The contexts see the error: tracing explains mistakes with nodes.
+        self._contexts.pop().__exit__(kind, error, at)
 
     @property
     def name(self) -> str:

@@ -119,23 +119,31 @@ def _encoded(value: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # o
         case types.Constant():
             return {"constant": [value.layout, inner(value.array())]}
         case np.dtype():
-            return {"dtype": value.str}
+            return {"dtype": _dtype_text(value)}
         case np.ndarray() | np.generic():
             array = np.ascontiguousarray(value)
             # The bytes of an array of objects are addresses, which mean nothing in another process.
-            if array.dtype.kind not in "biuf":
+            if array.dtype.kind not in "biuf" and not types.is_bfloat16(array.dtype):
                 raise TypeError(f"an array of {array.dtype}")
             data = base64.b64encode(array.tobytes()).decode()
             # The shape of the value, since `ascontiguousarray` gives a scalar an axis.
-            return {"array": [array.dtype.str, list(np.shape(value)), data]}
+            return {"array": [_dtype_text(array.dtype), list(np.shape(value)), data]}
         case PathLike():
             return fspath(value)
         case type() if issubclass(value, np.generic):
-            return {"dtype": np.dtype(value).str}
+            return {"dtype": _dtype_text(np.dtype(value))}
+        # A type of JAX, such as `jnp.bfloat16`.
+        case type() if isinstance(getattr(value, "dtype", None), np.dtype):
+            return {"dtype": _dtype_text(cast(Any, value).dtype)}
         case _ if value is Ellipsis:
             return {"ellipsis": 0}
         case _:
             raise TypeError(f"{short_repr(value)} of type {type(value).__name__}")
+
+
+def _dtype_text(dtype: np.dtype[Any]) -> str:
+    # NumPy's code of bfloat16, "<V2", stands for two bytes without a meaning.
+    return dtype.name if types.is_bfloat16(dtype) else dtype.str
 
 
 def _decoded(argument: Any, inner: Callable[[Any], Any]) -> Any:
@@ -151,9 +159,9 @@ def _decoded(argument: Any, inner: Callable[[Any], Any]) -> Any:
         "slice": lambda: slice(*map(inner, value)),
         "newaxis": lambda: types.NewAxis(value),
         "constant": lambda: _constant(inner(value[1]), value[0]),
-        "dtype": lambda: np.dtype(value),
+        "dtype": lambda: types.as_dtype(value),
         # A copy, because an array over immutable bytes is read-only.
-        "array": lambda: np.frombuffer(base64.b64decode(value[2]), np.dtype(value[0])).reshape(value[1]).copy(),
+        "array": lambda: np.frombuffer(base64.b64decode(value[2]), types.as_dtype(value[0])).reshape(value[1]).copy(),
         "ellipsis": lambda: Ellipsis,
     }
     if kind not in result:

@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, NoReturn, Self
 
 import jax
@@ -136,9 +137,9 @@ class Pipeline:
         _entered.append(self)
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         _entered.pop()
-        self.core.__exit__(*error)
+        self.core.__exit__(kind, error, at)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in REFUSED:

@@ -85,6 +85,16 @@ class Stream(ABC):
     def fingerprint(self) -> str:
         """Return a short text that identifies the source."""
 
+    def sample_name(self, number: int, epoch: int, row: int) -> str:
+        """Return the name of a sample in messages.
+
+        Args:
+            number: Number of the sample in its batch.
+            epoch: Number of the epoch.
+            row: Number of samples of the epoch before the batch.
+        """
+        return f"sample {number} of the batch at row {row} of epoch {epoch} that {self} gave"
+
     def batch(self, request: BatchRequest) -> Columns:
         """Return the requested batch.
 

@@ -30,9 +30,9 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
 
     Args:
         metric: Function that takes the state and a batch, and returns one number or boolean per row, an array of shape
-            ``(rows,)``, or a pytree of such arrays. Readers of files give labels of shape ``(rows, 1)``, and ``==``
-            would compare each of them with all predictions: flatten them in the definition, with ``fn.squeeze(labels,
-            axes=[0])``. Compiled once per function object, so pass the same one each time.
+            ``(rows,)``, or a pytree of such arrays. Readers of files give labels of shape ``(rows, 1)`` unless they are
+            read with ``flat_labels=True``, and ``==`` would compare each of them with all predictions. Compiled once
+            per function object, so pass the same one each time.
         state: Any pytree. Arrays that are on the devices of the batches are not copied.
         iterator: Iterator at the start of an epoch, or any batches, with a mask of one boolean per row if some rows do
             not count.

@@ -21,7 +21,7 @@ _log = logging.getLogger("penstock")
 # Fix for an array of shape (N, N): file readers return labels of shape (N, 1), and broadcasting compares all pairs.
 FLATTEN = (
     "if labels of shape (N, 1) are compared with predictions of shape (N,), flatten the labels: "
-    "fn.squeeze(labels, axes=[0]) in the definition, or labels[:, 0]"
+    "flat_labels=True of the reader, fn.squeeze(labels, axes=[0]) in the definition, or labels[:, 0]"
 )
 
 # Steps whose metrics may stay on the devices. Beyond it, the older half is read: those steps have finished long ago.

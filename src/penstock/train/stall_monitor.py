@@ -13,6 +13,22 @@ from penstock.core.stage_timers import DEVICES_WAIT, HOST_WAIT, StageTiming
 from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
 
+# Remedies of a slow stage, by a part of its name; the first that matches counts. Fused stages contain the names of all
+# their operators.
+_REMEDIES = {
+    "python_function": (
+        "replace the Python function, which holds the GIL, by operators or by fn.experimental.numba_function"
+    ),
+    "external_source": "external_source(parallel=True) with more py_num_workers",
+    "transfer and dispatch": 'return uint8 and convert on the device with placement="device"',
+    "decoders.image": "more CPUs and num_threads, smaller files, or reduced=True",
+    "readers.": "read_threads= reads ahead; `penstock doctor PATH` measures the storage",
+}
+_MORE_CPUS = "more CPUs and num_threads"
+
+# Share of the time below which waiting for data is not worth a remedy.
+_NEGLIGIBLE = 0.05
+
 
 class StallMonitor:
     """Iterator wrapper that measures the time in which the devices wait for data.
@@ -101,9 +117,17 @@ class StallMonitor:
             self._idle += max(0.0, received - max(requested, self._done.popleft()))
 
     def summary(self) -> str:
-        """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""
+        """Return a line with the fraction of time spent waiting for data, the slowest stage, and its remedy.
+
+        There is no remedy if the step hardly waited.
+        """
         line = f"the step waited for data {self.stall_fraction:.0%} of the {self.seconds:.1f} s"
-        return f"{line}; {slowest_stage(self._before, _stages(self._iterator))}"
+        after = _stages(self._iterator)
+        line = f"{line}; {slowest_stage(self._before, after)}"
+        worked = _work(self._before, after)
+        if self.stall_fraction < _NEGLIGIBLE or not any(seconds for seconds, _ in worked.values()):
+            return line
+        return f"{line}; fix: {remedy(max(worked, key=lambda stage: worked[stage][0]))}"
 
 
 def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTiming]) -> str:
@@ -112,10 +136,7 @@ def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTi
     >>> slowest_stage({}, {"read": StageTiming(2, 100, 0.1), "decode": StageTiming(2, 100, 0.3)})
     'slowest stage: decode, 75% of the work of the pipeline, 3000 us a sample'
     """
-    worked: dict[str, tuple[float, int]] = {}
-    for stage in after.keys() - {HOST_WAIT, DEVICES_WAIT}:
-        now, then = after[stage], before.get(stage, StageTiming())
-        worked[stage] = now.seconds - then.seconds, now.samples - then.samples
+    worked = _work(before, after)
     total = sum(seconds for seconds, _ in worked.values())
     if not total:
         return "the pipeline keeps no count of its stages"
@@ -123,6 +144,24 @@ def slowest_stage(before: Mapping[str, StageTiming], after: Mapping[str, StageTi
     seconds, samples = worked[stage]
     share = f"slowest stage: {stage}, {seconds / total:.0%} of the work of the pipeline"
     return f"{share}, {seconds / samples * 1e6:.0f} us a sample" if samples else share
+
+
+def remedy(stage: str) -> str:
+    """Return how to make a stage faster.
+
+    >>> remedy("decoders.image + resize")
+    'more CPUs and num_threads, smaller files, or reduced=True'
+    """
+    return next((text for part, text in _REMEDIES.items() if part in stage), _MORE_CPUS)
+
+
+def _work(before: Mapping[str, StageTiming], after: Mapping[str, StageTiming]) -> dict[str, tuple[float, int]]:
+    """Return the seconds and samples of each stage that works, between two results of `stats`."""
+    worked: dict[str, tuple[float, int]] = {}
+    for stage in after.keys() - {HOST_WAIT, DEVICES_WAIT}:
+        now, then = after[stage], before.get(stage, StageTiming())
+        worked[stage] = now.seconds - then.seconds, now.samples - then.samples
+    return worked
 
 
 def _stages(iterator: Any) -> Mapping[str, StageTiming]:

@@ -177,7 +177,7 @@ def test_misuse_raises_while_tracing(name):
 
 def test_outside_a_definition():
     with pytest.raises(ContextError, match="outside a pipeline definition"):
-        jax_function(lambda x: x)(NUMBERS)
+        jax_function(lambda x: x)(fn.constant(NUMBERS))
 
 
 def test_device_outputs_cannot_reach_host_operators():

@@ -123,7 +123,7 @@ def images():
         (lambda: fn.resize(images(), size=[fn.random.uniform(), 5]), ArgumentTypeError, ["at [0]", "fn.stack"]),
         (lambda: range(images()), ArgumentTypeError, ["integer value"]),
         (lambda: {"a": images()}, ArgumentTypeError, ["dict"]),
-        (lambda: None, ArgumentTypeError, ["None"]),
+        (lambda: None, ArgumentTypeError, ["returns nothing", "return images"]),
     ],
 )
 def test_misuse_is_refused_with_the_users_line(build, error, parts):

@@ -291,9 +291,11 @@ class ExecutionFrame:
             if home.places is not None and place not in home.places:
                 continue  # a reader of a branch that the row does not take
             if isinstance(reader.operator, StreamInput):
-                batch = f"batch at row {self.step.row} of epoch {self.step.epoch}"
-                source = f"sample {self.rows_in_batch[row]} of the {batch} that {reader.operator.stream} gave"
-                result.append(BadSample(str(reader), source=source))
+                number = int(self.rows_in_batch[row])
+                source = reader.operator.stream.sample_name(number, self.step.epoch, self.step.row)
+                # Several inputs of one eager call have one name.
+                if (sample := BadSample(str(reader), source=source)) not in result:
+                    result.append(sample)
                 continue
             (one,) = self.context.readers[reader].samples(self.step, self.rows_in_batch[one_row], replacements)
             index = int(one.indices[0])

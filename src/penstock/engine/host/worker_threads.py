@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from penstock.core.call_site import PACKAGE
+from penstock.core.tracebacks import PACKAGE
 from penstock.errors import ContextError, ResourceError
 from penstock.sources.storage.byte_range import ReadCost
 

@@ -95,6 +95,9 @@ def bind_arguments(
     except TypeError as error:
         unknown = next((argument for argument in kwargs if argument not in signature.parameters), None)
         fix = None if unknown is None else nearest_names(unknown, set(signature.parameters) - {"self"})
+        if unknown is None and str(error).startswith("too many positional"):
+            options = [name for name, item in signature.parameters.items() if item.kind is item.KEYWORD_ONLY]
+            fix = f"pass arguments by name: {options[0]}=..." if options else None
         # A long signature hides the message.
         expected = f"the arguments {signature}" if len(str(signature)) < 200 else None
         raise ArgumentTypeError(str(error), expected=expected, fix=fix) from None

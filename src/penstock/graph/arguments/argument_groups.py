@@ -69,7 +69,9 @@ def argument_group(function: Callable[..., Any]) -> type | None:
         if parameter.kind is parameter.VAR_KEYWORD:
             hint = parameter.annotation
             # Only this annotation is evaluated: others may name what the module defines further below.
-            evaluated = eval(hint, getattr(function, "__globals__", {})) if isinstance(hint, str) else hint
+            evaluated = (
+                eval(hint, getattr(inspect.unwrap(function), "__globals__", {})) if isinstance(hint, str) else hint
+            )
             return cast(type, typing.get_args(evaluated)[0]) if typing.get_args(evaluated) else None
     return None
 

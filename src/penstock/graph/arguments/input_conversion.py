@@ -59,7 +59,7 @@ def convert_constants(
             result.arguments[name] = {option: _number(item) for option, item in value.items()}
         elif parameter.kind is parameter.KEYWORD_ONLY:
             result.arguments[name] = _number(value)
-        elif any(map(_is_node_type, _alternatives(hint))):
+        elif names_nodes(hint):
             result.arguments[name] = _node(value, constant) if _takes_nodes(hint) else _number(value)
     return result
 
@@ -75,6 +75,11 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
     """Return the members of an annotation that is a union, without marks."""
     hint = plain_type(hint)
     return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def names_nodes(hint: Any) -> bool:
+    """Return True if an annotation names nodes, so that the argument may differ between samples."""
+    return any(map(_is_node_type, _alternatives(hint)))
 
 
 def _is_node_type(hint: Any) -> bool:

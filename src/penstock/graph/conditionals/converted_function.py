@@ -14,7 +14,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any, TypeVar, cast
 
-from penstock.core.call_site import PACKAGE, user_call_site
+from penstock.core.call_site import user_call_site
+from penstock.core.tracebacks import PACKAGE
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.conditionals import control_flow
 from penstock.graph.conditionals.ast_rewrite import HOOKS, Function, rewrite

@@ -83,7 +83,7 @@ def _plain(thing: Any) -> str:
     """Return the text of a value without results of calls."""
     value: Any = thing
     match thing:
-        case DALIDataType() if 0 <= thing <= DALIDataType.BOOL:
+        case DALIDataType() if hasattr(thing, "dtype"):
             return thing.numpy.name
         case Enum():
             return thing.name

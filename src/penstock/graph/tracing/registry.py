@@ -10,9 +10,11 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
+from penstock.core.foreign_names import FOREIGN
+from penstock.core.tracebacks import hide_internal_frames
 from penstock.core.unsupported import explain_absence
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
 from penstock.graph.arguments.argument_checks import (
@@ -65,7 +67,13 @@ class OperatorFunction(Generic[P, R]):
         function: Function that builds the nodes. It runs while a definition is traced.
         defaults: Defaults that differ from those of the argument groups; those of common arguments take effect.
         maker: Call of the operator that returned this function, if one did: its arguments also identify this call.
+
+    Attributes:
+        call_on_data: Computes a call outside of definitions on data at once; returns NotImplemented for other calls.
+            `penstock.eager` sets it, a later stage, since recording does not know how a graph runs.
     """
+
+    call_on_data: ClassVar[Any] = None
 
     def __init__(
         self,
@@ -81,10 +89,21 @@ class OperatorFunction(Generic[P, R]):
         self._recorder = CallRecorder(name, function, maker)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Record a use of the operator in the definition that is being traced."""
+        """Record a use of the operator in the definition that is being traced; outside of one, compute it on data."""
         # Only the user's own calls can be made again: what an operator calls in turn belongs to its call.
-        calls = None if _running.get() else journal.get()
-        return self._call(args, kwargs) if calls is None else calls.call(functools.partial(self._call, args, kwargs))
+        try:
+            if _running.get() is None:
+                calls = journal.get()
+                if calls is not None:
+                    return calls.call(functools.partial(self._call, args, kwargs))
+                if self.call_on_data is not None:
+                    result: Any = self.call_on_data(self, args, kwargs)
+                    if result is not NotImplemented:
+                        return result
+            return self._call(args, kwargs)
+        except Exception as error:
+            hide_internal_frames(error)
+            raise
 
     def __get__(self, instance: object, owner: type | None = None) -> OperatorFunction[P, R]:
         """Return the operator itself, also as a class attribute: its first argument is data, not an instance.
@@ -328,9 +347,14 @@ def lazy_module(
             # As an attribute of the module, it is found the next time without this function.
             result = names[name] = lookup(full_name)
         except UnknownNameError as error:
-            fix = explain_absence(f"fn.{full_name}")
-            known = error if fix is None else UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            known = error
+            if fix := explain_absence(f"fn.{full_name}"):
+                known = UnknownNameError(f"DALI's fn.{full_name} is not offered", fix=fix)
+            elif name in FOREIGN:
+                library, fix = FOREIGN[name]
+                known = UnknownNameError(f"fn has no operator {name!r}, which is a name of {library}", fix=fix)
             known.where = user_call_site()
+            hide_internal_frames(known)
             raise known from None
         return result
 

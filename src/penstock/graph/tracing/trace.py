@@ -22,6 +22,7 @@ from penstock.graph.tracing.deferred_tracing import CallJournal
 from penstock.graph.tracing.eager_execution import EagerExecutor, WorkerOptions
 from penstock.graph.tracing.expression import Expression
 from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
+from penstock.graph.tracing.node_mistakes import explain
 from penstock.graph.tracing.registry import journal, lookup, running
 
 
@@ -162,6 +163,9 @@ class Trace:
         token, journal_token = _current.set(self), journal.set(self.journal)
         try:
             yield self
+        except (TypeError, AttributeError) as error:
+            explain(error)
+            raise
         finally:
             _current.reset(token)
             journal.reset(journal_token)
@@ -175,6 +179,10 @@ class Trace:
         """
         returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
         try:
+            if len(returned) == 1 and returned[0] is None:
+                raise ArgumentTypeError(
+                    f"{self.name} returns nothing", expected="at least one node", fix="return images"
+                )
             if not returned:
                 raise ArgumentTypeError(f"{self.name} has no outputs", expected="at least one node")
             with self.active():
@@ -261,6 +269,12 @@ class DataNode(Expression):
 
     def __index__(self) -> SupportsIndex:
         raise self._refuse("the integer value", "pass the node itself where an operator takes one")
+
+    def __int__(self) -> int:
+        raise self._refuse("the integer value", "fn.cast(node, dtype=types.INT32), which converts each sample")
+
+    def __float__(self) -> float:
+        raise self._refuse("the number", "compute with the node itself: node * 2.0, fn.cast(node, dtype=types.FLOAT)")
 
     def get(self) -> Any:
         """Return the batch as a tensor list. Only in debug mode, while the definition runs.

@@ -32,7 +32,7 @@ from penstock.image.describe.steps import (
     Step,
     TransposeStep,
 )
-from penstock.types import INTERP_GAUSSIAN, INTERP_NN
+from penstock.types import INTERP_GAUSSIAN, INTERP_NN, is_bfloat16
 
 
 class PassBuilder:
@@ -199,8 +199,8 @@ class PassBuilder:
         now = self._last
         # Same restriction as in `_cut`: padding of channels and frames is written before values are computed.
         beside = {axis.letter for axis in now.axes if axis.source in now.padded_axes} - {"H", "W"}
-        # Values are rounded to float16 only when a pass writes them.
-        halved = now.dtype == np.float16 and now.computes
+        # Values are rounded to float16 and bfloat16 only when a pass writes them.
+        halved = (now.dtype == np.float16 or is_bfloat16(now.dtype)) and now.computes
         return self._flush() if beside or halved or now.casts_inexactly or now.apply else now
 
     _ADDERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from penstock.image.describe.axis_mapping import AxisMapping, Rows, identity, where
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, FillStep, ScaleStep
+from penstock.types import is_bfloat16
 
-# Dtypes whose values float32 represents exactly.
+# Dtypes, besides bfloat16, whose values float32 represents exactly.
 _EXACT = frozenset(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16", "float32")))
 
 ValueStep = ScaleStep | ColorMatrixStep | CastStep | FillStep
@@ -149,7 +150,7 @@ def _part(term: Any, rows: slice | NDArray[np.int64]) -> Any:
 
 def fits_float32(*dtypes: np.dtype[Any]) -> bool:
     """Return True if float32 represents all values of these dtypes exactly."""
-    return _EXACT.issuperset(dtypes)
+    return all(dtype in _EXACT or is_bfloat16(dtype) for dtype in dtypes)
 
 
 def offsets(axis: PassAxis) -> NDArray[np.int64]:

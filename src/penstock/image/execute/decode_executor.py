@@ -14,7 +14,7 @@ from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range
 from penstock.image.describe.pixel_pass import Pass, PassAxis
 from penstock.image.execute.row_executor import cache_groups, pack_groups
-from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.image.kernels.scratch_memory import ScratchMemory, result_memory
 from penstock.image.kernels.strided_images import StridedImages
 
 if TYPE_CHECKING:
@@ -106,6 +106,10 @@ def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDe
     # Codecs write uint8 into contiguous memory; other pixels are copied or converted into the batch.
     batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
     places = [None] * len(headers) if batch is None else list(batch.reshape(len(batch), -1))
+    if out is None and len(headers) > 1:
+        # One array for all, which can be used again, and which operators on the images read in place.
+        ends = np.cumsum([header.height * header.width * header.channels for header in headers])
+        places = np.split(result_memory.take(int(ends[-1])), ends[:-1])
     for row, (data, header, memory) in enumerate(zip(files, headers, places, strict=True)):
         pixels = decoder.decode_region(data, header, None, memory, 1)
         if out is None:

@@ -12,6 +12,7 @@ from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_o
 from penstock.image.kernels.copy_windows import copy_windows
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.numerics.casting import cast_saturating
+from penstock.types import is_float
 
 
 class PassExecutor:
@@ -78,10 +79,18 @@ def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> N
         _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
         ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
-    # Casts of dtypes that the loops do not have use NumPy on packed values, which are then copied to the target.
+    # Casts of dtypes that the loops do not have use NumPy on packed values. A packed target takes
+    # them directly; to another one they are copied.
+    first = int(target.starts[0])
+    if np.array_equal(target.strides, between.strides) and np.array_equal(target.starts - first, between.starts):
+        # The assignment rounds floats; an array in between would take as long as the rounding.
+        rounds = values.dtype == FLOAT and is_float(pass_.dtype)
+        packed = values if rounds else cast_saturating(np, values, pass_.dtype)
+        target.values[first : first + len(values)] = packed
+        return None
+    converted = cast_saturating(np, values, pass_.dtype)
     as_is = Pass.identity(list(shapes.T), [axis.letter for axis in pass_.axes], pass_.dtype)
-    converted = StridedImages(cast_saturating(np, values, pass_.dtype), between.starts, between.strides)
-    return _copy(as_is, converted, target)
+    return _copy(as_is, StridedImages(converted, between.starts, between.strides), target)
 
 
 def _copy(pass_: Pass, source: StridedImages, target: StridedImages) -> None:

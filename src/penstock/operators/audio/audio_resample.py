@@ -12,6 +12,7 @@ from penstock.graph import Argument, DataNode, Input, Operator, SampleContext, S
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.argument_limits import Quality
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 
 Rate = Annotated[float | DataNode | None, Argument(np.float64, low=1e-9)]
 
@@ -78,6 +79,7 @@ def denormalize_samples(data: Array, dtype: np.dtype[Any]) -> Array:
 
 
 @operator("audio_resample")
+@rounds_to_bfloat16
 def audio_resample(
     data: Annotated[DataNode, Input(("number",), ranks=(1, 2), needs="signals")],
     *,

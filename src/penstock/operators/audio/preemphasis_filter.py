@@ -9,6 +9,7 @@ from penstock.core import Array, Spec
 from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signals import Signal
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import FLOAT, as_dtype
 
 
@@ -38,6 +39,7 @@ class Preemphasis(Operator, SampleKernel):
 
 
 @operator("preemphasis_filter")
+@rounds_to_bfloat16
 def preemphasis_filter(
     data: Signal,
     *,

@@ -12,6 +12,7 @@ from penstock.graph import Argument, BatchContext, DataNode, Input, apply, opera
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
 from penstock.numerics.casting import cast_saturating, output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import FLOAT
 
 Matrix = float | Sequence[float] | Sequence[Sequence[float]] | DataNode | None
@@ -89,6 +90,7 @@ def _by_rows(matrix: Any, width: int) -> Any:
 
 
 @operator("coord_transform")
+@rounds_to_bfloat16
 def coord_transform(
     data: Annotated[DataNode, Input(_NUMBERS, ranks=range(2, 65), needs="points along the last axis")],
     *,

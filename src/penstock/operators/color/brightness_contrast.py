@@ -11,6 +11,7 @@ from penstock.graph import DataNode, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import ONE, ZERO, Number, OptionalNumber
 from penstock.types import DALIDataType
 
@@ -73,6 +74,7 @@ class BrightnessContrast(ImageOperator):
 
 
 @operator("brightness_contrast")
+@rounds_to_bfloat16
 def brightness_contrast(
     data: DataNode,
     *,
@@ -123,6 +125,7 @@ def brightness_contrast(
 
 
 @operator("brightness")
+@rounds_to_bfloat16
 def brightness(
     data: DataNode,
     *,
@@ -163,6 +166,7 @@ def brightness(
 
 
 @operator("contrast")
+@rounds_to_bfloat16
 def contrast(
     data: DataNode,
     *,

@@ -12,6 +12,7 @@ from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, ope
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import ONE, ZERO, Number
 from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
 
@@ -96,6 +97,7 @@ def _twist(images: DataNode, dtype: Any, image_type: int = RGB, **changes: Any) 
 
 
 @operator("color_twist")
+@rounds_to_bfloat16
 def color_twist(
     data: RgbImages,
     *,
@@ -142,6 +144,7 @@ def color_twist(
 
 
 @operator("hsv")
+@rounds_to_bfloat16
 def hsv(
     data: RgbImages,
     *,
@@ -182,6 +185,7 @@ def hsv(
 
 
 @operator("hue")
+@rounds_to_bfloat16
 def hue(
     data: RgbImages,
     *,
@@ -220,6 +224,7 @@ def hue(
 
 
 @operator("saturation")
+@rounds_to_bfloat16
 def saturation(
     data: RgbImages,
     *,

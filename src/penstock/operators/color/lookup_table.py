@@ -11,6 +11,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Input, Operator, apply, operator
 from penstock.image.kernels.table_rows import look_up_bytes
 from penstock.numerics.casting import cast_saturating, result_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import DALIDataType
 
 # Largest key. DALI has the same limit.
@@ -61,6 +62,7 @@ class LookupTable(Operator, BatchKernel):
 
 
 @operator("lookup_table")
+@rounds_to_bfloat16
 def lookup_table(
     data: Annotated[DataNode, Input(("integer",))],
     *,

@@ -26,6 +26,7 @@ from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.kernels.sample_statistics import standardize, total
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import FLOAT, as_dtype
 
 Statistic = float | Sequence[Any] | np.ndarray[Any, Any] | DataNode
@@ -185,6 +186,7 @@ class NormalizeBatch(_Normalize, WholeBatchKernel):
 
 
 @operator("normalize")
+@rounds_to_bfloat16
 def normalize(
     data: Annotated[DataNode, Input(_NUMBERS)],
     *,

@@ -13,6 +13,7 @@ from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import DALIDataType, DALIImageType
 
 
@@ -59,6 +60,7 @@ class Crop(WindowOperator):
 
 
 @operator("crop")
+@rounds_to_bfloat16
 def crop(
     data: Images,
     *,

@@ -23,6 +23,7 @@ from penstock.image.describe.steps import (
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.cropping.crop import WindowOperator
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import as_floats, check_number_count
 from penstock.types import FLOAT, DALIImageType, as_dtype
 
@@ -127,6 +128,7 @@ _NUMBERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "f
 
 
 @operator("crop_mirror_normalize")
+@rounds_to_bfloat16
 def crop_mirror_normalize(
     images: Annotated[DataNode, Input(_NUMBERS, axes="HWC", fix="fn.cast(images, dtype=types.FLOAT)")],
     *,

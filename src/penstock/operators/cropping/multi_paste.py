@@ -28,6 +28,7 @@ from penstock.operators.cropping.paste_regions import (
     region,
     regions,
 )
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import DALIDataType
 
 # A pair of numbers per region, in pixels or relative to the image or the canvas.
@@ -142,6 +143,7 @@ class MultiPasteBatch(Operator, WholeBatchKernel):
 
 
 @operator("multi_paste")
+@rounds_to_bfloat16
 def multi_paste(
     *inputs: DataNode,
     in_ids: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int32, (None,), low=0)] = None,

@@ -14,6 +14,7 @@ from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fi
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import as_floats, check_number_count
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
@@ -130,6 +131,7 @@ def _nearest(xp: Any, positions: Any) -> Any:
 
 
 @operator("slice")
+@rounds_to_bfloat16
 def slice(  # noqa: A001  # DALI's name
     data: DataNode,
     anchor: DataNode | Any = None,

@@ -12,6 +12,7 @@ from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, 
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.sources.storage.sample_limit import check_announced_size
 from penstock.types import FLOAT
 
@@ -58,6 +59,7 @@ class DecodeAudio(Operator, SampleKernel):
 
 
 @operator("decoders.audio")
+@rounds_to_bfloat16
 def audio(
     data: EncodedBytes,
     *,

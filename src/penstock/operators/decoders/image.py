@@ -17,6 +17,7 @@ from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.argument_limits import supported_dtype
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import RGB, UINT8, DALIImageType
 
 # Element types that decoders offer.
@@ -167,6 +168,7 @@ def decoder(arguments: Mapping[str, Any]) -> DecodeImage:
 
 
 @operator("decoders.image")
+@rounds_to_bfloat16
 def image(data: EncodedBytes, **arguments: Unpack[DecoderArguments]) -> DataNode:
     """Decode images: JPEG, PNG, BMP, TIFF, WebP, PNM and JPEG 2000.
 

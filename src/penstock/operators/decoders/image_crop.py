@@ -7,6 +7,7 @@ from penstock.operators.cropping.crop import Crop
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.decoders.image import DecoderArguments, decoder
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 
 
 class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
@@ -14,6 +15,7 @@ class ImageCropArguments(CropPositionArguments, DecoderArguments, total=False):
 
 
 @operator("decoders.image_crop")
+@rounds_to_bfloat16
 def image_crop(data: EncodedBytes, **arguments: Unpack[ImageCropArguments]) -> DataNode:
     """Decode a window of images: `decoders.image` and `crop` in one operator.
 

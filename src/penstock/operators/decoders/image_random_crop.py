@@ -11,6 +11,7 @@ from penstock.image.describe.steps import CropStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.decoders.image import DecoderArguments, decoder
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 
 
 class ImageRandomCropArguments(RandomWindowArguments, DecoderArguments, total=False):
@@ -43,6 +44,7 @@ class RandomCrop(ImageOperator):
 
 
 @operator("decoders.image_random_crop")
+@rounds_to_bfloat16
 def image_random_crop(data: EncodedBytes, *, seed: int = -1, **arguments: Unpack[ImageRandomCropArguments]) -> DataNode:
     """Decode images and crop a window of random area and aspect ratio.
 

@@ -10,6 +10,7 @@ from penstock.operators.cropping.slice import Bounds
 from penstock.operators.cropping.slice import slice as cut_out
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.decoders.image import DecoderArguments, decoder
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 
 
 class SliceBounds(TypedDict, total=False):
@@ -46,6 +47,7 @@ class ImageSliceArguments(SliceBounds, DecoderArguments, total=False):
 
 
 @operator("decoders.image_slice")
+@rounds_to_bfloat16
 def image_slice(
     data: EncodedBytes,
     anchor: DataNode | Any = None,

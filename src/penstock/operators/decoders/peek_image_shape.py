@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, Spec
+from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
@@ -55,7 +56,7 @@ def peek_image_shape(
         (height, width, channels), shape (3,).
 
     Raises:
-        DefinitionError: The input does not hold bytes, or `image_type` is not supported.
+        DefinitionError: The input does not hold bytes, or `dtype` or `image_type` is not supported.
         SampleError: While running, bytes that are not an image.
 
     Example:
@@ -73,4 +74,8 @@ def peek_image_shape(
     """
     # Headers are read by the decoder's own code, so that both agree on channels and orientation.
     decoding = ImageCodec(DALIImageType(image_type), adjust_orientation)
-    return apply(PeekImageShape(decoding, as_dtype(dtype)), data)
+    element = as_dtype(dtype)
+    if element.kind not in "iuf":
+        # bfloat16 cannot represent most extents above 256.
+        raise DefinitionError("dtype is not supported", given=element, expected="an integer type or FLOAT")
+    return apply(PeekImageShape(decoding, element), data)

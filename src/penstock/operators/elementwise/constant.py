@@ -107,6 +107,11 @@ def constant(
     # "V" is the kind of bfloat16.
     if array.dtype.kind not in "biufV":
         description = f"{short_repr(value)} of dtype {array.dtype}"
-        raise ArgumentTypeError("a constant must consist of numbers", given=description, fix=dali_object_hint(value))
+        # NumPy makes an array of objects of a node.
+        function = (
+            "fn.python_function(node, function=f), whose function gets arrays" if "DataNode" in description else None
+        )
+        fix = dali_object_hint(value) or function
+        raise ArgumentTypeError("a constant must consist of numbers", given=description, fix=fix)
     checked = check_layout(wrapped.layout or "", Spec(array.dtype, array.shape), array.ndim)
     return apply(ConstantValue(array, checked), common=common)

@@ -22,6 +22,7 @@ from penstock.graph import (
 )
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.elementwise.arithmetic import raise_rank
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.elementwise.constant import ConstantValue, constant
 from penstock.operators.first_sample import vector_length
 from penstock.operators.tensors.reshape import reshape
@@ -173,6 +174,7 @@ def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
 
 
 @operator("zeros")
+@rounds_to_bfloat16
 def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
     """Create samples of a shape, filled with 0.
 
@@ -200,6 +202,7 @@ def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None)
 
 
 @operator("ones")
+@rounds_to_bfloat16
 def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
     """Create samples of a shape, filled with 1.
 
@@ -227,6 +230,7 @@ def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) 
 
 
 @operator("zeros_like")
+@rounds_to_bfloat16
 def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
     """Create samples with the shape of another value, filled with 0.
 
@@ -250,6 +254,7 @@ def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
 
 
 @operator("ones_like")
+@rounds_to_bfloat16
 def ones_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
     """Create samples with the shape of another value, filled with 1.
 

@@ -9,6 +9,7 @@ import numpy as np
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, Range, apply, check_layout, operator
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype
 
@@ -80,6 +81,7 @@ class OneHot(Operator, BatchKernel):
 
 
 @operator("one_hot")
+@rounds_to_bfloat16
 def one_hot(
     data: Annotated[DataNode, Input(("number",))],
     *,

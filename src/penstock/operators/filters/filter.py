@@ -14,6 +14,7 @@ from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.correlation_pass import CorrelationPass
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import Constant, DALIDataType
 
 
@@ -88,6 +89,7 @@ class Filter(ImageOperator):
 
 
 @operator("filter")
+@rounds_to_bfloat16
 def filter(  # noqa: A001  # DALI's name
     data: Planes,
     filter: Annotated[Any, Argument(np.float32, (None, None))],  # noqa: A002  # DALI's name

@@ -12,6 +12,7 @@ from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.gaussian_blur_pass import GaussianBlurPass
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.filters.window_operator import WindowOperator, check_odd
 from penstock.types import DALIDataType
 
@@ -45,6 +46,7 @@ class GaussianBlur(WindowOperator):
 
 
 @operator("gaussian_blur")
+@rounds_to_bfloat16
 def gaussian_blur(
     data: Images,
     *,

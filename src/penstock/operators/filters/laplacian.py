@@ -13,6 +13,7 @@ from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.filters.window_operator import WindowOperator, check_odd
 from penstock.operators.number_arguments import Numbers
 from penstock.types import DALIDataType
@@ -80,6 +81,7 @@ class Laplacian(WindowOperator):
 
 
 @operator("laplacian")
+@rounds_to_bfloat16
 def laplacian(
     data: Images,
     *,

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.core import Spec
+from penstock.engine.graph_program import GivenColumn
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Input, Node, Operator, Value, apply, assumed_layout
+from penstock.graph import DataNode, Input, Node, Operator, StreamInput, Value, apply, assumed_layout
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.image.image_operator import ImageDecoder, ImageOperator
 from penstock.operators.elementwise.constant import ConstantValue
@@ -85,6 +86,11 @@ class ImageLineage:
         if isinstance(operator, BranchSelect):
             return self._select(node, operator)
         # Inputs with fewer than two axes hold no pixels: this operator creates the image, for example from bytes.
+        if isinstance(operator, StreamInput) and isinstance(operator.stream, GivenColumn):
+            raise DefinitionError(
+                "the operators that computed the images are unknown: they are an array",
+                fix="the call in a pipeline, on the node of the images",
+            )
         creates_image = isinstance(operator, ImageDecoder) or all(len(value.spec.shape) < 2 for value in node.inputs)
         if creates_image and self.since is None:
             return self.begin(images), image_layout_of(images)

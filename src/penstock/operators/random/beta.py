@@ -8,6 +8,7 @@ import numpy as np
 
 from penstock.graph import BatchContext, DataNode, Range, operator
 from penstock.operators.argument_limits import supported_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
 from penstock.types import FLOAT
 
@@ -85,6 +86,7 @@ def _log_gamma_variate(xp: Any, shape: Any, draws: Any, epsilon: float) -> Any:
 
 
 @operator("random.beta")
+@rounds_to_bfloat16
 def beta(
     shape_like: DataNode | None = None,
     *,

@@ -7,6 +7,7 @@ import numpy as np
 
 from penstock.graph import BatchContext, DataNode, Range, operator
 from penstock.numerics.casting import broadcast_rows
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, fractions
 from penstock.types import INT32, as_dtype
 
@@ -24,6 +25,7 @@ class CoinFlip(RandomOperator):
 
 
 @operator("random.coin_flip")
+@rounds_to_bfloat16
 def coin_flip(
     shape_like: DataNode | None = None,
     *,

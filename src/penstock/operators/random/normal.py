@@ -6,6 +6,7 @@ from typing import Annotated, Any, Unpack
 
 from penstock.graph import BatchContext, DataNode, Range, operator
 from penstock.numerics.casting import cast_saturating
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
 from penstock.types import FLOAT, as_dtype
 
@@ -34,6 +35,7 @@ class Normal(RandomOperator):
 
 
 @operator("random.normal")
+@rounds_to_bfloat16
 def normal(
     shape_like: DataNode | None = None,
     *,

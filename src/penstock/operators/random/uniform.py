@@ -11,6 +11,7 @@ from penstock.core import Array
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, DataNode, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
 from penstock.types import FLOAT, as_dtype
 
@@ -47,6 +48,7 @@ def _constants(values: tuple[float, ...], dtype: np.dtype[Any]) -> Array:
 
 
 @operator("random.uniform")
+@rounds_to_bfloat16
 def uniform(
     shape_like: DataNode | None = None,
     *,

@@ -6,9 +6,11 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, short_repr
 from penstock.graph import DataLocation, DataNode, check_layout, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.sources.external.array_conversion import to_column
+from penstock.sources.external.library_samples import is_single_sample, is_tensor
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.open_sources import open_shared
 
@@ -35,7 +37,8 @@ def arrays(
     """Read rows of arrays in memory. Whole batches are read at once.
 
     Args:
-        data: One array with a row per sample, or a dictionary or tuple of arrays with equal numbers of rows.
+        data: One array with a row per sample, or a dictionary or tuple of arrays with equal numbers of rows. A tensor
+            of PyTorch is an array; a list of Pillow's images of one size, or of tensors, becomes one.
         layout: Layout of a row, such as "HWC"; for a dictionary or tuple, one for all arrays or one for each.
         **loader: See `ReaderArguments`.
 
@@ -87,9 +90,17 @@ def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[
 
 def _memory(data: Any) -> _Memory:
     try:
-        return _Memory(np.asarray(data))
+        return _Memory(np.asarray(data) if _is_array_like(data) else np.stack([*to_column(data)]))
+    except PenstockError:
+        raise
     except Exception as error:  # ragged lists; array-likes of other libraries may raise anything
         raise ArgumentTypeError("data must be an array of numbers", given=short_repr(data)) from error
+
+
+def _is_array_like(data: Any) -> bool:
+    """Return False for tensors, and for lists of what NumPy does not convert as a sample: images, tensors and files."""
+    samples = cast(list[Any], data) if isinstance(data, list) else [data]
+    return not any(is_tensor(sample) or is_single_sample(sample) for sample in samples[:1])
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:

@@ -6,7 +6,7 @@ from typing import Unpack
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.argument_limits import Length
 from penstock.operators.readers.paths import check_not_empty
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source
 from penstock.sources.formats.lmdb.lmdb_records import lmdb_stamp
@@ -23,12 +23,9 @@ def caffe2(
     additional_inputs: int = 0,
     bbox: bool = False,
     image_available: bool = True,
-    **loader: Unpack[ReaderArguments],
+    **loader: Unpack[LabeledReaderArguments],
 ) -> list[DataNode]:
     """Read images and labels from an LMDB of Caffe2's TensorProtos records.
-
-    Batches have labels of shape (N, 1) with one label per record; ``fn.squeeze(labels, axes=[0])`` makes it (N,), as
-    metrics and losses need.
 
     Args:
         path: Folder with ``data.mdb``, or several, read one after the other. Records come in the order of their keys.
@@ -38,7 +35,7 @@ def caffe2(
         additional_inputs: Number of further tensors in each record to return.
         bbox: If True, a bounding box is returned after them.
         image_available: True if records begin with an image.
-        **loader: See `ReaderArguments`.
+        **loader: See `LabeledReaderArguments`.
 
     Returns:
         The images: encoded bytes, uint8 of shape (n,), or raw pixels, uint8 HWC. The labels, int32 or float32; of shape
@@ -58,8 +55,8 @@ def caffe2(
         2
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     jpegs, labels = fn.readers.caffe2(path=path)
-        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
+        ...     jpegs, labels = fn.readers.caffe2(path=path, flat_labels=True)
+        ...     pipeline.set_outputs(labels)
         >>> pipeline.run()[0].as_array().tolist()
         [3, 5]
     """
@@ -77,4 +74,5 @@ def caffe2(
         # The stamp opens the data set again if it was written to since the last definition.
         stamp=lmdb_stamp(paths),
     )
-    return apply_reader(source, loader)
+    label = None if label_type == LabelType.NO_LABEL else int(image_available)
+    return apply_labeled_reader(source, loader, label=label)

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, Range, operator
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
 from penstock.sources.files.class_folders import class_folder_stamp, list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.files.path_arguments import Path, as_paths
@@ -30,15 +30,13 @@ def file(
     file_filters: DataLocation[str | Sequence[str]] = _PATTERNS,
     dir_filters: DataLocation[str | Sequence[str]] = (),
     case_sensitive_filter: DataLocation[bool] = False,
-    **loader: Unpack[ReaderArguments],
+    **loader: Unpack[LabeledReaderArguments],
 ) -> list[DataNode]:
     """Read files as bytes, with a label each.
 
     Use one of three arguments. `file_root` alone: a folder with a folder of files per class; labels number the classes
     in the byte order of the folder names, including hidden and empty folders. `files`: a list of paths. `file_list`: a
     text file with a path and a label per line.
-
-    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
         file_root: Folder of the class folders; with `files` or `file_list`, the folder that their paths are relative
@@ -49,10 +47,10 @@ def file(
         file_filters: Patterns such as "*.png"; files of class folders are read if one of them matches the name.
         dir_filters: Patterns of the names of class folders; other folders do not get a label.
         case_sensitive_filter: If True, `file_filters` distinguish upper and lower case.
-        **loader: See `ReaderArguments`.
+        **loader: See `LabeledReaderArguments`.
 
     Returns:
-        Bytes of the files, uint8 of shape (n,), and labels, int32 of shape (1,).
+        Bytes of the files, uint8 of shape (n,), and labels, int32 of shape (1,), or () with `flat_labels`.
 
     Raises:
         SourceNotFoundError: A path does not exist.
@@ -69,8 +67,8 @@ def file(
         ...     _ = (root / name).write_bytes(b"...")
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     data, labels = fn.readers.file(file_root=root)
-        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
+        ...     data, labels = fn.readers.file(file_root=root, flat_labels=True)
+        ...     pipeline.set_outputs(labels)
         >>> pipeline.run()[0].as_array().tolist()
         [0, 1]
     """
@@ -91,7 +89,7 @@ def file(
         source = open_shared(list_class_folders, root, *patterns, case_sensitive_filter, stamp=class_folder_stamp(root))
     else:
         raise DefinitionError("there is nothing to read", fix="give file_root, files or file_list")
-    return apply_reader(source, loader)
+    return apply_labeled_reader(source, loader)
 
 
 def _patterns(patterns: str | Sequence[str] | None) -> tuple[str, ...]:

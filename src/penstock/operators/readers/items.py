@@ -19,7 +19,8 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
 
     Args:
         items: Object with a length and items by index. An item is an array, a number, bytes, text (read as UTF-8
-            bytes), or a tuple or dictionary of these. Shapes may differ; dtype and rank are those of the first item.
+            bytes), an image of Pillow, a path or an undecoded file of Hugging Face (read as the bytes of the file), or
+            a tuple or dictionary of these. Shapes may differ; dtype and rank are those of the first item.
         layout: Layout of a sample, such as "HWC"; for a tuple or dictionary, one for all values, or a dictionary with
             one per index or name.
         **loader: See `ReaderArguments`.

@@ -8,7 +8,7 @@ import numpy as np
 from penstock.errors import SourceError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.paths import absolute_path
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.idx_files import find_idx, read_idx
 from penstock.sources.open_sources import open_shared
@@ -23,19 +23,17 @@ def mnist(
     *,
     path: DataLocation[str | PathLike[str]],
     split: DataLocation[Literal["train", "test"]] = "train",
-    **loader: Unpack[ReaderArguments],
+    **loader: Unpack[LabeledReaderArguments],
 ) -> list[DataNode]:
     """Read MNIST, Fashion-MNIST or another data set in the same files. Whole batches are read at once.
-
-    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
         path: Folder with ``train-images-idx3-ubyte`` and the three other files, uncompressed or with ``.gz``.
         split: "train", or "test" for the ``t10k`` files.
-        **loader: See `ReaderArguments`.
+        **loader: See `LabeledReaderArguments`.
 
     Returns:
-        Images, uint8 of shape (28, 28, 1), layout HWC, and labels, int32 of shape (1,).
+        Images, uint8 of shape (28, 28, 1), layout HWC, and labels, int32 of shape (1,), or () with `flat_labels`.
 
     Raises:
         SourceNotFoundError: A file does not exist.
@@ -53,15 +51,15 @@ def mnist(
         ...     gzip.compress(bytes([0, 0, 8, 1, 0, 0, 0, 2, 7, 9])))
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     images, labels = fn.readers.mnist(path=folder)
-        ...     pipeline.set_outputs(images, fn.squeeze(labels, axes=[0]))
+        ...     images, labels = fn.readers.mnist(path=folder, flat_labels=True)
+        ...     pipeline.set_outputs(images, labels)
         >>> images, labels = pipeline.run()
         >>> images.as_array().shape, labels.as_array().tolist()
         ((2, 28, 28, 1), [7, 9])
     """
     folder = absolute_path(path)
     files = [find_idx(folder, f"{_SPLITS[split]}-{part}-ubyte") for part in ("images-idx3", "labels-idx1")]
-    return apply_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
+    return apply_labeled_reader(open_shared(_open, folder, split, *files, stamp=file_stamps(*files)), loader)
 
 
 def _open(folder: str, split: str, *files: str) -> ArraySource:

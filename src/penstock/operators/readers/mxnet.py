@@ -5,7 +5,7 @@ from typing import Unpack
 
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.paths import check_not_empty, check_one_per_file
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.recordio_source import RecordIOSource
 from penstock.sources.open_sources import open_shared
@@ -17,19 +17,16 @@ def mxnet(
     *,
     path: DataLocation[Path | Sequence[Path]],
     index_path: DataLocation[Path | Sequence[Path] | None] = None,
-    **loader: Unpack[ReaderArguments],
+    **loader: Unpack[LabeledReaderArguments],
 ) -> list[DataNode]:
     """Read images and labels from RecordIO files, as MXNet's ``im2rec`` writes them.
-
-    Batches of single labels have the shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and
-    losses need.
 
     Args:
         path: A file, or several, read one after the other. Records come in the order of the file.
         index_path: An index per file, as ``im2rec`` writes them, or one whose offsets run through all files. Without
             indexes, the headers of all records are read when the reader is created; give indexes if that takes too
             long.
-        **loader: See `ReaderArguments`.
+        **loader: See `LabeledReaderArguments`.
 
     Returns:
         Bytes of the images, uint8 of shape (n,), and labels, float32: of shape (1,) if the first record has a single
@@ -49,8 +46,8 @@ def mxnet(
         >>> index = write_recordio(path, [encode_record(b"a jpeg", [label]) for label in (3, 5)])
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
-        ...     jpegs, labels = fn.readers.mxnet(path=path, index_path=index)
-        ...     pipeline.set_outputs(fn.squeeze(labels, axes=[0]))
+        ...     jpegs, labels = fn.readers.mxnet(path=path, index_path=index, flat_labels=True)
+        ...     pipeline.set_outputs(labels)
         >>> pipeline.run()[0].as_array().tolist()
         [3.0, 5.0]
     """
@@ -59,4 +56,6 @@ def mxnet(
     # As in DALI, one index may serve several files, with offsets as if they were one.
     if len(indexes) > 1:
         check_one_per_file("index_path", indexes, paths)
-    return apply_reader(open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader)
+    return apply_labeled_reader(
+        open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader
+    )

@@ -21,6 +21,7 @@ from penstock.graph import (
 from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, supported_dtype
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_paths
@@ -59,6 +60,7 @@ class ToRate(Operator, SampleKernel):
 
 
 @operator("readers.nemo_asr")
+@rounds_to_bfloat16
 def nemo_asr(
     *,
     manifest_filepaths: DataLocation[Path | Sequence[Path]],

@@ -7,6 +7,7 @@ from typing_extensions import TypedDict
 from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, Default, PerformanceHint, Reader, apply_many
 from penstock.graph.arguments.argument_groups import CommonArguments
+from penstock.sources.combine.flat_labels import FlatLabelSource
 from penstock.sources.combine.subset import make_subset, resample_by_weight
 from penstock.sources.source import Source
 from penstock.types import OnError
@@ -73,6 +74,31 @@ class ReaderArguments(ReaderOrderArguments, total=False):
 
     subset: DataLocation[Any]
     weights: DataLocation[Any]
+
+
+class LabeledReaderArguments(ReaderArguments, total=False):
+    """Arguments of a reader that returns labels.
+
+    Args:
+        flat_labels: If True, labels are scalars, so that batches have labels of shape (N,), as metrics and losses need;
+            by default (N, 1), as in DALI.
+    """
+
+    flat_labels: Annotated[bool, Default(False)]
+
+
+def apply_labeled_reader(source: Source, arguments: LabeledReaderArguments, *, label: int | None = 1) -> list[DataNode]:
+    """Record a reader of samples with labels; see `apply_reader`.
+
+    Args:
+        source: The data set.
+        arguments: Order, shard, samples to visit, and shape of the labels.
+        label: Index of the label in the values of a sample; None if samples have no label.
+
+    Raises:
+        DefinitionError: As `apply_reader`, or flat labels are requested of samples without a label or with several.
+    """
+    return apply_reader(FlatLabelSource(source, label) if arguments.get("flat_labels") else source, arguments)
 
 
 def apply_reader(

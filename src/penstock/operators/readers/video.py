@@ -19,9 +19,10 @@ from penstock.graph import (
     with_defaults,
 )
 from penstock.operators.argument_limits import Length, supported_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.elementwise.cast import cast
 from penstock.operators.readers.paths import check_one_per_file
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.video.video_decoder import PadMode, fill_of
 from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
@@ -40,7 +41,7 @@ _ROUNDINGS = {
 _FRAME_NUM = {False: "none", True: "scalar", None: "none", "none": "none", "scalar": "scalar", "sequence": "sequence"}
 
 
-class VideoArguments(ReaderArguments, total=False):
+class VideoArguments(LabeledReaderArguments, total=False):
     """Arguments of readers of videos.
 
     Args:
@@ -99,6 +100,7 @@ class VideoArguments(ReaderArguments, total=False):
 
 
 @operator("readers.video")
+@rounds_to_bfloat16
 def video(
     *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoArguments]
 ) -> DataNode | list[DataNode]:
@@ -107,8 +109,6 @@ def video(
     Use one of three arguments: `filenames`; `file_root`, a folder with a folder of videos per class; or `file_list`, a
     text file with a line per video: its path, a label and, for a part of it, start and end. The reader indexes all
     frames when it is created, for which it reads the files once. Clips are decoded from the keyframe before them.
-
-    Batches have labels of shape (N, 1); ``fn.squeeze(labels, axes=[0])`` makes it (N,), as metrics and losses need.
 
     Args:
         sequence_length: Frames per clip.
@@ -183,7 +183,9 @@ def video(
         ),
     )
     source = open_shared(VideoSource, entries, clips, stamp=stamp_of_clips(entries))
-    frames, *others = apply_reader(source, select_arguments(ReaderArguments, arguments))
+    frames, *others = apply_labeled_reader(
+        source, select_arguments(LabeledReaderArguments, arguments), label=1 if has_labels else None
+    )
     if element.name == "float32":
         # Cast after the reader, so that a clip is a quarter of the size on its way to the device.
         frames = cast(frames, dtype=FLOAT)

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Unpack
 
 from penstock.graph import DataNode, Default, operator, select_arguments
 from penstock.operators.argument_limits import Length
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.resize import resize
@@ -22,6 +23,7 @@ class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total
 
 
 @operator("readers.video_resize")
+@rounds_to_bfloat16
 def video_resize(
     *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
 ) -> DataNode | list[DataNode]:

@@ -6,6 +6,7 @@ import numpy as np
 
 from penstock.graph import DataNode, operator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.reductions.reduction_operator import Numbers, ReductionArguments, reduce
 from penstock.types import FLOAT
 
@@ -69,6 +70,7 @@ def max(data: Numbers, **arguments: Unpack[ReductionArguments]) -> DataNode:  # 
 
 
 @operator("reductions.sum")
+@rounds_to_bfloat16
 def sum(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Add up the elements along axes.
 
@@ -102,6 +104,7 @@ def sum(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArgume
 
 
 @operator("reductions.mean")
+@rounds_to_bfloat16
 def mean(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the elements along axes.
 
@@ -133,6 +136,7 @@ def mean(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArgum
 
 
 @operator("reductions.mean_square")
+@rounds_to_bfloat16
 def mean_square(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the squares of the elements along axes.
 
@@ -164,6 +168,7 @@ def mean_square(data: Numbers, *, dtype: Any = None, **arguments: Unpack[Reducti
 
 
 @operator("reductions.rms")
+@rounds_to_bfloat16
 def rms(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the root mean square of the elements along axes.
 

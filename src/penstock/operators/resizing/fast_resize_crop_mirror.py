@@ -3,12 +3,14 @@
 from typing import Any, Unpack
 
 from penstock.graph import DataNode, operator
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.resize import Resampled
 from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArguments, resize_crop_mirror
 from penstock.types import DALIDataType
 
 
 @operator("fast_resize_crop_mirror", defaults={"antialias": False})
+@rounds_to_bfloat16
 def fast_resize_crop_mirror(
     data: Resampled,
     *,

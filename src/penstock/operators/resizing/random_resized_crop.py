@@ -12,6 +12,7 @@ from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import check_number_count
 from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import RESAMPLED, Resampling, cast_step
@@ -63,6 +64,7 @@ class RandomResizedCrop(Resampling):
 
 
 @operator("random_resized_crop")
+@rounds_to_bfloat16
 def random_resized_crop(
     data: Annotated[DataNode, Input(RESAMPLED, axes="HW", without="D", fix="fn.cast(data, dtype=types.FLOAT)")],
     *,

@@ -23,6 +23,7 @@ from penstock.image.describe.axis_mapping import max_filter_support
 from penstock.image.describe.steps import CastStep, ImageInfo, ResampleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.target_size import SizeArguments, TargetSize, sizing
 from penstock.types import DALIDataType, DALIImageType
@@ -120,6 +121,7 @@ class SpatialShape(Operator, SampleKernel):
 
 
 @operator("resize")
+@rounds_to_bfloat16
 def resize(
     data: Resampled,
     *,

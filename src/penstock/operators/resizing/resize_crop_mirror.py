@@ -15,6 +15,7 @@ from penstock.numerics.casting import output_dtype
 from penstock.operators.cropping.crop import Crop
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.cropping.flip import FLAGS, Flip
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.resize import Resampled, Resampling, Resize
 from penstock.operators.resizing.target_size import SizeArguments, sizing
@@ -89,6 +90,7 @@ def _mirrored(part: ResampleAxis, flags: Any) -> ResampleAxis:
 
 
 @operator("resize_crop_mirror")
+@rounds_to_bfloat16
 def resize_crop_mirror(
     data: Resampled,
     *,

@@ -15,6 +15,7 @@ from penstock.graph import SPATIAL, Argument, DataNode, Input, apply, axis_numbe
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
 from penstock.numerics.casting import output_dtype
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import check_number_count
 from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import RESAMPLED, Resize, cast_step
@@ -125,6 +126,7 @@ class TensorResize(Resize):
 
 
 @operator("tensor_resize")
+@rounds_to_bfloat16
 def tensor_resize(
     data: Annotated[DataNode, Input(RESAMPLED, ranks=range(1, 65), fix="fn.cast(data, dtype=types.FLOAT)")],
     *,

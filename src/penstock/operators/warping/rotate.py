@@ -13,6 +13,7 @@ from penstock.errors import DefinitionError, short_repr
 from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.sampling_coordinates import Affine
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.warping.warp_options import AffineWarp, WarpArguments, affine_options, rounded_size
 
 
@@ -184,6 +185,7 @@ def _grown_volume(
 
 
 @operator("rotate")
+@rounds_to_bfloat16
 def rotate(
     data: Images,
     *,

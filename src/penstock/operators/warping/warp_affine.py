@@ -11,6 +11,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Images, apply, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.sampling_coordinates import Affine
+from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.warping.warp_options import (
     AffineWarp,
     WarpArguments,
@@ -60,6 +61,7 @@ def _inverse(xp: Any, matrix: Any) -> Any:
 
 
 @operator("warp_affine")
+@rounds_to_bfloat16
 def warp_affine(
     data: Images,
     mtx: DataNode | None = None,

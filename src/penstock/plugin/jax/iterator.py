@@ -1,8 +1,8 @@
 """DALI's `nvidia.dali.plugin.jax.iterator`."""
 
 from penstock.iterate import DALIGenericIterator as DALIGenericIterator
-from penstock.iterate import data_iterator as data_iterator
 from penstock.pipeline.pipeline import DEFAULT_THREADS
+from penstock.plugin.jax.dali_defaults import data_iterator as data_iterator
 from penstock.types import LastBatchPolicy as LastBatchPolicy
 
 

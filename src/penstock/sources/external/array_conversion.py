@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.core import Array, Column, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
+from penstock.sources.external.library_samples import is_single_sample, library_sample
 
 
 @dataclass(frozen=True)
@@ -92,13 +93,15 @@ def to_sample(value: Any) -> Array:
 
     Raises:
         ArgumentTypeError: It does not contain numbers, or is on a device that only its own library can access.
+        SourceError: It is a file that cannot be read.
     """
     if isinstance(value, np.ndarray):
         array = cast(Array, value)
     elif isinstance(value, bytes | bytearray | memoryview):
         array = np.frombuffer(cast(Any, value), np.uint8)
     else:
-        array = _converted(value)
+        known = library_sample(value)
+        array = _converted(value) if known is None else known
     # bfloat16 of ml_dtypes has the kind "V" and no fields; its two bytes identify it.
     if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:
         raise ArgumentTypeError(
@@ -116,9 +119,8 @@ def _converted(value: Any) -> Array:
     try:
         return np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        # PyTorch refuses to convert tensors on a device or with gradients.
         if hasattr(value, "cpu"):
-            return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value.cpu())
+            return np.asarray(value.cpu())
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
         raise ArgumentTypeError(
@@ -137,12 +139,12 @@ def to_column(batch: Any) -> Column:
     # A TensorList of DALI or of `Pipeline.run`, whose samples may differ in shape.
     if not isinstance(batch, np.ndarray) and hasattr(batch, "is_dense_tensor"):
         return [to_sample(sample) for sample in batch]
-    array = to_sample(cast(Any, batch))
-    if not array.ndim:
+    array = None if is_single_sample(batch) else to_sample(cast(Any, batch))
+    if array is None or not array.ndim:
         raise ArgumentTypeError(
             "a batch must be an array with a leading axis of samples, or a list of samples",
             given=f"one {type(cast(Any, batch)).__name__}",
-            fix="pass batch=False for a source that returns single samples",
+            fix="a list of samples, or batch=False for a source that returns single samples",
         )
     return array
 

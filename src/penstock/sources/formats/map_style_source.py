@@ -6,6 +6,7 @@ from typing import Any, cast
 from penstock.core import Array, Column, Indices, short_digest
 from penstock.errors import DefinitionError, PenstockError, SampleError
 from penstock.sources.external.array_conversion import SampleKind, to_sample
+from penstock.sources.external.library_samples import is_encoded_file
 from penstock.sources.source import Source, stack_dense
 
 
@@ -32,10 +33,13 @@ class MapStyleSource(Source):
             )
         self._items: Any = items
         self._columns, self._length = columns, lengths.pop()
-        first = self._item(0)
+        first: Any = self._item(0)
+        # An undecoded file of Hugging Face is one value. Columns and tables may have columns of the same names.
+        self._is_file = columns is None and not hasattr(self._items, "to_pylist") and is_encoded_file(first)
         parts = self._parts(first, 0)
-        self.named_values, self.several = isinstance(first, Mapping), isinstance(first, Mapping | tuple)
-        self.names: list[Any] = list(first) if self.named_values else list(range(len(parts)))
+        self.named_values = isinstance(first, Mapping) and not self._is_file
+        self.several = self.named_values or isinstance(first, tuple)
+        self.names: list[Any] = [*first] if self.named_values else [*range(len(parts))]
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
         self._kinds = [SampleKind(layout=axes).refined_by([part]) for axes, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
@@ -87,7 +91,7 @@ class MapStyleSource(Source):
 
     def _parts(self, item: Any, index: int) -> list[Array]:
         values: list[Any] = [item]
-        if isinstance(item, Mapping):
+        if isinstance(item, Mapping) and not self._is_file:
             values = list(cast(Mapping[Any, Any], item).values())
         elif isinstance(item, tuple):
             values = list(cast(tuple[Any, ...], item))

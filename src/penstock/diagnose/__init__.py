@@ -1,0 +1,1 @@
+"""Diagnosis of an installation: checks that `penstock doctor` prints."""

@@ -1,0 +1,264 @@
+"""`Tensor` and `Batch` of dynamic mode: samples in host memory that compute like DALI's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core import Array, with_call_site
+from penstock.dynamic.element_type import DType
+from penstock.eager.batch import Batch as Samples
+from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+
+
+class Elementwise:
+    """Base of `Tensor` and `Batch`: arithmetic and comparisons, sample by sample."""
+
+    __slots__ = ()
+    # `==` compares elements, so that a tensor cannot be a key.
+    __hash__ = None  # type: ignore[assignment]
+
+    def evaluate(self) -> Any:
+        """Return this object: it is computed already."""
+        return self
+
+    def cpu(self) -> Any:
+        """Return this object: samples are in host memory."""
+        return self
+
+    def __pos__(self) -> Any:
+        return self
+
+
+class Tensor(Elementwise):
+    """One sample with an element type and a layout. Make one with `tensor` or `as_tensor`."""
+
+    __slots__ = ("_array", "_layout")
+
+    def __init__(self, array: Array, layout: str = "") -> None:
+        self._array, self._layout = array, layout
+
+    @property
+    def array(self) -> Array:
+        """The elements, in the memory of this tensor."""
+        return self._array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the axes."""
+        return self._array.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._array.ndim
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return self._array.size
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._array.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        """Size of an element in bytes."""
+        return self._array.itemsize
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return DType(self._array.dtype)
+
+    @property
+    def layout(self) -> str | None:
+        """Letters of the axes, or None."""
+        return self._layout or None
+
+    @property
+    def device(self) -> str:
+        """Always "cpu": calls compute on the host."""
+        return "cpu"
+
+    @with_call_site
+    def item(self) -> Any:
+        """Return the only element as a number of Python.
+
+        Raises:
+            DefinitionError: The tensor has another number of elements.
+        """
+        if self.size != 1:
+            raise DefinitionError("item() needs a tensor of one element", given=f"shape {self.shape}")
+        return self._array.item()
+
+    @with_call_site
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise DefinitionError(
+                "the truth value of a tensor needs one element",
+                given=f"shape {self.shape}",
+                fix="reductions.max or reductions.min of the comparison, then .item()",
+            )
+        return bool(self._array.item())
+
+    @with_call_site
+    def __getitem__(self, index: Any) -> Tensor:
+        entries = cast(tuple[Any, ...], index if isinstance(index, tuple) else (index,))
+        key = tuple(_index(entry) for entry in entries)
+        try:
+            part = self._array[key]
+        except (IndexError, ValueError) as error:
+            raise _IndexError(str(error), given=short_repr(index), expected=f"an index of shape {self.shape}") from None
+        return Tensor(np.asarray(part), _kept_letters(self._layout, key, self.ndim))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise ArgumentTypeError("a tensor without axes cannot be iterated over", fix=".item()")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self._array, dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._array.__dlpack_device__()
+
+    def __repr__(self) -> str:
+        layout = f", layout={self._layout}" if self._layout else ""
+        return f"Tensor(\n{self._array},\ndtype={self.dtype}{layout}, device=cpu, shape={self.shape})"
+
+
+class Batch(Elementwise):
+    """Samples of one element type that may differ in shape. Make one with `batch` or `as_batch`."""
+
+    __slots__ = ("_samples",)
+    # NumPy returns NotImplemented for `array + batch`, so that Python asks the batch.
+    __array_ufunc__ = None
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    @property
+    def samples(self) -> Samples:
+        """The samples, as operators of `penstock.fn` take them."""
+        return self._samples
+
+    @property
+    def batch_size(self) -> int:
+        """Number of samples."""
+        return len(self._samples)
+
+    @property
+    def shape(self) -> list[tuple[int, ...]]:
+        """Shape of each sample."""
+        return self._samples.shapes
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes of a sample."""
+        return self._samples.ndim
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return DType(self._samples.dtype)
+
+    @property
+    def layout(self) -> str | None:
+        """Letters of the axes of a sample, or None."""
+        return self._samples.layout or None
+
+    @property
+    def device(self) -> str:
+        """Always "cpu": calls compute on the host."""
+        return "cpu"
+
+    @property
+    def tensors(self) -> Sequence[Tensor]:
+        """The samples, as a tuple of tensors."""
+        return tuple(self)
+
+    @property
+    def slice(self) -> SampleSlice:
+        """Indexing inside of each sample: `batch.slice[0, 2:]`."""
+        return SampleSlice(self)
+
+    @with_call_site
+    def select(self, samples: Any) -> Any:
+        """Return the sample of an index, or a batch of those of a slice or list.
+
+        Raises:
+            IndexError: An index is out of range.
+        """
+        if samples is Ellipsis:
+            return self
+        if isinstance(samples, int):
+            return self.tensors[samples]
+        numbers = range(self.batch_size)[samples] if isinstance(samples, slice) else samples
+        return Batch(Samples([self._samples[number] for number in numbers], self._samples.layout))
+
+    @with_call_site
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError("a batch has no truth value", fix="a loop over its tensors")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (Tensor(sample, self._samples.layout) for sample in self._samples)
+
+    def __repr__(self) -> str:
+        rows = ",\n".join(str(sample) for sample in self._samples)
+        layout = f", layout={self.layout}" if self.layout else ""
+        return f"Batch(\n[{rows}],\ndtype={self.dtype}{layout}, device=cpu, num_samples={self.batch_size})"
+
+
+class SampleSlice:
+    """Indexing of the samples of a batch. A bound may be a number, a tensor, or a batch with one number per sample."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    @with_call_site
+    def __getitem__(self, index: Any) -> Batch:
+        entries = cast(tuple[Any, ...], index if isinstance(index, tuple) else (index,))
+        parts = [
+            tensor[tuple(_bound_of(entry, row) for entry in entries)] for row, tensor in enumerate(self._batch.tensors)
+        ]
+        return Batch(Samples([part.array for part in parts], parts[0].layout))
+
+
+class _IndexError(DefinitionError, IndexError):
+    """An index does not fit a tensor."""
+
+
+def _index(entry: Any) -> Any:
+    if isinstance(entry, slice):
+        return slice(*[None if x is None else _index(x) for x in (entry.start, entry.stop, entry.step)])
+    if entry is Ellipsis or (isinstance(entry, int | np.integer) and not isinstance(entry, bool)):
+        return cast(Any, entry)
+    if isinstance(entry, Tensor) and entry.size == 1 and entry.array.dtype.kind in "iu":
+        return entry.array.item()
+    raise ArgumentTypeError(
+        "tensors take integers, slices and ... as indices", given=f"{short_repr(entry)} of type {type(entry).__name__}"
+    )
+
+
+def _bound_of(entry: Any, row: int) -> Any:
+    """Return an index for one sample."""
+    if isinstance(entry, slice):
+        return slice(*[_bound_of(bound, row) for bound in (entry.start, entry.stop, entry.step)])
+    return entry.tensors[row] if isinstance(entry, Batch) else entry
+
+
+def _kept_letters(layout: str, key: tuple[Any, ...], ndim: int) -> str:
+    if not layout:
+        return ""
+    place = key.index(Ellipsis) if Ellipsis in key else len(key)
+    missing = ndim - sum(entry is not Ellipsis for entry in key)
+    entries = (*key[:place], *[slice(None)] * missing, *key[place + 1 :])
+    return "".join(letter for letter, entry in zip(layout, entries, strict=True) if isinstance(entry, slice))

@@ -1,0 +1,185 @@
+"""Conversion of data to tensors and batches of dynamic mode."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core import Array, with_call_site
+from penstock.dynamic.dynamic_tensor import Batch, Tensor
+from penstock.dynamic.element_type import dtype as as_element_type
+from penstock.eager.batch import Batch as Samples
+from penstock.eager.eager_call import call_on_rows
+from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, short_repr
+from penstock.graph.tracing.registry import lookup
+from penstock.sources.external.array_conversion import to_sample
+
+
+def _python_array(data: Any) -> Array:
+    """Convert numbers and lists of Python, which have 32 bits in DALI."""
+    array = np.asarray(data)
+    if array.dtype.kind == "f":
+        return array.astype(np.float32)
+    if array.dtype.kind in "iu":
+        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        kind = np.dtype(np.int32 if high < 2**31 else np.uint32)
+        if low < np.iinfo(kind).min or high > np.iinfo(kind).max:
+            raise _RangeError("an integer does not fit 32 bits", given=f"{low} to {high}", fix="np.int64(...)")
+        return array.astype(kind)
+    return array
+
+
+class _RangeError(DefinitionError, OverflowError):
+    """A Python integer does not fit the element type."""
+
+
+def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: bool = False) -> Tensor:
+    if isinstance(data, Batch):
+        data = _stack(data, pad=pad)
+    target = None if kind is None else as_element_type(kind).numpy
+    old = ""
+    if isinstance(data, Tensor):
+        array, old = data.array, data.layout or ""
+    elif data is None or isinstance(data, str | bytes):
+        raise ArgumentTypeError("a tensor contains numbers", given=f"a {type(data).__name__}", fix="np.frombuffer")
+    elif isinstance(data, int | float | list | tuple):
+        try:
+            python = np.asarray([np.asarray(item) for item in data] if isinstance(data, list | tuple) else data)
+        except ValueError as error:
+            raise DefinitionError(
+                f"a list is one tensor: {error}", fix="batch(list) makes a sample of each item"
+            ) from None
+        from_arrays = isinstance(data, list | tuple) and any(hasattr(item, "dtype") for item in cast(Any, data))
+        array = np.asarray(data, target) if target is not None else python if from_arrays else _python_array(data)
+    else:
+        jax = sys.modules.get("jax")
+        if jax is not None and isinstance(data, jax.core.Tracer):
+            raise ArgumentTypeError(
+                "a value that jax.jit traces has no data", given=short_repr(data), fix="the call before jax.jit"
+            )
+        array = to_sample(data)
+    if array.dtype.kind not in "biuf":
+        raise ArgumentTypeError("a tensor contains numbers", given=f"dtype {array.dtype}")
+    if target is not None and array.dtype != target:
+        cast_result = call_on_rows(lookup("cast"), [Samples([array])], {"dtype": target}, 1)
+        array = cast_result[0]
+    if copy or not array.flags.c_contiguous:
+        array = np.array(array, order="C")
+    letters = old if layout is None else layout
+    if len(letters) not in (0, array.ndim):
+        raise DefinitionError("layout needs one letter per axis", given=f"{letters!r} for shape {array.shape}")
+    return Tensor(array, letters)
+
+
+def _stack(batch: Batch, *, pad: bool) -> Tensor:
+    layout = f"N{batch.layout}" if batch.layout else ""
+    arrays = [tensor.array for tensor in batch]
+    if len(set(batch.shape)) > 1:
+        if not pad:
+            raise DefinitionError(
+                "the samples differ in shape, so they are not one tensor",
+                given=", ".join(map(str, dict.fromkeys(batch.shape))),
+                fix="pad=True, or an operator such as resize",
+            )
+        full = tuple(map(max, zip(*batch.shape, strict=True)))
+        arrays = [np.pad(a, [(0, e - s) for e, s in zip(full, a.shape, strict=True)]) for a in arrays]
+    return Tensor(np.stack(arrays), layout)
+
+
+@with_call_site
+def tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
+    """Copy data to a tensor. A list is one tensor; lists and numbers of Python have 32 bits.
+
+    Args:
+        data: An array of any library, a number, a nested list, a `Tensor`, or a `Batch`, which is stacked.
+        dtype: Element type; by default that of the data. Arrays are cast as in DALI: rounded, with saturation.
+        device: A hint; tensors are in host memory.
+        layout: Letters of the axes.
+        pad: If True, samples of a batch are padded with zeros to one shape.
+
+    Raises:
+        ArgumentTypeError: The data are not numbers.
+        DefinitionError: A list is ragged, samples differ in shape, or the layout has another number of axes.
+
+    >>> t = tensor([[1, 2], [3, 4]])
+    >>> t.shape, str(t.dtype), t.layout, t.device
+    ((2, 2), 'i32', None, 'cpu')
+    """
+    check_device(device)
+    return _to_tensor(data, dtype, layout, copy=True, pad=pad)
+
+
+@with_call_site
+def as_tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, pad: bool = False) -> Tensor:
+    """Wrap data in a tensor, without a copy if possible; otherwise the same as `tensor`.
+
+    The memory of a `jax.Array` stays read-only.
+    """
+    check_device(device)
+    return _to_tensor(data, dtype, layout, copy=False, pad=pad)
+
+
+@with_call_site
+def batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
+    """Copy samples to a batch.
+
+    Args:
+        tensors: A list with a sample per item, or an array whose first axis is that of the samples.
+        dtype: Element type; by default that of the first sample, to which the others are cast.
+        device: A hint; batches are in host memory.
+        layout: Letters of the axes of a sample.
+
+    Raises:
+        DefinitionError: There is no sample, or samples differ in number of axes.
+
+    >>> b = batch([[1], [2, 3]])
+    >>> b.batch_size, b.shape, b.slice[-1].shape
+    (2, [(1,), (2,)], [(), ()])
+    """
+    check_device(device)
+    return _to_batch(tensors, dtype, layout, copy=True)
+
+
+@with_call_site
+def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None) -> Batch:
+    """Wrap samples in a batch, without a copy if possible; otherwise the same as `batch`."""
+    check_device(device)
+    if isinstance(tensors, Batch) and dtype is None and layout is None:
+        return tensors
+    return _to_batch(tensors, dtype, layout, copy=False)
+
+
+def _to_batch(data: Any, kind: Any, layout: str | None, *, copy: bool) -> Batch:
+    if isinstance(data, Tensor) and data.layout:
+        raise UsageError("a tensor with a layout is not a batch", given=data.layout, fix="as_tensor(data, layout='')")
+    if isinstance(data, int | float) or getattr(data, "ndim", 1) == 0:
+        raise ArgumentTypeError("a batch needs an axis of samples", given=short_repr(data))
+    samples = [_to_tensor(sample, kind, layout, copy=copy) for sample in data]
+    if not samples:
+        raise DefinitionError("a batch needs at least one sample", given="none")
+    first = samples[0]
+    if any(sample.dtype != first.dtype for sample in samples):
+        samples = [_to_tensor(sample, first.dtype, None, copy=False) for sample in samples]
+    return Batch(Samples([sample.array for sample in samples], first.layout))
+
+
+def check_device(device: Any) -> None:
+    """Check the name of a device.
+
+    Raises:
+        UsageError: It is not one of DALI's.
+    """
+    if device is not None and str(device).partition(":")[0] not in ("cpu", "gpu", "cuda"):
+        raise UsageError("unknown device", given=short_repr(device), expected="'cpu' or 'gpu', which is a hint")
+
+
+def _broadcast(sample: Any, batch_size: int) -> Batch:
+    """Return a batch that repeats a sample."""
+    tensor = as_tensor(sample)
+    return Batch(Samples([tensor.array] * batch_size, tensor.layout))
+
+
+# A static method of DALI's class, which needs the conversion.
+setattr(Batch, "broadcast", staticmethod(with_call_site(_broadcast)))  # noqa: B010

@@ -1,0 +1,50 @@
+"""Notes on errors of Python, NumPy and JAX that come from using a node as if it were an array."""
+
+from __future__ import annotations
+
+import re
+
+# Our code for methods of arrays and tensors that users look for on a node.
+_METHODS = {
+    "T": "fn.transpose(node, perm=[...])",
+    "astype": "fn.cast(node, dtype=types.FLOAT)",
+    "cuda": "node.gpu()",
+    "flatten": "fn.reshape(node, shape=[-1])",
+    "float": "fn.cast(node, dtype=types.FLOAT)",
+    "item": "iterate, and read the values of a batch",
+    "max": "fn.reductions.max(node)",
+    "mean": "fn.reductions.mean(node)",
+    "min": "fn.reductions.min(node)",
+    "numpy": "iterate, and call numpy.asarray on the arrays of a batch",
+    "permute": "fn.transpose(node, perm=[...])",
+    "reshape": "fn.reshape(node, shape=[...])",
+    "size": "node.shape(), a node with the extents of each sample",
+    "squeeze": "fn.squeeze(node, axes=[...])",
+    "std": "fn.reductions.std_dev(node, mean)",
+    "sum": "fn.reductions.sum(node)",
+    "to": "node.gpu(), or fn.cast(node, dtype=...)",
+    "transpose": "fn.transpose(node, perm=[...])",
+}
+
+_MEANING = "A node stands for a value of every batch; it has no value while the definition is traced."
+
+_FUNCTIONS = (
+    "penstock.math has sin, exp, sqrt and others for nodes; fn.jax_function(f)(node) calls your function with JAX, "
+    "fn.python_function(node, function=f) with NumPy"
+)
+
+
+def explain(error: Exception) -> None:
+    """Add a note to an error about a node: its cause, and the code to write instead. Other errors stay as they are."""
+    message = str(error)
+    if "DataNode" not in message or any(_MEANING in note for note in getattr(error, "__notes__", ())):
+        return
+    if match := re.search(r"has no attribute '(\w+)'", message):
+        fix = _METHODS.get(match.group(1), "dir(fn) lists the operators; penstock.math has functions of numbers")
+    elif "iterable" in message:
+        fix = (
+            "use node[0], node[1], ... for parts of each sample; operators with several outputs return a list of nodes"
+        )
+    else:
+        fix = _FUNCTIONS
+    error.add_note(f"{_MEANING}\n  fix:      {fix}")

@@ -1,0 +1,146 @@
+"""Roles of the values of a batch: images or sound, labels, boxes, masks and points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from penstock.core import Array, Column
+from penstock.eager import Batch
+from penstock.errors import UsageError, did_you_mean, short_repr
+from penstock.pipeline.tensor_list import TensorList
+from penstock.sources.external.array_conversion import to_column
+
+# Parts of names, in the order in which roles are tried: "box_labels" are labels of boxes, not boxes.
+_NAMES = {
+    "labels": ("label", "class", "target"),
+    "boxes": ("box",),
+    "masks": ("mask", "segment"),
+    "points": ("point", "landmark"),
+}
+
+
+@dataclass(frozen=True)
+class BatchRoles:
+    """Values of a batch by their role, each a column with an entry per sample.
+
+    Args:
+        image_name: Name of the images; "" if they have none.
+        images: Images, videos or sound.
+        layout: Layout of `images`, or "" if unknown.
+        extras: Labels, boxes, masks and points, by the name of the role.
+    """
+
+    image_name: str
+    images: Column
+    layout: str
+    extras: Mapping[str, Column]
+
+
+def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -> BatchRoles:
+    """Find the roles of the values of a batch.
+
+    Args:
+        data: A dict of columns, a list of outputs of `Pipeline.run`, or the images alone.
+        chosen: By role, "image" included, the name of a value of a dict, or data; None to choose by name.
+        ndims: Number of axes of a sample by name, where known.
+
+    Raises:
+        UsageError: The batch has no images, or no value of a chosen name.
+    """
+    if not isinstance(data, Mapping):
+        if isinstance(data, tuple) and data and all(isinstance(item, TensorList) for item in cast(Any, data)):
+            named = {f"output {number}": item for number, item in enumerate(cast(Any, data))}
+            return find_roles(named, chosen, ndims)
+        name, layout, images = "", *samples_of(data)
+        values: dict[str, Any] = {}
+    else:
+        values = dict(cast(Mapping[str, Any], data))
+        name = chosen["image"] or _first_image(values, ndims)
+        if name not in values:
+            raise UsageError("the batch has no value of this name", given=f"image={name!r}", fix=_fix(name, values))
+        layout, images = samples_of(values.pop(name), ndims.get(name))
+    extras: dict[str, Column] = {}
+    for role in _NAMES:
+        picked = chosen[role]
+        if isinstance(picked, str) and picked not in values:
+            raise UsageError(
+                "the batch has no value of this name", given=f"{role}={picked!r}", fix=_fix(picked, values)
+            )
+        key = picked if isinstance(picked, str) else None
+        if picked is None:
+            key = next((item for item in values if _role(item) == role), None)
+        if key is not None:
+            extras[role] = samples_of(values.pop(key), ndims.get(key))[1]
+        elif picked is not None:
+            extras[role] = samples_of(picked)[1]
+        if role in extras and len(extras[role]) != len(images):
+            raise UsageError(
+                f"{role} needs an entry for each sample", given=len(extras[role]), expected=f"{len(images)} samples"
+            )
+    return BatchRoles(name, images, layout, extras)
+
+
+def samples_of(data: Any, ndim: int | None = None) -> tuple[str, Column]:
+    """Return the layout, or "", and the samples of a batch, in host memory.
+
+    Args:
+        data: A batch.
+        ndim: Number of axes of a sample, if known. The arrays of `jax.pmap` have two axes before those of a sample.
+    """
+    if isinstance(data, TensorList):
+        return data.layout(), [np.asarray(sample) for sample in cast(Any, data.as_cpu())]
+    if isinstance(data, Batch):
+        return data.layout, data.column
+    column = to_column(data)
+    if ndim is not None and isinstance(column, np.ndarray) and column.ndim > ndim + 1:
+        column = column.reshape(-1, *column.shape[column.ndim - ndim :])
+    return "", column
+
+
+def label_text(label: Array, class_names: Sequence[str] | Mapping[int, str] | None) -> str:
+    """Return the text of a label: a class name if there is one, otherwise a number.
+
+    Args:
+        label: A number, an array with one, or one number per class, of which the largest counts.
+        class_names: Names by class.
+
+    >>> label_text(np.array([3]), None), label_text(np.array([0.0, 1.0]), ["cat", "dog"])
+    ('3', 'dog')
+    """
+    flat = np.ravel(label)
+    if not flat.size:
+        return ""
+    number = flat[0] if flat.size == 1 else int(flat.argmax())
+    if float(number) != int(number):
+        return f"{float(number):.4g}"
+    return class_text(int(number), class_names)
+
+
+def class_text(number: int, class_names: Sequence[str] | Mapping[int, str] | None) -> str:
+    """Return the name of a class, or its number if it has none."""
+    if isinstance(class_names, Mapping):
+        return str(class_names.get(number, number))
+    return str(class_names[number]) if class_names is not None and 0 <= number < len(class_names) else str(number)
+
+
+def _role(name: str) -> str | None:
+    return next((role for role, parts in _NAMES.items() if any(part in name.lower() for part in parts)), None)
+
+
+def _first_image(values: Mapping[str, Any], ndims: Mapping[str, int]) -> str:
+    """Return the name of the first value that can be images, video or sound."""
+    for name, data in values.items():
+        axes = ndims.get(name)
+        if axes is None:
+            axes = data.ndim if isinstance(data, TensorList | Batch) else np.ndim(to_column(data)[0])
+        if _role(name) is None and axes >= 1:
+            return name
+    raise UsageError("the batch has no images", given=f"values {short_repr(list(values))}", fix="image=NAME")
+
+
+def _fix(name: str, values: Mapping[str, Any]) -> str:
+    return did_you_mean(name, list(values)) or f"one of {', '.join(map(repr, values))}"

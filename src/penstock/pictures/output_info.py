@@ -1,0 +1,73 @@
+"""Description of an output for its picture: layout, and the normalization that the definition applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from penstock.core import Array
+from penstock.graph import Value, parameters
+
+# Operators that keep the values of pixels, so that a normalization before them still applies.
+_KEEP_VALUES = ("cast", "copy", "flip", "transpose")
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """Constants of `fn.crop_mirror_normalize`.
+
+    Args:
+        mean: One number, or one per channel, in the units of the operator's input.
+        std: Divisor, in the form of `mean`.
+        scale: Factor, applied after the division.
+        shift: Number that is added last.
+    """
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    scale: float
+    shift: float
+
+    def undo(self, pixels: Array) -> Array:
+        """Return float32 pixels as they were before the normalization. The last axis is the channels."""
+        channels = pixels.shape[-1]
+        # The operator may have padded the channels with zeros, which have no mean.
+        count = channels if len(self.mean) == len(self.std) == 1 else max(len(self.mean), len(self.std))
+        values = (pixels[..., :count].astype(np.float32) - self.shift) / self.scale
+        return values * np.asarray(self.std, np.float32) + np.asarray(self.mean, np.float32)
+
+
+@dataclass(frozen=True)
+class OutputInfo:
+    """What a definition says about an output.
+
+    Args:
+        layout: Letters of the axes of a sample; "" if unknown.
+        ndim: Number of axes of a sample.
+        normalization: Normalization of the pixels by constants; None if there is none or it is unknown.
+        peak: Pixel value of white before the normalization; 0 if unknown.
+    """
+
+    layout: str
+    ndim: int
+    normalization: Normalization | None = None
+    peak: float = 0.0
+
+
+def describe_output(value: Value) -> OutputInfo:
+    """Describe an output of a graph."""
+    node = value.node
+    while node.kind in _KEEP_VALUES and node.inputs:
+        node = node.inputs[0].node
+    layout, ndim = value.spec.layout, len(value.spec.shape)
+    # Means that differ from sample to sample are nodes, and the values of a node are not known here.
+    if node.kind != "crop_mirror_normalize" or {"mean", "std"} & set(node.node_arguments):
+        return OutputInfo(layout, ndim)
+    constants: dict[str, Any] = {**parameters(node.operator), **node.constants}
+    if not {"mean", "std", "scale", "shift"} <= set(constants) or not constants["scale"]:
+        return OutputInfo(layout, ndim)
+    mean, std = (tuple(np.ravel(constants[name]).tolist()) for name in ("mean", "std"))
+    peak = 255.0 if node.inputs[0].spec.dtype == np.uint8 else 0.0
+    return OutputInfo(layout, ndim, Normalization(mean, std, constants["scale"], constants["shift"]), peak)

@@ -1,0 +1,45 @@
+"""DALI's decorators for iterators, with DALI's defaults."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from penstock import iterate
+from penstock.pipeline.pipeline import DEFAULT_THREADS
+
+F = TypeVar("F", bound=Callable[..., Any])
+_DEFAULTS = {"num_threads": DEFAULT_THREADS}
+
+
+def with_dali_defaults(decorator: F) -> F:
+    """Return a decorator for iterators whose functions have DALI's default number of threads.
+
+    Args:
+        decorator: `penstock.data_iterator` or `penstock.peekable_data_iterator`.
+    """
+
+    @functools.wraps(decorator)
+    def data_iterator(pipeline_fn: Any = None, *args: Any, **options: Any) -> Any:
+        if callable(pipeline_fn):
+            return decorator(_with_defaults(pipeline_fn), *args, **options)
+        decorate = decorator(pipeline_fn, *args, **options)
+        return lambda function: decorate(_with_defaults(function))
+
+    return cast(F, data_iterator)
+
+
+def _with_defaults(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a definition with default arguments of its pipelines, in the form that `pipeline_def` gives it."""
+
+    @functools.wraps(function)
+    def definition(*args: Any, **arguments: Any) -> Any:
+        return function(*args, **arguments)
+
+    vars(definition).update(
+        definition=getattr(function, "definition", function), defaults=_DEFAULTS | getattr(function, "defaults", {})
+    )
+    return definition
+
+
+data_iterator = with_dali_defaults(iterate.data_iterator)
+peekable_data_iterator = with_dali_defaults(iterate.peekable_data_iterator)

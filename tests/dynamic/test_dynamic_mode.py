@@ -1,0 +1,135 @@
+"""Dynamic mode: conversions, strictness, random numbers and names."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import penstock.experimental.dynamic as ndd
+import pytest
+
+import penstock
+from penstock.errors import PenstockError, SampleError
+
+
+def test_both_imports_are_one_module():
+    assert penstock.dynamic is ndd is penstock.experimental.dynamic
+    import penstock.experimental.dynamic.random as random
+
+    assert random is ndd.random
+
+
+def test_numpy_memory_is_shared_by_as_tensor_alone():
+    array = np.zeros(3, np.float32)
+    shared, copied = ndd.as_tensor(array), ndd.tensor(array)
+    array[0] = 5
+    assert (shared[0].item(), copied[0].item()) == (5, 0)
+
+
+def test_memory_of_a_jax_array_is_never_writable():
+    x = jnp.arange(3.0)
+    view = np.asarray(ndd.as_tensor(x))
+    assert view.flags.writeable is False
+    batch = ndd.as_batch([x, x])
+    assert not any(np.asarray(sample).flags.writeable for sample in batch)
+
+
+def test_jax_takes_tensors():
+    t = ndd.tensor([1.0, 2.0])
+    assert jnp.asarray(t).tolist() == jax.dlpack.from_dlpack(t).tolist() == [1.0, 2.0]
+    assert np.from_dlpack(t).tolist() == [1.0, 2.0]
+
+
+def test_tracers_are_refused():
+    with pytest.raises(TypeError, match=r"jax\.jit"):
+        jax.jit(lambda x: ndd.flip(x))(jnp.zeros((2, 2, 3)))
+
+
+def test_the_truth_value_needs_one_element():
+    assert bool(ndd.tensor([3]) > 2) is True
+    with pytest.raises(ValueError, match="truth value"):
+        bool(ndd.tensor([1, 2]) > 0)
+    with pytest.raises(TypeError, match="truth value"):
+        bool(ndd.batch([[1]]))
+
+
+def test_an_error_appears_at_the_call_in_every_mode():
+    for mode in ndd.EvalMode:
+        with mode, pytest.raises(SampleError) as caught:
+            ndd.decoders.image(np.zeros(9, np.uint8))
+        assert "ndd.decoders.image" in str(caught.value)
+        assert ndd.EvalMode.current() is ndd.EvalMode.eager
+
+
+MISTAKES = [
+    (lambda: ndd.flip(ndd.batch(np.zeros((2, 2, 2, 3), np.uint8)), batch_size=3), ValueError, "batch sizes differ"),
+    (lambda: ndd.tensor([1, 2])[9], IndexError, "index"),
+    (lambda: ndd.tensor([1, 2])[None], TypeError, "indices"),
+    (lambda: ndd.tensor([1, 2])[[0, 1]], TypeError, "indices"),
+    (lambda: ndd.batch([[1]]).slice[None], TypeError, "indices"),
+    (lambda: ndd.tensor([2**32]), OverflowError, "32 bits"),
+    (lambda: ndd.tensor([[1], [2, 3]]), ValueError, "one tensor"),
+    (lambda: ndd.as_tensor(ndd.batch([[1], [2, 3]])), ValueError, "pad=True"),
+    (lambda: ndd.tensor([1], layout="HW"), ValueError, "layout"),
+    (lambda: ndd.batch([]), ValueError, "at least one"),
+    (lambda: ndd.flip(np.zeros((2, 2, 3)), device="mixed"), ValueError, "mixed"),
+    (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), seed=1), TypeError, "RNG"),
+    (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), rng=3), TypeError, "RNG"),
+    (lambda: ndd.transpose(np.zeros((2, 2)), perm=ndd.tensor([1, 0])), TypeError, "constant"),
+    (lambda: ndd.imread("/nowhere.jpg"), FileNotFoundError, "nowhere"),
+    (lambda: ndd.readers, AttributeError, "dynamic mode has no readers"),
+    (lambda: ndd.dtype("uint8"), TypeError, "element type"),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), MISTAKES, ids=range(len(MISTAKES)))
+def test_a_mistake_is_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_selection():
+    b = ndd.batch([[1], [2], [3], [4]])
+    assert [t.item() for t in b.select([3, 1])] == [4, 2]
+    assert [t.item() for t in b.select(slice(1, 3))] == [2, 3]
+    assert [t.item() for t in b.tensors[1:3]] == [2, 3]
+    assert [t.item() for t in ndd.tensor([5, 6])] == [5, 6]
+    assert ndd.uint8 != "u8"
+
+
+def test_files(tmp_path):
+    from dynamic_programs import jpeg
+
+    (tmp_path / "a.jpg").write_bytes(jpeg(8, 16).tobytes())
+    image = ndd.imread(tmp_path / "a.jpg")
+    assert image.shape == (8, 16, 3)
+    assert ndd.imread([tmp_path / "a.jpg"] * 2).batch_size == 2
+
+
+def test_random_numbers_depend_on_the_state_alone():
+    few = ndd.random.uniform(rng=ndd.random.RNG(4), batch_size=3)
+    many = ndd.random.uniform(rng=ndd.random.RNG(4), batch_size=9)
+    assert [t.item() for t in few] == [t.item() for t in many][:3]
+    rng = ndd.random.RNG(4)
+    clone = rng.clone()
+    ndd.random.normal(rng=rng, batch_size=50)
+    clone.advance(7)
+    assert rng.state == clone.state
+    assert rng() == clone()
+    ndd.random.set_seed(0)
+    first = ndd.random.uniform().item()
+    ndd.random.set_seed(0)
+    assert ndd.random.uniform().item() == first != ndd.random.uniform().item()
+    with pytest.raises(PenstockError, match="state"):
+        ndd.random.RNG(state="Philox_0")
+
+
+def test_random_numbers_have_their_distribution():
+    draws = np.asarray(ndd.as_tensor(ndd.random.uniform(rng=ndd.random.RNG(1), batch_size=4000)))
+    assert -1 <= draws.min() < -0.99
+    assert 0.99 < draws.max() < 1
+    assert abs(draws.mean()) < 0.04
+    calls = np.array([ndd.random.normal(rng=rng).item() for rng in [ndd.random.RNG(2)] for _ in range(400)])
+    assert abs(calls.mean()) < 0.2
+    assert abs(calls.std() - 1) < 0.15
+    coins = np.asarray(ndd.as_tensor(ndd.random.coin_flip(rng=ndd.random.RNG(3), batch_size=4000)))
+    assert coins.dtype == np.int32
+    assert abs(coins.mean() - 0.5) < 0.04
