@@ -1,11 +1,11 @@
 """Definition of a pipeline: the trace, its graph, and the batches fed to it."""
 
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 from penstock.core import user_call_site
-from penstock.errors import PenstockError, SourceNotReadyError, UsageError, did_you_mean
+from penstock.errors import PenstockError, SourceNotReadyError, UsageError, did_you_mean, short_repr
 from penstock.graph import Graph, StreamInput, Trace
 from penstock.pipeline.pipeline_options import OutputRequirements
 
@@ -30,6 +30,8 @@ class Definition:
         self.interrupted = False
         self._refill = refill
         self._outputs: Sequence[Any] = ()
+        # Names of the outputs, if the definition returned a dictionary.
+        self.output_names: tuple[str, ...] | None = None
 
     def record(self, function: Callable[[], Any]) -> None:
         """Run a function that calls operators, and make the nodes that it returns the outputs.
@@ -45,6 +47,16 @@ class Definition:
         except SourceNotReadyError:
             self.interrupted = True
             raise
+        if isinstance(outputs, Mapping):
+            named = cast(Mapping[Any, Any], outputs)
+            if not named or not all(isinstance(name, str) for name in named):
+                raise UsageError(
+                    "a definition that returns a dictionary names its outputs",
+                    given=short_repr(list(named)),
+                    expected="text as keys, and at least one",
+                    fix='return {"images": images, "labels": labels}',
+                )
+            self.output_names, outputs = tuple(named), tuple(named.values())
         self.set_outputs(outputs if isinstance(outputs, tuple | list) else (outputs,))
 
     def set_outputs(self, outputs: Sequence[Any]) -> None:

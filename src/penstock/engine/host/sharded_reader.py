@@ -184,6 +184,30 @@ class ShardedReader:
         real = own < self._ends(step, numbers) if self.is_leader else np.ones(len(numbers), np.bool_)
         return RowCoordinates(step.epoch, positions, real)
 
+    def row_of(self, epoch: int, index: int, rows: int) -> tuple[int, int] | None:
+        """Return the number of the batch and the row in it that have a sample in an epoch that this reader leads.
+
+        Args:
+            epoch: Number of the epoch.
+            index: Index of the sample in the data set.
+            rows: Number of rows of a full batch.
+
+        Returns:
+            None if no batch of this process has the sample.
+
+        Raises:
+            ValueError: Samples have no unique row: the reader selects or repeats them, or blocks read separate data.
+        """
+        if any(order.choice is not None for order in self.orders) or (self._num_shards > 1 and self.orders[0].shards == 1):
+            raise ValueError("samples have no unique row")
+        per_block = rows // self._num_shards
+        for shard, order in zip(self._shards.tolist(), self.orders, strict=True):
+            if (position := order.position(epoch, index)) is not None:
+                number, inside = divmod(position, self._stride)
+                row = inside - int(self.offsets(rows, 0))
+                return (number, row + (shard * per_block if self._num_shards > 1 else 0)) if 0 <= row < rows else None
+        return None
+
     def samples(
         self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None
     ) -> list[SampleIndices]:

@@ -43,26 +43,44 @@ def permuted_index(positions: Indices, length: int, key: int) -> Indices:
     >>> sorted(permuted_index(np.arange(5), 5, key=1).tolist())
     [0, 1, 2, 3, 4]
     """
+    return _walk(positions, length, key, inverse=False)
+
+
+def permutation_position(indices: Indices, length: int, key: int) -> Indices:
+    """Return the positions at which a permutation has `indices`: the inverse of `permuted_index`, at the same cost.
+
+    >>> permutation_position(permuted_index(np.arange(5), 5, key=1), 5, key=1).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return _walk(indices, length, key, inverse=True)
+
+
+def _walk(values: Indices, length: int, key: int, *, inverse: bool) -> Indices:
+    """Apply the Feistel network, or its inverse, until all values are in range(length)."""
     bits = max(2, (length - 1).bit_length())
     word = np.uint32 if bits <= 32 else np.uint64  # narrow words are twice as fast
     low = word(bits // 2)
     low_mask, high_mask = word((1 << bits // 2) - 1), word((1 << bits - bits // 2) - 1)
     rounds = 6 if bits > 12 else 12 if bits > 8 else 24  # a few bits per half mix slowly
     keys = [word(hash_words(key, turn) & int(np.iinfo(word).max)) for turn in range(rounds)]
+    # A round changes one half by a function of the other, so the same rounds in reverse order undo it.
+    turns = range(rounds - 1, -1, -1) if inverse else range(rounds)
 
-    def encrypt(values: NDArray[Any]) -> NDArray[Any]:
+    def apply(values: NDArray[Any]) -> NDArray[Any]:
         left, right = values >> low, values & low_mask
-        for turn in range(0, rounds, 2):
-            left ^= _scramble(right, keys[turn]) & high_mask
-            right ^= _scramble(left, keys[turn + 1]) & low_mask
+        for turn in turns:
+            if turn % 2:
+                right ^= _scramble(left, keys[turn]) & low_mask
+            else:
+                left ^= _scramble(right, keys[turn]) & high_mask
         left <<= low
         left |= right
         return left
 
-    result = encrypt(positions.astype(word).ravel())
+    result = apply(values.astype(word).ravel())
     while (outside := np.flatnonzero(result >= word(length))).size:
-        result[outside] = encrypt(result[outside])
-    return result.astype(np.int64).reshape(positions.shape)
+        result[outside] = apply(result[outside])
+    return result.astype(np.int64).reshape(values.shape)
 
 
 def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:

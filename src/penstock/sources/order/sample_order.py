@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Indices
 from penstock.sources.order.part_offsets import PartOffsets, grouped
-from penstock.sources.order.permutation import hash_words, permuted_index
+from penstock.sources.order.permutation import hash_words, permutation_position, permuted_index
 
 # Positions per page: batches are small, and the cost of a NumPy call is not. Pages of a selection are shorter, since
 # a mixture may go through small data sets many times in one page.
@@ -136,6 +136,18 @@ class SampleOrder:
             return np.arange(first + start, first + start + count)
         indices = _page(size, self._key(epoch, first), page)[start - page * _PAGE : start - page * _PAGE + count]
         return indices + first if first else indices
+
+    def position(self, epoch: int, index: int) -> int | None:
+        """Return the position of a sample in an epoch, the inverse of `indices`; None if this shard does not have it.
+
+        An order with a `choice` may visit a sample several times or not at all, and has no inverse.
+        """
+        first, size = self.shard_bounds(epoch)
+        if not first <= index < first + size:
+            return None
+        if not self.shuffle:
+            return index - first
+        return int(permutation_position(np.array([index - first]), size, self._key(epoch, first))[0])
 
     def _key(self, epoch: int, first: int) -> int:
         """Return the key of a shard's permutation. It includes the length: similar lengths must not shuffle alike."""
