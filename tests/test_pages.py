@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 NEEDS_MORE = {
     "data.md": "the extra parquet",
     "how-it-works.md": "the extra lmdb, and eight devices",
+    "pictures.md": "the extra pictures",
 }
 """Pages with an example that a plain installation on one device cannot run; each page says so."""
 

@@ -31,6 +31,7 @@ from penstock.iterate.epoch_schedule import (
     epoch_size,
     schedule_of,
 )
+from penstock.iterate.interactive_iterator import InteractiveIterator
 from penstock.iterate.iterator_options import VALID as VALID
 from penstock.iterate.iterator_options import (
     AutoReset,
@@ -41,7 +42,6 @@ from penstock.iterate.iterator_options import (
     without_mask,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
-from penstock.iterate.next_batch_figure import show_next
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
@@ -53,7 +53,7 @@ Batch = dict[str, jax.Array]
 _log = logging.getLogger("penstock")
 
 
-class DataIterator:
+class DataIterator(InteractiveIterator):
     """Iterator over the batches of pipelines, as dictionaries of `jax.Array`s.
 
     Several pipelines, one per block of rows, form one run over one global batch: pipeline k of n computes rows
@@ -225,7 +225,7 @@ class DataIterator:
 
         Reads no data. Pass it in place of a batch to `jax.eval_shape` and `jax.jit(...).lower`.
         """
-        return self._form(self._executable.structs(self.batch_size, mask=len(self._names) > len(self.output_map)))
+        return self._form(self._structs())
 
     def __iter__(self) -> Self:
         with self._lock:
@@ -367,7 +367,6 @@ class DataIterator:
 
     # PyTorch's names, for programs and libraries that call them.
     state_dict, load_state_dict = get_state, set_state
-    show = show_next
 
     def checkpoints(self) -> list[str]:
         """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""

@@ -90,6 +90,13 @@ class Schedule:
         """Return the next step, which can be in the next epoch."""
         return self.batch_at_or_after(self.position_after(step))
 
+    def step_of(self, epoch: int, number: int) -> BatchStep:
+        """Return the step of batch `number` of an epoch, as a run from the first step reaches it."""
+        # Every epoch passes the same number of positions of every reader, so the steps between are not computed.
+        passed = self.next_epoch(self.first()).consumed if epoch else (0,) * len(self.strides)
+        totals = tuple([epoch * total + number * stride for total, stride in zip(passed, self.strides, strict=True)])
+        return self.step_at(epoch, number * self.stride, totals)
+
     @property
     def batches_per_epoch(self) -> int | None:
         """Number of batches of an epoch; None if it is endless."""
