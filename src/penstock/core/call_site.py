@@ -55,7 +55,7 @@ def user_call_site() -> CallSite:
     if (override := _override.get()) is not None:
         return override
     # `inspect.stack` would read source files and build the whole stack, for every node of a definition.
-    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)

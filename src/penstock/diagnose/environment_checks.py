@@ -51,11 +51,11 @@ def _versions() -> Iterator[Check]:
 
 
 def _devices() -> Iterator[Check]:
-    import jax  # noqa: PLC0415  # takes most of a second, and a broken installation must not hide the other checks
-
     try:
+        import jax  # noqa: PLC0415  # a broken installation of JAX must not hide the other checks
+
         devices = jax.devices()
-    except RuntimeError as error:
+    except (ImportError, RuntimeError) as error:
         problem = f"JAX cannot start its backend: {str(error).partition(chr(10))[0]}"
         yield Check("devices", "JAX backend", "none", problem, "unset JAX_PLATFORMS, or install jax for this machine")
         return

@@ -18,7 +18,12 @@ class Elementwise:
 
     __slots__ = ()
     # `==` compares elements, so that a tensor cannot be a key.
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # Python's way to say so; `object` declares a method
+
+    @property
+    def device(self) -> str:
+        """Always "cpu": calls compute on the host."""
+        return "cpu"
 
     def evaluate(self) -> Any:
         """Return this object: it is computed already."""
@@ -79,11 +84,6 @@ class Tensor(Elementwise):
     def layout(self) -> str | None:
         """Letters of the axes, or None."""
         return self._layout or None
-
-    @property
-    def device(self) -> str:
-        """Always "cpu": calls compute on the host."""
-        return "cpu"
 
     @with_call_site
     def item(self) -> Any:
@@ -174,11 +174,6 @@ class Batch(Elementwise):
     def layout(self) -> str | None:
         """Letters of the axes of a sample, or None."""
         return self._samples.layout or None
-
-    @property
-    def device(self) -> str:
-        """Always "cpu": calls compute on the host."""
-        return "cpu"
 
     @property
     def tensors(self) -> Sequence[Tensor]:

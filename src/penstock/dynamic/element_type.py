@@ -10,7 +10,6 @@ import numpy as np
 from penstock.errors import ArgumentTypeError, short_repr
 from penstock.types import as_dtype
 
-_NAMES = {"b": "bool", "i": "i", "u": "u", "f": "f"}
 _KINDS = {"b": "bool", "i": "signed", "u": "unsigned", "f": "float"}
 
 
@@ -32,7 +31,7 @@ class DType:
     def name(self) -> str:
         """Short name, such as "u8"."""
         kind = self.numpy.kind
-        return "bool" if kind == "b" else f"{_NAMES[kind]}{self.bits}"
+        return "bool" if kind == "b" else f"{kind}{self.bits}"
 
     @property
     def kind(self) -> str:

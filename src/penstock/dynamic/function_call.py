@@ -12,7 +12,7 @@ from penstock.core import with_call_site
 from penstock.dynamic.dynamic_tensor import Batch, Tensor
 from penstock.dynamic.element_type import DType
 from penstock.dynamic.random_state import check_rng
-from penstock.dynamic.tensor_arithmetic import to_samples
+from penstock.dynamic.tensor_arithmetic import common_batch_size, to_samples
 from penstock.dynamic.tensor_conversion import as_batch, as_tensor, check_device
 from penstock.eager import Generator
 from penstock.eager.batch import Batch as Samples
@@ -63,17 +63,13 @@ def _compute(
         raise ArgumentTypeError("the operator draws no random numbers", given="rng=")
     values = [value if isinstance(value, Batch) else as_tensor(value) for value in inputs]
     named = {key: value for key, value in arguments.items() if value is not None}
-    batches = [value for value in (*values, *named.values()) if isinstance(value, Batch)]
-    sizes = {value.batch_size for value in batches} | ({batch_size} if batch_size is not None else set())
-    if len(sizes) > 1:
-        raise DefinitionError("the batch sizes differ", given=" and ".join(map(str, sorted(sizes))))
-    rows = sizes.pop() if sizes else 1
+    is_batch = batch_size is not None or any(isinstance(value, Batch) for value in (*values, *named.values()))
+    rows = common_batch_size((*values, *named.values()), batch_size)
     for key, value in named.items():
         named[key] = _argument(form, key, value, rows)
     if form.own_seed:
         named["rng"] = Generator(check_rng(rng).call_seed())
     result = call_on_rows(operator, [to_samples(value, rows) for value in values], named, rows)
-    is_batch = bool(batches) or batch_size is not None
     if isinstance(result, list | tuple):
         return tuple(_deliver(item, is_batch=is_batch) for item in cast(list[Any], result))
     return _deliver(result, is_batch=is_batch)

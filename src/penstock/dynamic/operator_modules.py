@@ -57,9 +57,9 @@ def functions_of(part: str, module: ModuleType) -> tuple[Callable[[str], Any], C
         if name not in names():
             fix = _MISSING.get(name) or did_you_mean(name, dir_())
             raise UnknownNameError(f"dynamic mode has no {prefix}{name}", fix=fix, where=user_call_site())
-        made = function(prefix + name)
-        setattr(module, name, made)
-        return made
+        result = function(prefix + name)
+        setattr(module, name, result)
+        return result
 
     def dir_() -> list[str]:
         return sorted({*vars(module), *(name for name in names() if "." not in name)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -25,12 +25,23 @@ def _operand(value: Any) -> Any:
 def apply_elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Compute an elementwise function; a tensor beside a batch stands for all samples."""
     values = [_operand(value) for value in operands]
-    sizes = {value.batch_size for value in values if isinstance(value, Batch)}
-    if len(sizes) > 1:
-        raise DefinitionError("the batches differ in size", given=" and ".join(map(str, sorted(sizes))))
-    rows = sizes.pop() if sizes else 1
+    rows = common_batch_size(values)
     result = function(*[to_samples(value, rows) if isinstance(value, Elementwise) else value for value in values])
     return Batch(result) if any(isinstance(value, Batch) for value in values) else Tensor(result[0], result.layout)
+
+
+def common_batch_size(values: Iterable[Any], batch_size: int | None = None) -> int:
+    """Return the size of the batches among some values, and of the call if it has one; 1 without any.
+
+    Raises:
+        DefinitionError: They differ.
+    """
+    sizes = {value.batch_size for value in values if isinstance(value, Batch)}
+    if batch_size is not None:
+        sizes.add(batch_size)
+    if len(sizes) > 1:
+        raise DefinitionError("the batch sizes differ", given=" and ".join(map(str, sorted(sizes))))
+    return sizes.pop() if sizes else 1
 
 
 def to_samples(value: Any, rows: int) -> Samples:

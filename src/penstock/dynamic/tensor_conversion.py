@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,21 @@ from penstock.graph.tracing.registry import lookup
 from penstock.sources.external.array_conversion import to_sample
 
 
-def _python_array(data: Any) -> Array:
-    """Convert numbers and lists of Python, which have 32 bits in DALI."""
-    array = np.asarray(data)
+def _python_array(data: Any, target: np.dtype[Any] | None) -> Array:
+    """Convert a number or list of Python. Without a target dtype, its numbers have 32 bits, as in DALI."""
+    items: list[Any] = list(data) if isinstance(data, list | tuple) else []
+    try:
+        array = np.asarray([np.asarray(item) for item in items] if isinstance(data, list | tuple) else data)
+    except ValueError as error:
+        raise DefinitionError(f"a list is one tensor: {error}", fix="batch(list) makes a sample of each item") from None
+    if target is not None:
+        return np.asarray(data, target)
+    if any(hasattr(item, "dtype") for item in items):
+        return array
+    return _with_32_bits(array)
+
+
+def _with_32_bits(array: Array) -> Array:
     if array.dtype.kind == "f":
         return array.astype(np.float32)
     if array.dtype.kind in "iu":
@@ -45,14 +57,7 @@ def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: boo
     elif data is None or isinstance(data, str | bytes):
         raise ArgumentTypeError("a tensor contains numbers", given=f"a {type(data).__name__}", fix="np.frombuffer")
     elif isinstance(data, int | float | list | tuple):
-        try:
-            python = np.asarray([np.asarray(item) for item in data] if isinstance(data, list | tuple) else data)
-        except ValueError as error:
-            raise DefinitionError(
-                f"a list is one tensor: {error}", fix="batch(list) makes a sample of each item"
-            ) from None
-        from_arrays = isinstance(data, list | tuple) and any(hasattr(item, "dtype") for item in cast(Any, data))
-        array = np.asarray(data, target) if target is not None else python if from_arrays else _python_array(data)
+        array = _python_array(data, target)
     else:
         jax = sys.modules.get("jax")
         if jax is not None and isinstance(data, jax.core.Tracer):
@@ -182,4 +187,4 @@ def _broadcast(sample: Any, batch_size: int) -> Batch:
 
 
 # A static method of DALI's class, which needs the conversion.
-setattr(Batch, "broadcast", staticmethod(with_call_site(_broadcast)))  # noqa: B010
+setattr(Batch, "broadcast", staticmethod(with_call_site(_broadcast)))  # noqa: B010  # pyright refuses an assignment

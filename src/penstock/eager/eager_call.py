@@ -69,7 +69,7 @@ class _Recording:
 
     @property
     def signature(self) -> list[Any]:
-        """What two recordings have in common that compute the same."""
+        """Operators and outputs, equal for two recordings that compute the same."""
         nodes = [(type(node.operator), node.operator.random_bits) for node in self.graph.nodes]
         return [*nodes, *[(v.spec.dtype, len(v.spec.shape), v.spec.layout) for v in self.graph.outputs]]
 
@@ -84,32 +84,24 @@ def call_on_data(operator: OperatorFunction[..., Any], args: Sequence[Any], kwar
     Raises:
         PenstockError: The operator refuses the arguments, or cannot compute a sample.
     """
-    return _call(operator, args, kwargs) if call_form(operator).takes_data else NotImplemented
+    return call_on_rows(operator, args, kwargs) if call_form(operator).takes_data else NotImplemented
 
 
 def call_on_rows(
-    operator: OperatorFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int
+    operator: OperatorFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int | None = None
 ) -> Any:
     """Compute a call for a number of samples, also without data: random numbers, constants, matrices.
 
     Args:
         operator: The operator.
-        args: Inputs, batches of `rows` samples.
+        args: Inputs; with `rows`, batches of that size.
         kwargs: Arguments; a `Batch` has one value per sample.
-        rows: Number of samples.
-
-    Returns:
-        A `Batch`, or several of them.
+        rows: Number of samples, whose results are a `Batch`. None takes it from the data, and the kind of the results
+            from that of the data; the result is NotImplemented if there are none.
 
     Raises:
         PenstockError: The operator refuses the arguments, or cannot compute a sample.
     """
-    return _call(operator, args, kwargs, rows)
-
-
-def _call(
-    operator: OperatorFunction[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int | None = None
-) -> Any:
     form = call_form(operator)
     try:
         own, layout, seed, rng = kwargs, None, None, None

@@ -41,7 +41,7 @@ class Normalization:
 
 @dataclass(frozen=True)
 class OutputInfo:
-    """What a definition says about an output.
+    """Facts about an output that its definition tells.
 
     Args:
         layout: Letters of the axes of a sample; "" if unknown.

@@ -180,7 +180,7 @@ def _tile(
     if points is not None:
         points = _in_pixels(points, 2, "points", (width, height))
     if mask is not None:
-        mask = mask.reshape(tuple(size for size in mask.shape if size != 1) if mask.ndim > 2 else mask.shape)
+        mask = mask.squeeze() if mask.ndim > 2 else mask
         if mask.shape != (height, width):
             raise DefinitionError("a mask has the size of its image", given=mask.shape, expected=(height, width))
     return Tile(title, frames=pixels, boxes=boxes, box_texts=texts, mask=mask, points=points)

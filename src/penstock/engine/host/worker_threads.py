@@ -244,8 +244,8 @@ def _end_threads(tasks: SimpleQueue[_Task | None], threads: list[threading.Threa
 
 def _current_line(thread: threading.Thread) -> str:
     """Return the line of the user's program that a thread executes, or the innermost line of a library."""
-    # documented, though not available in every implementation of Python
-    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001
+    # not available in every implementation of Python
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # documented
     inner = frame = frames.pop(thread.ident or 0, None)
     frames.clear()  # it contains this very frame, which would keep itself alive
     libraries = (PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
