@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gc
 import io
+import sys
 import threading
+import traceback
+from weakref import finalize as _finalize
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from penstock.engine.host.worker_threads import _SharedThreads
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
 
@@ -61,8 +65,25 @@ def no_thread_is_left():
         thread.join(timeout=10 / 20)
         if thread.is_alive():
             gc.collect()  # JAX's threads may have held a part of the cycle until now
-    assert not [thread for thread in left if thread.is_alive()]
+    running = [thread for thread in left if thread.is_alive()]
+    assert not running, "\n".join(map(_reason_to_live, running))
 
 
 def _threads_beside(known):
     return [thread for thread in threading.enumerate() if thread.name.startswith("penstock") and thread not in known]
+
+
+def _reason_to_live(thread):
+    """Describe where a thread is, and the chain of objects that keeps its executor alive."""
+    stack = "".join(traceback.format_stack(sys._current_frames().get(thread.ident)))
+    holders = [one for one in gc.get_objects() if isinstance(one, _SharedThreads) and thread in one.threads]
+    chain, seen = [], {id(holders), id(sys._getframe())}
+    while holders and len(chain) < 30:
+        holder = holders[0]
+        chain.append(f"{type(holder).__name__} {repr(holder)[:120]}")
+        seen |= {id(holders), id(holder)}
+        if isinstance(holder, _finalize._Info):  # held as long as the object whose end it waits for
+            holders = [holder.weakref()]
+        else:
+            holders = [one for one in gc.get_referrers(holder) if id(one) not in seen]
+    return f"{thread} at\n{stack}is held by\n  " + "\n  ".join(chain)
