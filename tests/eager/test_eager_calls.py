@@ -62,6 +62,18 @@ def test_several_outputs_come_as_the_operator_returns_them():
     assert (resized.shape, sizes.tolist()) == ((2, 2, 3), [5, 4])
 
 
+def test_a_path_is_content_except_where_an_operator_takes_paths(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(b"1234")
+    assert bytes(fn.pad(path, axes=[0], align=[3])) == b"1234\0\0"
+    for form in (path, str(path), np.frombuffer(bytes(path), np.uint8)):
+        assert bytes(fn.io.file.read(form)) == b"1234"
+    assert [bytes(content) for content in fn.io.file.read([path, str(path)])] == [b"1234"] * 2
+    assert bytes(fn.io.file.read(filepaths=path)) == b"1234"
+    with pytest.raises(TypeError, match="positional"):
+        fn.io.file.read(path, path)
+
+
 def test_scalars_are_samples():
     assert fn.cast(np.float32(2.5), dtype=types.INT32).shape == ()
     assert math.sqrt(np.float32([4, 9])).tolist() == [2, 3]

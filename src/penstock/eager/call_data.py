@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from os import PathLike, fsencode
 from typing import Any, cast
 
 import numpy as np
@@ -133,6 +134,10 @@ def split_call(
             values.
         DefinitionError: Batches differ in size, or the samples of a batch in kind.
     """
+    if form.path_inputs:
+        names = dict(enumerate(form.positional))
+        args = [_path_bytes(item) if names.get(n) in form.path_inputs else item for n, item in enumerate(args)]
+        kwargs = {key: _path_bytes(value) if key in form.path_inputs else value for key, value in kwargs.items()}
     kinds = [_kind(value) for value in args]
     kinds_by_name = {key: _kind(value) for key, value in kwargs.items()}
     # An array by name alone, such as a size, is a constant; nothing but data is a `Batch`.
@@ -227,6 +232,13 @@ def _is_array(value: Any) -> bool:
     if _is_jax_array(value) or isinstance(value, bytes | bytearray | memoryview):
         return True
     return is_tensor(value) or is_single_sample(value)
+
+
+def _path_bytes(value: Any) -> Any:
+    """Return the bytes of a path, or of each path of a list. Elsewhere a path stands for the content of its file."""
+    if isinstance(value, str | PathLike):
+        return np.frombuffer(fsencode(cast("str | PathLike[str]", value)), np.uint8)
+    return list(map(_path_bytes, cast(list[Any], value))) if isinstance(value, list) else value
 
 
 def _is_jax_array(value: Any) -> bool:

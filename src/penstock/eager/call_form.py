@@ -11,6 +11,7 @@ from typing import Any
 from penstock.graph import OperatorFunction
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.input_conversion import names_nodes
+from penstock.graph.arguments.input_requirements import Input
 
 # Operators whose operands are annotated with `Any`: they take every kind of number.
 _ARITHMETIC = ("arithmetic.", "math.")
@@ -28,6 +29,7 @@ class CallForm:
         hints: Annotations of all arguments.
         node_arguments: Names of the arguments that may differ between samples.
         takes_data: True if arguments may be data; False for readers, constants, and makers of functions.
+        path_inputs: Names of the parameters of inputs that are paths of files.
         own_layout: True if the operator has an argument `layout` itself.
         own_seed: True if the operator has an argument `seed` itself, so that it draws random numbers.
     """
@@ -36,6 +38,7 @@ class CallForm:
     hints: Mapping[str, Any]
     node_arguments: frozenset[str]
     takes_data: bool
+    path_inputs: frozenset[str]
     own_layout: bool
     own_seed: bool
 
@@ -56,6 +59,11 @@ def call_form(operator: OperatorFunction[..., Any]) -> CallForm:
         hints=hints,
         node_arguments=nodes,
         takes_data=operator.name.startswith(_ARITHMETIC) or (bool(nodes) and not operator.name.startswith(_SOURCES)),
+        path_inputs=frozenset(name for name, hint in hints.items() if _is_path(hint)),
         own_layout="layout" in hints,
         own_seed="seed" in hints,
     )
+
+
+def _is_path(hint: Any) -> bool:
+    return any(isinstance(mark, Input) and mark.paths for mark in getattr(hint, "__metadata__", ()))

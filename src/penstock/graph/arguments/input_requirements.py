@@ -30,6 +30,7 @@ class Input:
         channels: Extents of the axis C; any by default.
         needs: The kind of data in words, for messages: "encoded bytes".
         fix: Fix for another dtype or shape; for another dtype, by default a cast to the first of `dtypes`.
+        paths: True if the bytes are the path of a file, so that eager calls take strings and `pathlib` paths.
     """
 
     dtypes: tuple[str, ...] = ()
@@ -41,6 +42,7 @@ class Input:
     channels: tuple[int, ...] = ()
     needs: str = ""
     fix: str | None = None
+    paths: bool = False
 
     def check(self, name: str, spec: Spec) -> None:
         """Check the spec of an input.

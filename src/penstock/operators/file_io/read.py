@@ -28,7 +28,7 @@ class ReadFile(Operator, SampleKernel):
 
 @operator("io.file.read")
 def read(
-    filepaths: Annotated[DataNode, Input(("uint8", "int8"), (None,), needs="paths as vectors of bytes")],
+    filepaths: Annotated[DataNode, Input(("uint8", "int8"), (None,), needs="paths as vectors of bytes", paths=True)],
     *,
     dont_use_mmap: PerformanceHint[bool] = False,
     use_o_direct: PerformanceHint[bool] = False,
@@ -36,7 +36,8 @@ def read(
     """Read files whose paths are computed in the pipeline.
 
     Args:
-        filepaths: Paths as vectors of bytes, uint8 of shape (n,), absolute or relative to the working directory.
+        filepaths: Paths as vectors of bytes, uint8 of shape (n,), absolute or relative to the working directory. An
+            eager call also takes a string, a `pathlib` path, or a list of them.
         dont_use_mmap: DALI's hint; it has no effect.
         use_o_direct: DALI's hint; it has no effect.
 
