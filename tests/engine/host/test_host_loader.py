@@ -1,6 +1,7 @@
 """Tests of the concurrency contract of `penstock.engine.host.host_loader`, ordered by events instead of sleeps."""
 
 import copy
+import gc
 import pickle
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from pipeline_runs import build_pipeline
 
-from penstock import DataIterator, Pipeline, fn
+from penstock import DataIterator, Pipeline, fn, pipeline_def
 from penstock.core import Spec
 from penstock.engine.host import chunk_scheduler
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
@@ -277,6 +278,24 @@ def test_dropping_an_iterator_ends_its_threads():
     reference = weakref.ref(iterator)
     del iterator
     assert reference() is None  # nothing else holds it, no cycle either
+    assert ended()
+
+
+def test_dropping_a_pipeline_whose_source_has_ended_ends_its_threads():
+    """The source keeps the exception of its end, whose traceback holds the frame that prepared the batch ahead."""
+
+    @pipeline_def(batch_size=2, num_threads=1)
+    def mirrored():
+        return fn.flip(fn.external_source([np.full((1, 2, 1), number, np.uint8) for number in range(4)], batch=False))
+
+    dropped = mirrored()
+    for _ in range(2):  # the second call finds the end while it prepares the third batch
+        dropped.run()
+    assert alive()
+    reference = weakref.ref(dropped)
+    del dropped
+    gc.collect()
+    assert reference() is None
     assert ended()
 
 

@@ -40,7 +40,7 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -138,7 +138,7 @@ class HostLoader:
         self._row_bytes = sum(sizes)
         self._buffers = BatchBuffers(keep=self._depth + 2)
         self._read_ahead = ReadAhead(context)
-        self._finalizer = weakref.finalize(self, _shutdown_nowait, context.executor, self._read_ahead)
+        self._finalizer = weakref.finalize(self, _shutdown_nowait, context.executor, self._read_ahead.abandonment())
 
     def begin(self, step: BatchStep) -> tuple[Future[ChunkResult], ...]:
         """Begin the next batch, unless it has begun, and do not wait for it.
@@ -310,9 +310,9 @@ class HostLoader:
         )
 
 
-def _shutdown_nowait(*executors: Executor | ReadAhead) -> None:
-    for executor in executors:
-        executor.shutdown_nowait()
+def _shutdown_nowait(executor: Executor, abandon_read_ahead: Callable[[], None]) -> None:
+    executor.shutdown_nowait()
+    abandon_read_ahead()
 
 
 def _split(

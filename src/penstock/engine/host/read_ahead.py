@@ -1,9 +1,11 @@
 """Prefetching: threads that may wait fetch the byte ranges of the next batches from object stores."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.worker_threads import Executor
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.byte_range_cache import PrefetchRequest, ahead
@@ -63,9 +65,17 @@ class ReadAhead:
         if self._executor is not None:
             self._executor.close()
 
-    def shutdown_nowait(self) -> None:
-        """Do the same without waiting, for finalizers."""
-        while self._announced:
-            ahead.abandon(self._announced.pop()[1])
-        if self._executor is not None:
-            self._executor.shutdown_nowait()
+    def abandonment(self) -> Callable[[], None]:
+        """Return a function that does the same without waiting, for finalizers.
+
+        It does not hold the context: a stream of the context keeps the exceptions that it raised, their tracebacks hold
+        frames of the loader, and a finalizer that holds its own object never runs.
+        """
+        return partial(_abandon, self._announced, self._executor)
+
+
+def _abandon(announced: deque[tuple[BatchStep, PrefetchRequest]], executor: Executor | None) -> None:
+    while announced:
+        ahead.abandon(announced.pop()[1])
+    if executor is not None:
+        executor.shutdown_nowait()
