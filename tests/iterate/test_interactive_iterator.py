@@ -211,7 +211,7 @@ def test_a_loop_continues_after_break_and_a_second_iter():
 
 
 def test_an_endless_iterator_has_no_epochs():
-    @data_iterator(output_map=["x"])
+    @data_iterator(output_map=["x"], size=-1)
     def definition():
         return fn.readers.arrays(np.arange(4))
 

@@ -265,8 +265,8 @@ def test_two_readers_have_separate_counts():
     check_iterator(lambda: make(batch_size=2, seed=1), epochs=3)
 
 
-def test_without_a_reader_the_iterator_is_endless():
-    @data_iterator(output_map=["x"])
+def test_without_a_size_the_iterator_is_endless():
+    @data_iterator(output_map=["x"], size=-1)
     def numbers():
         return fn.readers.arrays(np.arange(3))
 

@@ -83,21 +83,21 @@ class IteratorOptions(TypedDict, total=False):
 def data_iterator(
     pipeline_fn: Callable[P, Any],
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorFunction[P, DataIterator]: ...
 @overload
 def data_iterator(
     pipeline_fn: None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[DataIterator]: ...
 @check_annotations
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     reader_name: str | None = None,
     auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
@@ -123,8 +123,9 @@ def data_iterator(
     Args:
         pipeline_fn: The definition: it calls operators and returns a node or a tuple of nodes.
         output_map: Names of the outputs, in order; outputs without a name are left out.
-        size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator.
-        reader_name: Reader whose length is the epoch.
+        size: Samples per epoch, independent of the readers; -1 for an endless iterator. None means the length of a
+            reader; or, without readers, the end of an external source.
+        reader_name: Reader whose length is the epoch. It can be left out if the definition has one reader.
         auto_reset: True or "yes" begins the next epoch at the end of one; False or "no" requires `reset`.
         last_batch_padded: Ignored; an option of DALI. Readers know whether they repeat their last sample.
         last_batch_policy: Policy for a last batch that the epoch does not fill.
@@ -143,7 +144,8 @@ def data_iterator(
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given, or no names.
+        UsageError: Both `sharding` and `devices` are given, or no names. The function raises it if nothing or one of
+            several readers determines the epoch.
 
     Example:
         >>> import jax
@@ -164,21 +166,21 @@ def data_iterator(
 def peekable_data_iterator(
     pipeline_fn: Callable[P, Any],
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorFunction[P, PeekableDataIterator]: ...
 @overload
 def peekable_data_iterator(
     pipeline_fn: None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[PeekableDataIterator]: ...
 @check_annotations
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     reader_name: str | None = None,
     auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
@@ -197,7 +199,7 @@ def peekable_data_iterator(
     Args:
         pipeline_fn: The definition; this and the other arguments are those of `data_iterator`.
         output_map: Names of the outputs.
-        size: Samples per epoch.
+        size: Samples per epoch; -1 for an endless iterator.
         reader_name: Reader whose length is the epoch.
         auto_reset: True begins the next epoch at the end of one.
         last_batch_padded: Ignored; an option of DALI.

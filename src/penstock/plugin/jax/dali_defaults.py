@@ -1,4 +1,4 @@
-"""DALI's decorators for iterators, with DALI's defaults."""
+"""DALI's decorators for iterators, with DALI's defaults: four threads, endless without `reader_name` and `size`."""
 
 import functools
 from collections.abc import Callable
@@ -12,17 +12,17 @@ _DEFAULTS = {"num_threads": DEFAULT_THREADS}
 
 
 def with_dali_defaults(decorator: F) -> F:
-    """Return a decorator for iterators whose functions have DALI's default number of threads.
+    """Return a decorator for iterators with DALI's defaults.
 
     Args:
         decorator: `penstock.data_iterator` or `penstock.peekable_data_iterator`.
     """
 
     @functools.wraps(decorator)
-    def data_iterator(pipeline_fn: Any = None, *args: Any, **options: Any) -> Any:
+    def data_iterator(pipeline_fn: Any = None, output_map: Any = (), size: Any = -1, *args: Any, **options: Any) -> Any:
         if callable(pipeline_fn):
-            return decorator(_with_defaults(pipeline_fn), *args, **options)
-        decorate = decorator(pipeline_fn, *args, **options)
+            return decorator(_with_defaults(pipeline_fn), output_map, size, *args, **options)
+        decorate = decorator(pipeline_fn, output_map, size, *args, **options)
         return lambda function: decorate(_with_defaults(function))
 
     return cast(F, data_iterator)
