@@ -92,7 +92,7 @@ def test_definitions_without_data_need_a_size(decorator):
     def noise():
         return fn.random.uniform()
 
-    with pytest.raises(UsageError, match=r"no reader(.|\n)*size=-1") as caught:
+    with pytest.raises(UsageError, match=r"determines the length(.|\n)*size=-1") as caught:
         decorator(noise, ["x"])(batch_size=2)
     assert "test_epoch_choice.py" in str(caught.value.where)
     assert len(first(decorator(noise, ["x"], size=-1)(batch_size=2), 20)) == 20

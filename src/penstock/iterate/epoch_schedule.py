@@ -67,7 +67,7 @@ def _only_reader(graph: Graph) -> Node | None:
     if graph.readers:
         names = [node.name for node in graph.readers if node.name]
         raise UsageError(
-            f"{graph.name} has several readers, and nothing says which of them determines the epoch",
+            f"{graph.name} has several readers, each of which could determine the length of an epoch",
             given=", ".join(map(str, graph.readers)),
             expected="the name of one of them as reader_name, or size",
             fix=f"reader_name={names[0]!r}" if names else 'fn.readers.…(name="main") and reader_name="main"',
@@ -75,7 +75,7 @@ def _only_reader(graph: Graph) -> Node | None:
         )
     if not graph.feeds:
         raise UsageError(
-            f"{graph.name} has no reader, so nothing says how long an epoch is",
+            f"nothing determines the length of an epoch: {graph.name} has neither a reader nor an external source",
             expected="size",
             fix="size=..., the number of samples; or size=-1, for an endless iterator",
             where=graph.outputs[0].node.where,
@@ -171,7 +171,7 @@ def epoch_size(readings: Readings, schedule: Schedule) -> int:
 
 
 def no_length(schedule: Schedule) -> ArgumentTypeError:
-    """Return the error for `len` of an iterator whose epochs have no known length."""
+    """Return the error for `len` of an iterator whose epochs are of unknown length."""
     if schedule.length_unknown:
         return ArgumentTypeError("the length is unknown: an external source ends the epoch", fix="size=...")
     return ArgumentTypeError("an endless iterator has no length", fix="reader_name=... or size=...")

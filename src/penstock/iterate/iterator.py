@@ -39,8 +39,8 @@ from penstock.iterate.iterator_options import (
     Shardings,
     as_pipelines,
     make_layout,
+    output_names,
     select_outputs,
-    without_mask,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
@@ -62,7 +62,8 @@ class DataIterator(InteractiveIterator):
 
     Args:
         pipelines: A pipeline or a list of them, all with the same batch size B.
-        output_map: Names of the outputs, in order; outputs without a name are left out.
+        output_map: Names of the outputs, in order; outputs without a name are left out. Of a definition that returns a
+            dict, names of the outputs to return; all by default.
         size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator; None
             for the length of the only reader.
         reader_name: Reader whose length is the epoch.
@@ -105,7 +106,7 @@ class DataIterator(InteractiveIterator):
     def __init__(
         self,
         pipelines: Pipeline | Sequence[Pipeline],
-        output_map: Sequence[str],
+        output_map: Sequence[str] = (),
         size: int | None = -1,
         reader_name: str | None = None,
         auto_reset: AutoReset = False,
@@ -123,10 +124,8 @@ class DataIterator(InteractiveIterator):
         policies = error_policies(group[0].graph, on_error)
         limits = ErrorLimits.of(policies, max_bad_samples, max_bad_rate, quarantine)
         skips = "skip" in policies
-        if skips:
-            output_map = without_mask(output_map)
-        graphs = [select_outputs(pipeline.graph, output_map) for pipeline in group]
-        self.output_map = list(output_map)
+        self.output_map = output_names(group[0].graph, output_map, skips=skips)
+        graphs = [select_outputs(pipeline.graph, self.output_map) for pipeline in group]
         self._auto_reset = auto_reset in (True, "yes")
         size, lead = choose_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
         layout = make_layout(group, self.output_map, sharding, pmap_compatible)
@@ -158,7 +157,7 @@ class DataIterator(InteractiveIterator):
         plan = self._executable.plan
         # Planning probes samples, and each process may read its own, so shapes can differ although definitions agree.
         agree_on_shapes(plan, layout)
-        layout.check_outputs([value.spec for value in plan.graph.outputs], output_map, self.batch_size)
+        layout.check_outputs([value.spec for value in plan.graph.outputs], self.output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
         self._policies, self._reader_name = policies, reader_name
         self._reader_meta = {} if lead is None else cast(Reader, lead.operator).meta

@@ -121,8 +121,9 @@ def data_iterator(
     resume, pass the result of `iterator.checkpoints()` as `checkpoints=`.
 
     Args:
-        pipeline_fn: The definition: it calls operators and returns a node or a tuple of nodes.
-        output_map: Names of the outputs, in order; outputs without a name are left out.
+        pipeline_fn: The definition: it calls operators and returns a dict of nodes, or a node or a tuple of nodes.
+        output_map: Names of the outputs of a definition that does not return a dict, in order; outputs without a name
+            are left out. Of a dict, the keys of the outputs to return; all by default.
         size: Samples per epoch, independent of the readers; -1 for an endless iterator. None means the length of a
             reader; or, without readers, the end of an external source.
         reader_name: Reader whose length is the epoch. It can be left out if the definition has one reader.
@@ -144,17 +145,17 @@ def data_iterator(
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given, or no names. The function raises it if nothing or one of
-            several readers determines the epoch.
+        UsageError: Both `sharding` and `devices` are given. The function raises it if outputs lack names, or if
+            nothing or any of several readers may determine the epoch.
 
     Example:
         >>> import jax
         >>> from penstock import data_iterator, fn
         >>> mesh = jax.make_mesh((1,), ("batch",))
         >>> sharding = jax.NamedSharding(mesh, jax.P("batch"))
-        >>> @data_iterator(output_map=["x"], reader_name="numbers", sharding=sharding)
+        >>> @data_iterator(sharding=sharding)
         ... def numbers(values):
-        ...     return fn.readers.arrays(values, name="numbers")
+        ...     return {"x": fn.readers.arrays(values)}
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
@@ -217,13 +218,13 @@ def peekable_data_iterator(
         A function that makes a `PeekableDataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given, or no names.
+        UsageError: As for `data_iterator`.
 
     Example:
         >>> from penstock import fn, peekable_data_iterator
-        >>> @peekable_data_iterator(output_map=["x"], reader_name="numbers")
+        >>> @peekable_data_iterator
         ... def numbers(values):
-        ...     return fn.readers.arrays(values, name="numbers")
+        ...     return {"x": fn.readers.arrays(values)}
         >>> iterator = numbers(values=[1, 2, 3, 4], batch_size=2)
         >>> iterator.peek()["x"].tolist(), [batch["x"].tolist() for batch in iterator]
         ([1, 2], [[1, 2], [3, 4]])
@@ -246,14 +247,18 @@ def _decorator(
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
     if devices is not None and not len(devices):
         raise UsageError("devices is empty", fix="jax.local_devices()")
-    check_names(others["output_map"])
+    # A definition that returns a dict names its outputs itself, which is known after the trace.
+    names: Sequence[str] = others["output_map"]
+    if names:
+        check_names(names)
     layout: BatchLayout | None = None
     if sharding is not None:
-        layout = sharded_layout(sharding, others["output_map"])
+        layout = sharded_layout(sharding, names or (list(sharding) if isinstance(sharding, Mapping) else [""]))
     elif devices is not None:
         layout = PmapLayout(devices, len(devices))
 
-    options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
+    # Without names, the layout has the blocks of rows but not the outputs, so the iterator makes its own.
+    options = {**others, "sharding": layout if names or sharding is None else sharding, "pmap_compatible": stacked}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
         # A function decorated with `pipeline_def` is accepted, too: it brings its definition and options along.

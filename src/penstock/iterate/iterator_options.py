@@ -47,13 +47,47 @@ def check_names(names: Sequence[str]) -> None:
         raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
 
 
-def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
-    """Return the graph with only the outputs that have a name.
+def output_names(graph: Graph, names: Sequence[str], *, skips: bool) -> list[str]:
+    """Return the names of the outputs of an iterator, without that of a mask.
+
+    Args:
+        graph: The definition.
+        names: The user's `output_map`; if it is empty, the definition names its outputs.
+        skips: True if batches have a mask of skipped rows.
 
     Raises:
-        UsageError: There are more names than outputs, or the names are wrong; see `check_names`.
+        UsageError: Names are missing or wrong (see `check_names`), or the name of the mask is missing.
     """
+    if not names and not graph.output_names:
+        raise UsageError(
+            f"the outputs of {graph.name} need names",
+            fix='output_map=["images"]; or return {"images": images} in the definition',
+            where=graph.outputs[0].node.where,
+        )
+    if skips and VALID in graph.output_names:
+        raise UsageError(f'the name {VALID!r} is taken by the mask of on_error="skip"', fix="another name")
+    names = names or graph.output_names
     check_names(names)
+    return without_mask(names) if skips else list(names)
+
+
+def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
+    """Return the graph with only the outputs that have a name, in the order of the names.
+
+    Raises:
+        UsageError: The definition returns a dict without one of the names, or there are more names than outputs.
+    """
+    if graph.output_names:
+        outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+        for name in names:
+            if name not in outputs:
+                raise UsageError(
+                    f"output_map has a name that is not a key of the dict that {graph.name} returns",
+                    given=repr(name),
+                    expected=f"names among {', '.join(map(repr, outputs))}",
+                    fix=did_you_mean(name, outputs) or "leave output_map out, for all outputs",
+                )
+        return replace(graph, outputs=tuple([outputs[name] for name in names]), output_names=tuple(names))
     if len(names) > len(graph.outputs):
         raise UsageError(
             "output_map needs a name for the outputs",
@@ -69,7 +103,6 @@ def without_mask(names: Sequence[str]) -> list[str]:
     Raises:
         UsageError: The last name is not that of the mask, so the program would ignore the mask.
     """
-    check_names(names)
     *outputs, last = names
     if last != VALID:
         raise UsageError(
