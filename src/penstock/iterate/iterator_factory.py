@@ -15,7 +15,13 @@ from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import check_annotations
 from penstock.iterate.iterator import DataIterator
-from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
+from penstock.iterate.iterator_options import (
+    AutoReset,
+    Shardings,
+    check_names,
+    sharded_layout,
+    warn_of_unused_devices,
+)
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.pipeline_decorator import split_arguments, trace
@@ -132,7 +138,8 @@ def data_iterator(
         last_batch_policy: Policy for a last batch that the epoch does not fill.
         prepare_first_batch: If True, the first batch is computed at once, so that errors in the data show early.
         sharding: Layout of the outputs on devices: a `NamedSharding` whose first axis spec splits the batch, or a dict
-            with one per output. Arrays are global, ``(batch_size, ...)``.
+            with one per output. Arrays are global, ``(batch_size, ...)``. None puts the arrays on one device; if
+            there are several and none is chosen by `device_id`, the logger "penstock" says so once.
         devices: Local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
         pmap_compatible: If True, and without `sharding` and `devices`, arrays are ``(1, batch_size, ...)``.
         on_error: Policy for bad samples: "raise", "skip" or "replace"; see `DataIterator`.
@@ -274,6 +281,8 @@ def _decorator(
                     given="debug=True",
                     fix="pipeline_def(debug=True), and run() for each batch",
                 )
+            if layout is None and "device_id" not in pipeline_options:
+                warn_of_unused_devices()
             # More threads than CPUs only compete for them; `ChunkScheduler` uses fewer where fewer are faster.
             if pipeline_options.get("num_threads") is None:
                 pipeline_options["num_threads"] = cpu_limits().usable

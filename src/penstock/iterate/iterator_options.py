@@ -1,15 +1,20 @@
 """Arguments of iterators: pipelines, names of outputs, layout."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
+import jax
 from jax.sharding import NamedSharding
 
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout, ShardedLayout, SingleDevice, local_device
 from penstock.errors import UsageError, did_you_mean, short_repr
 from penstock.graph import Graph
 from penstock.pipeline.pipeline import Pipeline
+
+_log = logging.getLogger("penstock")
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]
 
@@ -146,6 +151,20 @@ def make_layout(
     if len(set(devices)) != len(devices) or None in ids:
         raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
     return PmapLayout(devices, len(group))
+
+
+@cache  # once per process
+def warn_of_unused_devices() -> None:
+    """Log a warning if there are several devices, for an iterator that uses one without the user's choice."""
+    count = jax.device_count()
+    if count > 1:
+        _log.warning(
+            "the batches are on 1 of %d devices; for all of them, pass "
+            'sharding=jax.NamedSharding(jax.make_mesh((%d,), ("batch",)), jax.P("batch")); '
+            "for one of them on purpose, pass device_id=0 next to batch_size",
+            count,
+            count,
+        )
 
 
 def sharded_layout(sharding: Shardings, names: Sequence[str]) -> BatchLayout:
