@@ -526,7 +526,7 @@ MISUSE = {
     ),
     "unknown reader": (lambda: DataIterator(hand_made(), ["x"], reader_name="rr"), RuntimeError, "'r'"),
     "more names than outputs": (lambda: DataIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
-    "no names": (lambda: DataIterator(hand_made(), []), ValueError, "needs a name"),
+    "no names": (lambda: DataIterator(hand_made(), []), ValueError, "need names"),
     "names as a text": (lambda: DataIterator(hand_made(), "x"), ValueError, "list of names"),
     "a mask without a reader": (
         lambda: DataIterator(hand_made(), ["x"], size=5, last_batch_policy=PAD),
