@@ -157,6 +157,15 @@ def test_an_index_counts_the_samples_of_a_subset():
         iterator.sample(-1)
 
 
+def test_an_index_counts_the_samples_of_a_concatenation():
+    @data_iterator
+    def definition():
+        return {"x": fn.readers.mix(fn.readers.arrays([1, 2, 3]), fn.readers.arrays([4, 5]), random_shuffle=True)}
+
+    iterator = definition(batch_size=2, seed=1)
+    assert [int(iterator.sample(index, 3)["x"]) for index in range(5)] == [1, 2, 3, 4, 5]
+
+
 def test_the_next_batch_is_not_computed_twice():
     @peekable_data_iterator(output_map=["x"], reader_name="r")
     def definition():

@@ -85,9 +85,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> [batch["x"].tolist() for batch in iterator.take(2)], [batch["x"].tolist() for batch in iterator]
             ([[0, 1], [2, 3]], [[4, 5]])
@@ -105,9 +105,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> next(iterator)["x"].tolist(), [batch["x"].tolist() for batch in iterator.epoch()]
             ([0, 1], [[0, 1], [2, 3], [4, 5]])
@@ -134,9 +134,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> iterator.seek(epoch=1000, step=2)
             >>> next(iterator)["x"].tolist()
@@ -168,9 +168,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> iterator.batch_at(epoch=5, step=1)["x"].tolist(), next(iterator)["x"].tolist()
             ([2, 3], [0, 1])
@@ -203,10 +203,10 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x", "noisy"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     x = fn.readers.arrays(range(1000), random_shuffle=True, name="r")
-            ...     return x, x + fn.random.uniform(range=[0.0, 0.5])
+            ...     x = fn.readers.arrays(range(1000), random_shuffle=True)
+            ...     return {"x": x, "noisy": x + fn.random.uniform(range=[0.0, 0.5])}
             >>> sample = numbers(batch_size=10, seed=1).sample(137, epoch=3)
             >>> int(sample["x"]), sample["noisy"].shape
             (137, ())
@@ -231,9 +231,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> state, first = iterator.get_state(), next(iterator)
             >>> iterator.replay(state)["x"].tolist(), next(iterator)["x"].tolist()

@@ -17,13 +17,13 @@ def with_dali_defaults(decorator: F) -> F:
     Args:
         decorator: `penstock.data_iterator` or `penstock.peekable_data_iterator`.
     """
-    signature = inspect.signature(decorator)
+    later = list(inspect.signature(decorator).parameters)[3:]
 
     @functools.wraps(decorator)
     def data_iterator(pipeline_fn: Any = None, output_map: Any = (), size: Any = -1, *args: Any, **options: Any) -> Any:
         defaults: dict[str, Any] = {"num_threads": DEFAULT_THREADS}
-        arguments = signature.bind_partial(pipeline_fn, output_map, size, *args, **options).arguments
-        if arguments.get("sharding") is None and arguments.get("devices") is None:
+        named = {**dict(zip(later, args, strict=False)), **options}
+        if named.get("sharding") is None and named.get("devices") is None:
             defaults["device_id"] = None  # DALI's rule: the default device, without a warning
         if callable(pipeline_fn):
             return decorator(_with_defaults(pipeline_fn, defaults), output_map, size, *args, **options)
