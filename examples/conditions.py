@@ -25,17 +25,15 @@ def stretched(images: Any, brightness: Any) -> Any:
     return images
 
 
-@data_iterator(output_map=["images", "brightness", "flipped"], reader_name="reader")
+@data_iterator
 @pipeline_def(enable_conditionals=True)
 def augmented(images: Any, brightness: Any) -> Any:
     """Return augmented images of one size."""
-    data = fn.readers.arrays(
-        {"x": images, "b": brightness}, layout={"x": "HWC", "b": ""}, random_shuffle=True, name="reader"
-    )
+    data = fn.readers.arrays({"x": images, "b": brightness}, layout={"x": "HWC", "b": ""}, random_shuffle=True)
     images, flip = data["x"], fn.random.coin_flip()
     if flip:
         images = fn.flip(images, horizontal=1)
-    return stretched(images, data["b"]), data["b"], flip
+    return {"images": stretched(images, data["b"]), "brightness": data["b"], "flipped": flip}
 
 
 def main() -> None:

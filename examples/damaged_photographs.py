@@ -75,7 +75,7 @@ def main() -> None:
     folder = work / "damaged"
     bad = damage(arguments.data or write_photographs(work / "photographs"), folder, arguments.share)
     print(f"{bad} of {sum(path.is_file() for path in folder.rglob('*'))} photographs are damaged")
-    common = {"reader_name": "photographs", "sharding": train.batch_sharding()}
+    common = {"sharding": train.batch_sharding()}
     update, size = train.data_parallel(step), 16 * 16 * 3 + 1
     for on_error in ("replace", "skip"):
         names = ["images", "labels"] + (["valid"] if on_error == "skip" else [])

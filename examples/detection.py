@@ -33,7 +33,7 @@ def detection(folder):
     images = fn.flip(images, horizontal=fn.random.coin_flip())
     images = fn.color_twist(images, brightness=fn.random.uniform(range=[0.7, 1.3]))
     boxes, valid, classes = fn.follow.boxes(boxes, images, classes, max_boxes=6, min_visible=0.3, min_size=4)
-    return images, boxes, valid, classes
+    return {"images": images, "boxes": boxes, "valid": valid, "classes": classes}
 
 
 def drawn(image: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:
@@ -64,11 +64,10 @@ def main() -> None:
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", arguments.devices)
     folder = write_scenes(Path(tempfile.mkdtemp()))
-    names = ["images", "boxes", "valid", "classes"]
-    make = data_iterator(detection, output_map=names, reader_name="scenes", sharding=train.batch_sharding())
+    make = data_iterator(detection, sharding=train.batch_sharding())
     count, fits, pictures = 0, list[float](), list[np.ndarray]()
     for batch in make(folder, batch_size=arguments.batch_size, seed=2):
-        for image, padded, valid, numbers in zip(*(np.asarray(batch[name]) for name in names), strict=True):
+        for image, padded, valid, numbers in zip(*map(np.asarray, batch.values()), strict=True):
             boxes, classes = padded[valid], numbers[valid]
             count += len(boxes)
             fits += [filled(image, box, number) for box, number in zip(boxes, classes.tolist(), strict=True)]

@@ -70,7 +70,7 @@ def main(arguments=None):
     def right(state, batch):
         return jnp.argmax(logits(state, batch["images"]), axis=1) == batch["labels"]
 
-    named = {"output_map": ["images", "labels"], "reader_name": "reader"}
+    named = {"output_map": ["images", "labels"]}
     sharding = train.batch_sharding(train.data_mesh(devices))
     split = {"devices": devices} if options.mode == "pmap" else {"sharding": sharding}
     make = data_iterator(images, **named, **split, last_batch_policy=LastBatchPolicy.DROP)

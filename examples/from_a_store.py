@@ -24,7 +24,7 @@ from photographs import write_photographs
 from penstock import data_iterator, fn, types
 
 
-@data_iterator(output_map=["images", "labels"], reader_name="mixture")
+@data_iterator
 def training(sources):
     """Mix exactly three photographs of the first data set with one of the second, over any range of samples."""
     readers = [
@@ -38,7 +38,7 @@ def training(sources):
     jpegs, labels = fn.readers.mix(*readers, weights=[3, 1], random_shuffle=True, name="mixture")
     images = fn.decoders.image_random_crop(jpegs, output_type=types.RGB)
     images = fn.resize(images, size=[96, 96])
-    return fn.crop_mirror_normalize(images, mean=128.0, std=64.0), labels
+    return {"images": fn.crop_mirror_normalize(images, mean=128.0, std=64.0), "labels": labels}
 
 
 @contextlib.contextmanager

@@ -54,11 +54,12 @@ def main() -> None:
         mixed = 0.5 * picture + 0.5 * jax.lax.pshuffle(picture, "batch", neighbours)
         return mixed.astype(np.uint8)
 
-    @data_iterator(output_map=["pictures"], sharding=sharding)
+    @data_iterator(sharding=sharding)
     def pictures(shard_id, num_shards):
         print(f"shard {shard_id} of {num_shards} reads {'flowers' if shard_id % 2 else 'temples'}")
         encoded, _ = fn.readers.file(files=flowers if shard_id % 2 else temples)
-        return mixed_with_neighbour(fn.resize(fn.decoders.image(encoded, device="mixed"), size=(122, 122)))
+        images = fn.resize(fn.decoders.image(encoded, device="mixed"), size=(122, 122))
+        return {"pictures": mixed_with_neighbour(images)}
 
     batch = next(pictures(batch_size=SAMPLES * count, num_threads=4))["pictures"]
     target = folder / f"process_{jax.process_index()}.png"

@@ -40,7 +40,7 @@ def images(rows, arguments, subset, shuffle):
     pixels = fn.decoders.image(row[arguments.image], output_type=types.GRAY)
     pixels = fn.resize(pixels, size=[SIZE, SIZE])
     pixels = fn.crop_mirror_normalize(pixels, mean=128.0, std=64.0, output_layout="HWC", dtype=jnp.bfloat16)
-    return pixels, row[arguments.label]
+    return {"images": pixels, "labels": row[arguments.label]}
 
 
 def logits(weights, batch):
@@ -62,11 +62,11 @@ def main():
         rows = datasets.load_dataset(arguments.data, split="train")
         rows = rows.cast_column(arguments.image, datasets.Image(decode=False))
 
-    named = {"output_map": ["images", "labels"], "reader_name": "rows", "sharding": train.batch_sharding()}
-    training = data_iterator(images, **named)(
+    sharding = train.batch_sharding()
+    training = data_iterator(images, sharding=sharding)(
         rows, arguments, lambda index: index % 6 > 0, shuffle=True, batch_size=64, seed=1
     )
-    testing = data_iterator(images, **named, last_batch_policy=LastBatchPolicy.PAD)(
+    testing = data_iterator(images, sharding=sharding, last_batch_policy=LastBatchPolicy.PAD)(
         rows, arguments, lambda index: index % 6 == 0, shuffle=False, batch_size=64
     )
     optimizer = optax.adam(1e-2)

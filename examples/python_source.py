@@ -49,14 +49,14 @@ class Discs:
         return image, np.int32(radius), np.int32(os.getpid())
 
 
-@data_iterator(output_map=["images", "radius", "process"])
+@data_iterator
 def discs(source: Discs) -> Any:
     """Return noisy images, the radius of each disc, and the process that drew it."""
     images, radius, process = fn.external_source(
         source, num_outputs=3, batch=False, parallel=True, prefetch_queue_depth=2, layout=["HWC", "", ""]
     )
     images = fn.crop_mirror_normalize(images, crop=(SIDE, SIDE), std=255.0, mirror=fn.random.coin_flip())
-    return images + fn.random.normal(images, stddev=0.1), radius, process
+    return {"images": images + fn.random.normal(images, stddev=0.1), "radius": radius, "process": process}
 
 
 def main() -> None:

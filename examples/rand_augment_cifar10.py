@@ -50,14 +50,16 @@ def training(folder, augmented):
     images = fn.crop(fn.crop(images, crop=(40, 40), out_of_bounds_policy="pad"), crop=(32, 32), **place)
     if augmented:
         images = rand_augment.rand_augment(images, n=1, m=7, shape=(32, 32))
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
+    images = fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC")
+    return {"images": images, "labels": labels}
 
 
 def testing(folder):
     """Return test images and their classes."""
     images, labels = fn.readers.cifar10(file_root=folder, filename_prefix="test_batch", flat_labels=True, name="cifar")
     images = fn.transpose(images, perm=[1, 2, 0])
-    return fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC"), labels
+    images = fn.crop_mirror_normalize(images, mean=MEAN, std=STD, output_layout="HWC")
+    return {"images": images, "labels": labels}
 
 
 def update(state, batch):
@@ -86,7 +88,7 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=2)
     options = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", options.devices)
-    make = partial(data_iterator, output_map=["images", "labels"], reader_name="cifar", sharding=train.batch_sharding())
+    make = partial(data_iterator, sharding=train.batch_sharding())
     tests = make(testing, last_batch_policy=LastBatchPolicy.PAD)(options.folder, batch_size=options.batch_size)
     network = Network()
     params = network.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))["params"]

@@ -31,7 +31,7 @@ def segmentation(folder):
     images = fn.rotate(images, angle=fn.random.uniform(range=[-20, 20]), keep_size=True, fill_value=0)
     images = fn.flip(images, horizontal=fn.random.coin_flip())
     masks = fn.follow.masks(fn.decoders.image(masks, output_type=types.GRAY), images, fill_value=IGNORE)
-    return images, masks
+    return {"images": images, "masks": masks}
 
 
 def main() -> None:
@@ -42,11 +42,9 @@ def main() -> None:
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", arguments.devices)
     folder = write_scenes(Path(tempfile.mkdtemp()))
-    names = ["images", "masks"]
-    make = data_iterator(segmentation, output_map=names, reader_name="scenes", sharding=train.batch_sharding())
-    batches = [
-        [np.asarray(batch[name]) for name in names] for batch in make(folder, batch_size=arguments.batch_size, seed=1)
-    ]
+    make = data_iterator(segmentation, reader_name="scenes", sharding=train.batch_sharding())
+    iterator = make(folder, batch_size=arguments.batch_size, seed=1)
+    batches = [[np.asarray(batch["images"]), np.asarray(batch["masks"])] for batch in iterator]
     images, masks = (np.concatenate(each) for each in zip(*batches, strict=True))
     print(f"images {images.shape}, masks {masks.shape}, classes {np.unique(masks).tolist()}")
     palette = np.array([(0, 0, 0), *COLOURS], np.int32)

@@ -48,7 +48,9 @@ def views(folder):
     """Return each photograph, two views of it, and RandAugment's."""
     jpegs, _ = fn.readers.file(file_root=folder, name="photographs", random_shuffle=True)
     plain = fn.resize(fn.decoders.image(jpegs), size=[SIZE, SIZE])
-    return plain, view(jpegs), view(jpegs), rand_augment.rand_augment(plain, n=2, m=15, shape=(SIZE, SIZE))
+    one, other = view(jpegs), view(jpegs)
+    random = rand_augment.rand_augment(plain, n=2, m=15, shape=(SIZE, SIZE))
+    return {"plain": plain, "one": one, "other": other, "random": random}
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> float:
@@ -68,16 +70,17 @@ def main() -> None:
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", arguments.devices)
     folder = arguments.data or write_photographs(Path(tempfile.mkdtemp()) / "photographs")
-    names = ["plain", "one", "other", "random"]
-    make = data_iterator(views, output_map=names, reader_name="photographs", sharding=train.batch_sharding())
+    make = data_iterator(views, sharding=train.batch_sharding())
     iterator = make(folder, batch_size=arguments.batch_size, seed=1, enable_conditionals=True)
     for number, batch in enumerate(iterator):
         if number == 0:
-            first = {name: np.asarray(batch[name]) for name in names}
+            first = {name: np.asarray(array) for name, array in batch.items()}
     print(f"{number + 1} batches of {first['one'].shape}")
     print(f"two views of one photograph: {alike(first['one'], first['other']):.2f}")
     print(f"views of two photographs: {alike(first['one'], np.roll(first['other'], 1, axis=0)):.2f}")
-    rows = [np.concatenate([first[name][row] for name in names], axis=1) for row in range(min(8, len(first["one"])))]
+    rows = [
+        np.concatenate([array[row] for array in first.values()], axis=1) for row in range(min(8, len(first["one"])))
+    ]
     path = Path("out") / "two_views" / "views.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(np.concatenate(rows)).save(path)

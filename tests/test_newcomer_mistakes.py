@@ -64,6 +64,8 @@ def without_parentheses(folder):
     def training():
         return fn.readers.arrays(IMAGES, name="reader")
 
+    training(batch_size=2)
+
 
 def unpacked(images):
     image, _ = images

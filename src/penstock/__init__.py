@@ -4,10 +4,10 @@ Declare a pipeline once, and iterate over batches that are global `jax.Array`s o
 
 >>> import numpy as np
 >>> from penstock import data_iterator, fn
->>> @data_iterator(output_map=["images", "labels"], reader_name="train")
+>>> @data_iterator
 ... def training_data(images, labels):
-...     images, labels = fn.readers.arrays((images, labels), name="train", random_shuffle=True)
-...     return fn.crop_mirror_normalize(images, std=255.0, mirror=fn.random.coin_flip()), labels
+...     images, labels = fn.readers.arrays((images, labels), random_shuffle=True)
+...     return {"images": fn.crop_mirror_normalize(images, std=255.0, mirror=fn.random.coin_flip()), "labels": labels}
 >>> pixels, classes = np.zeros((6, 8, 8, 3), np.uint8), np.arange(6, dtype=np.int32)
 >>> for batch in training_data(images=pixels, labels=classes, batch_size=3, seed=1):
 ...     print(batch["images"].shape, batch["labels"].shape)

@@ -1,5 +1,7 @@
 """Tests of loops over a part of the data, of access to any batch, and of the repr."""
 
+import copy
+import pickle
 import threading
 
 import numpy as np
@@ -210,8 +212,32 @@ def test_a_loop_continues_after_break_and_a_second_iter():
     assert [values(batch) for batch in iterator] == expected[1]
 
 
+@pytest.mark.parametrize("auto_reset", [True, False])
+def test_calls_after_the_end(auto_reset):
+    expected = epochs(training(), 2)
+    iterator = DataIterator(training()._pipes, ["x", "noisy", "other"], reader_name="r", auto_reset=auto_reset)
+    assert [values(batch) for batch in iterator] == expected[0]
+    if auto_reset:
+        assert values(next(iterator)) == expected[1][0]
+        return
+    for _ in range(3):
+        with pytest.raises(StopIteration):
+            next(iterator)
+    assert not list(iterator.take(0))
+    assert iterator.at_start
+    assert values(next(iterator)) == expected[1][0]
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_are_refused_with_a_reason(copied):
+    iterator = training()
+    with pytest.raises(TypeError, match=r"cannot be pickled or copied(.|\n)*get_state"):
+        copied(iterator)
+    assert values(next(iterator)) == epochs(training(), 1)[0][0]
+
+
 def test_an_endless_iterator_has_no_epochs():
-    @data_iterator(output_map=["x"])
+    @data_iterator(output_map=["x"], size=-1)
     def definition():
         return fn.readers.arrays(np.arange(4))
 

@@ -265,8 +265,8 @@ def test_two_readers_have_separate_counts():
     check_iterator(lambda: make(batch_size=2, seed=1), epochs=3)
 
 
-def test_without_a_reader_the_iterator_is_endless():
-    @data_iterator(output_map=["x"])
+def test_without_a_size_the_iterator_is_endless():
+    @data_iterator(output_map=["x"], size=-1)
     def numbers():
         return fn.readers.arrays(np.arange(3))
 
@@ -526,7 +526,7 @@ MISUSE = {
     ),
     "unknown reader": (lambda: DataIterator(hand_made(), ["x"], reader_name="rr"), RuntimeError, "'r'"),
     "more names than outputs": (lambda: DataIterator(hand_made(), ["x", "y"]), ValueError, "2 names"),
-    "no names": (lambda: DataIterator(hand_made(), []), ValueError, "needs a name"),
+    "no names": (lambda: DataIterator(hand_made(), []), ValueError, "need names"),
     "names as a text": (lambda: DataIterator(hand_made(), "x"), ValueError, "list of names"),
     "a mask without a reader": (
         lambda: DataIterator(hand_made(), ["x"], size=5, last_batch_policy=PAD),

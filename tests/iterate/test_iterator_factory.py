@@ -61,7 +61,7 @@ def test_source_schedules_are_computed_once_per_seed(monkeypatch):
     assert next(other)["x"].tolist() == next(first)["x"].tolist()
 
 
-@pytest.mark.parametrize("names", [(), "x", [1], ["x", "x"]])
+@pytest.mark.parametrize("names", ["x", [1], ["x", "x"]])
 def test_output_names_are_checked_before_tracing(names):
     with pytest.raises(UsageError, match="output_map"):
         data_iterator(numbers, names, sharding=sharding(2))

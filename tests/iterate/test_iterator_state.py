@@ -38,14 +38,14 @@ def augmented(rows=8, *, name="r", seed=1, data=IMAGES, **change):
     return definition(batch_size=rows, seed=seed, num_threads=1, prefetch_queue_depth=1)
 
 
-def numbers(rows, policy=FILL, *, length=LENGTH, reader="r", devices=None, shuffle=True):
+def numbers(rows, policy=FILL, *, length=LENGTH, size=None, devices=None, shuffle=True):
     def definition():
         return fn.readers.arrays(np.arange(length, dtype=np.int32), random_shuffle=shuffle, name="r")
 
     sharding = None
     if devices is not None:
         sharding = NamedSharding(Mesh(np.array(jax.devices()[:devices]), ("batch",)), P("batch"))
-    make = data_iterator(definition, ["x"], reader_name=reader, last_batch_policy=policy, sharding=sharding)
+    make = data_iterator(definition, ["x"], size=size, last_batch_policy=policy, sharding=sharding)
     return make(batch_size=rows, seed=1, num_threads=1)
 
 
@@ -179,7 +179,7 @@ def test_a_new_definition_reads_the_same_data_in_the_same_order():
 
 def test_other_leading_reader_changes_order():
     state = numbers(4).get_state()
-    assert "in another order" in refusal(numbers(4, reader=None), state)
+    assert "in another order" in refusal(numbers(4, size=-1), state)
 
 
 def counted(start, *, add):
@@ -230,7 +230,7 @@ def test_largest_state_values_are_reachable():
     assert f"0 to {2**64 - 1}" in refusal(iterator, {**state, "seed": 2**64})
     iterator.set_state({**state, "epoch": 2**32 - 1, "seed": 2**64 - 1, "totals": [2**62]})
     assert len(taken(iterator)) == 5
-    endless = numbers(4, reader=None)
+    endless = numbers(4, size=-1)
     assert "0 to 0" in refusal(endless, {**endless.get_state(), "epoch": 1})
 
 
@@ -302,10 +302,10 @@ def test_partial_batch_on_devices_loses_no_sample():
 @pytest.mark.parametrize("old", [1, 3, 8])
 @pytest.mark.parametrize("new", [2, 5])
 def test_endless_iterator_resumes_anywhere(old, new):
-    before, fresh = numbers(old, reader=None), numbers(1, reader=None)
+    before, fresh = numbers(old, size=-1), numbers(1, size=-1)
     stream = sum(taken(fresh, 80), [])
     for done in range(7):
-        after = numbers(new, reader=None)
+        after = numbers(new, size=-1)
         after.set_state(before.get_state())
         assert sum(taken(after, 6), []) == stream[done * old : done * old + 6 * new]
         next(before)

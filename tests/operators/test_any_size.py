@@ -190,7 +190,7 @@ def on_devices(count, build, columns, layouts):
         names = [f"x{number}" for number in range(len(outputs()))]
     pipeline.close()
 
-    @data_iterator(output_map=names, sharding=NamedSharding(mesh, P("batch")))
+    @data_iterator(output_map=names, size=-1, sharding=NamedSharding(mesh, P("batch")))
     def pipeline():
         return outputs()
 

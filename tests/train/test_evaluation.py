@@ -102,7 +102,7 @@ def test_inexact_iterators_are_refused():
     next(begun)
     with pytest.raises(UsageError, match=r"middle of an epoch\n  given:    1 of 3"):
         train.evaluate(metric, None, begun)
-    endless = data_iterator(lambda: fn.readers.arrays(data["x"]), ["x"])(batch_size=8)
+    endless = data_iterator(lambda: fn.readers.arrays(data["x"]), ["x"], size=-1)(batch_size=8)
     with pytest.raises(UsageError, match="endless"):
         train.evaluate(metric, None, endless)
     with pytest.raises(UsageError, match="no samples"):

@@ -105,7 +105,7 @@ def test_steps_instead_of_epochs(sgd, weights, samples):
         train.data_parallel(sgd), weights, train.batches(samples, 16, shuffle=True), steps=4, callbacks=[recorder]
     )
     assert (loop.step, loop.epoch, len(loop.history.steps["loss"])) == (4, 1, 4)
-    endless = data_iterator(lambda: fn.readers.arrays(samples["x"]), ["x"], sharding=train.batch_sharding())
+    endless = data_iterator(lambda: fn.readers.arrays(samples["x"]), ["x"], size=-1, sharding=train.batch_sharding())
     count = train.data_parallel(lambda state, batch: state + batch["x"].shape[0])
     loop = train.fit(count, np.float32(0), endless(batch_size=16), steps=9)
     assert (float(loop.state), loop.epoch, loop.history.steps) == (144, 0, {})

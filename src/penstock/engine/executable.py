@@ -94,14 +94,14 @@ class Executable:
         streams = [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
         return [(node, stream.seek_obstacle) for node, stream in streams if stream.seek_obstacle is not None]
 
-    def readings(self, order_seed: int, lead: str | None, rows: int) -> dict[Node, ShardedReader]:
+    def readings(self, order_seed: int, lead: Node | None, rows: int) -> dict[Node, ShardedReader]:
         """Create the sharded reader of each reader, for batches of `rows` rows.
 
-        `order_seed` is the seed of all shuffles. The reader named `lead` defines the epoch. Readers with the same order
+        `order_seed` is the seed of all shuffles. The reader `lead` defines the epoch. Readers with the same order
         restart with it in each epoch, so that images and labels of two readers stay paired.
         """
         first = pair_readers(self.plan.graph.readers, self.program.readers)
-        named = next((node for node in first if lead is not None and node.name == lead), None)
+        named = next((node for node in first if lead is not None and node.id == lead.id), None)
 
         facts = {node: self._facts_of(node, number) for number, node in enumerate(first)}
         lengths = {node: parts and [of_block.length for of_block in parts] for node, parts in facts.items()}

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.transfer.batch_layout import BatchLayout
-from penstock.errors import StateError, UsageError
+from penstock.errors import ArgumentTypeError, StateError, UsageError
 from penstock.graph import Graph, Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
@@ -15,43 +15,72 @@ from penstock.types import LastBatchPolicy
 Readings = Mapping[Node, ShardedReader]
 
 
-def check_epoch(size: int, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph) -> None:
-    """Check the arguments that define an epoch, before any data is read.
+def choose_epoch(
+    size: int | None, reader: str | None, policy: LastBatchPolicy, *, padded: bool, graph: Graph
+) -> tuple[int, Node | None]:
+    """Return the size of an epoch and the reader that determines it, before any data is read.
 
     Args:
-        size: The user's number of samples in an epoch; -1 if a reader determines it, or nothing does.
+        size: The user's number of samples in an epoch; -1 for an endless iterator, if there is no `reader`; None to
+            find the reader.
         reader: Name of the reader whose length is the epoch.
         policy: Policy for the last batch.
         padded: The user's `last_batch_padded`. Readers know themselves whether they repeat their last sample.
         graph: Graph of the first pipeline.
 
+    Returns:
+        The number of samples, -1 if a reader or nothing determines it; and the reader, None if there is none.
+
     Raises:
-        UsageError: The arguments contradict each other.
+        UsageError: The arguments contradict each other, or do not determine an epoch.
         UnknownReaderError: No reader has this name.
     """
-    if size == 0 or size < -1:
+    if size is not None and (size == 0 or size < -1):
         raise UsageError("size is the number of samples of an epoch", given=size, expected="at least 1, or -1 for none")
-    if reader is not None:
-        if size != -1:
-            raise UsageError(
-                "the reader tells the size",
-                given=f"reader_name={reader!r} and size={size}",
-                fix="leave size out",
-            )
-        if padded:
-            raise UsageError(
-                "the reader tells whether it pads",
-                given="reader_name and last_batch_padded",
-                fix="leave it out",
-            )
-        graph.reader(reader)
-        return
-    if policy is LastBatchPolicy.PAD:  # the other policies have no effect if an epoch has no end
+    if reader is not None and size not in (None, -1):
+        raise UsageError(
+            "the reader tells the size",
+            given=f"reader_name={reader!r} and size={size}",
+            fix="leave size out",
+        )
+    leader = graph.reader(reader) if reader is not None else _only_reader(graph) if size is None else None
+    if leader is not None and padded:
+        raise UsageError(
+            "the reader tells whether it pads",
+            given="last_batch_padded=True",
+            fix="leave it out",
+        )
+    size = -1 if size is None else size
+    if leader is None and policy is LastBatchPolicy.PAD:  # the other policies have no effect if an epoch has no end
         raise UsageError(
             "PAD marks the rows that are samples of their own, and only a reader's length tells which these are",
             given=f"size={size} without reader_name",
             fix="reader_name=..., or LastBatchPolicy.FILL, DROP or PARTIAL",
         )
+    return size, leader
+
+
+def _only_reader(graph: Graph) -> Node | None:
+    """Return the reader of a definition with one reader; None if external sources determine the end of an epoch."""
+    if len(graph.readers) == 1:
+        return graph.readers[0]
+    if graph.readers:
+        names = [node.name for node in graph.readers if node.name]
+        raise UsageError(
+            f"{graph.name} has several readers, each of which could determine the length of an epoch",
+            given=", ".join(map(str, graph.readers)),
+            expected="the name of one of them as reader_name, or size",
+            fix=f"reader_name={names[0]!r}" if names else 'fn.readers.…(name="main") and reader_name="main"',
+            where=graph.readers[0].where,
+        )
+    if not graph.feeds:
+        raise UsageError(
+            f"nothing determines the length of an epoch: {graph.name} has neither a reader nor an external source",
+            expected="size",
+            fix="size=..., the number of samples; or size=-1, for an endless iterator",
+            where=graph.outputs[0].node.where,
+        )
+    return None
 
 
 def check_feeds(planned: Executable, schedule: Schedule) -> None:
@@ -139,6 +168,13 @@ def epoch_size(readings: Readings, schedule: Schedule) -> int:
     # Shards may differ in length, so the rows of the last batch that hold a sample of the epoch are counted.
     real = lead.coordinates(BatchStep(0, last, (), rows), np.arange(rows)).real
     return (batches - 1) * rows + int(real.sum())
+
+
+def no_length(schedule: Schedule) -> ArgumentTypeError:
+    """Return the error for `len` of an iterator whose epochs are of unknown length."""
+    if schedule.length_unknown:
+        return ArgumentTypeError("the length is unknown: an external source ends the epoch", fix="size=...")
+    return ArgumentTypeError("an endless iterator has no length", fix="reader_name=... or size=...")
 
 
 def epoch_is_exact(readings: Readings, schedule: Schedule) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self
 import jax
 
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.executable import Executable
+from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.errors import StateError, UsageError
@@ -85,9 +85,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> [batch["x"].tolist() for batch in iterator.take(2)], [batch["x"].tolist() for batch in iterator]
             ([[0, 1], [2, 3]], [[4, 5]])
@@ -105,9 +105,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> next(iterator)["x"].tolist(), [batch["x"].tolist() for batch in iterator.epoch()]
             ([0, 1], [[0, 1], [2, 3], [4, 5]])
@@ -134,9 +134,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> iterator.seek(epoch=1000, step=2)
             >>> next(iterator)["x"].tolist()
@@ -168,19 +168,54 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> iterator.batch_at(epoch=5, step=1)["x"].tolist(), next(iterator)["x"].tolist()
             ([2, 3], [0, 1])
         """
         with self._lock:
-            target = self._step_of(epoch, step)
-            if target == self._cursor.step:
-                return self._form(self._peek())
-            self._check_side_run()
-            return self._form(self._compute(target, self._seed, self._order_seed, self._known_state(target)))
+            return self._form(self._arrays_at(self._step_of(epoch, step)))
+
+    @check_annotations
+    def sample(self, index: Annotated[int, Range(0)], epoch: Annotated[int, Range(0)] = 0) -> Any:
+        """Return one sample as the batches of an epoch show it, without moving the iterator.
+
+        The iterator computes the batch that has the sample, because operators may combine the samples of a batch, and
+        returns its row. The cost does not depend on the epoch. A sample that the last batch repeats has the values of
+        its first row. A sample that `LastBatchPolicy.DROP` leaves out has those that it would have in a last batch that
+        is filled up. A bad sample that `on_error` tolerates is what the batch has in its place.
+
+        Args:
+            index: Index of the sample in the data set, or in its `subset`, of the reader that determines the epoch.
+                Figures of `show` and errors name it.
+            epoch: Number of the epoch, from 0, whose random numbers the sample gets.
+
+        Returns:
+            A batch without the axis of rows: dict of `jax.Array`s on the default device.
+
+        Raises:
+            UsageError: No reader determines the epoch, the data set has no such sample, the reader draws samples by
+                weights or mixes data sets, or another shard or process has the sample.
+            SampleError: A sample of the batch is bad.
+            StateError: As for `batch_at`.
+
+        Example:
+            >>> from penstock import data_iterator, fn
+            >>> @data_iterator
+            ... def numbers():
+            ...     x = fn.readers.arrays(range(1000), random_shuffle=True)
+            ...     return {"x": x, "noisy": x + fn.random.uniform(range=[0.0, 0.5])}
+            >>> sample = numbers(batch_size=10, seed=1).sample(137, epoch=3)
+            >>> int(sample["x"]), sample["noisy"].shape
+            (137, ())
+        """
+        with self._lock:
+            number, row = self._row_of(index, epoch)
+            arrays = self._arrays_at(self._schedule.step_of(epoch, number))
+            layout = self._executable.layout
+            return self._form(jax.device_put([layout.row(array, row) for array in arrays]))
 
     @check_annotations
     def replay(self, state: Any) -> Any:
@@ -196,9 +231,9 @@ class InteractiveIterator(ABC):
 
         Example:
             >>> from penstock import data_iterator, fn
-            >>> @data_iterator(output_map=["x"], reader_name="r")
+            >>> @data_iterator
             ... def numbers():
-            ...     return fn.readers.arrays([0, 1, 2, 3, 4, 5], name="r")
+            ...     return {"x": fn.readers.arrays([0, 1, 2, 3, 4, 5])}
             >>> iterator = numbers(batch_size=2)
             >>> state, first = iterator.get_state(), next(iterator)
             >>> iterator.replay(state)["x"].tolist(), next(iterator)["x"].tolist()
@@ -217,6 +252,28 @@ class InteractiveIterator(ABC):
     def _structs(self) -> list[jax.ShapeDtypeStruct]:
         return self._executable.structs(self.batch_size, mask=len(self._names) > len(self.output_map))
 
+    def _row_of(self, index: int, epoch: int) -> tuple[int, int]:
+        """Return the batch of an epoch that has a sample, and its row in the batch."""
+        lead = lead_reader(self._readings(self._order_seed))
+        if lead is None or not lead.is_leader:
+            raise UsageError(
+                "sample() needs a reader that determines the epoch: the index is that of its sample",
+                fix="reader_name=...; or batch_at(epoch, step)",
+            )
+        if self._executable.layout.processes > 1:
+            raise UsageError(
+                "this process has only some rows of the batch",
+                fix="sample() in a program of one process; or batch_at(epoch, step), in all processes",
+            )
+        place = lead.row_of(epoch, index, self.batch_size)
+        if place is None:
+            raise UsageError(
+                "the reader has only a shard of the data set, which does not have this sample in this epoch",
+                given=f"index={index}, epoch={epoch}",
+                fix="the program that reads the other shard",
+            )
+        return place
+
     def _step_of(self, epoch: int, number: int) -> BatchStep:
         total = self._schedule.batches_per_epoch
         if total is None and epoch and not self._schedule.length_unknown:
@@ -228,6 +285,17 @@ class InteractiveIterator(ABC):
     def _known_state(self, step: BatchStep) -> Any:
         """Return the state of operators before a batch, which is known before the first and after the last one."""
         return None if step == self._schedule.first() else self._cursor.run.carried(step)
+
+    def _arrays_at(self, step: BatchStep) -> list[jax.Array]:
+        """Return the arrays of a batch without moving the iterator."""
+        # The end of an epoch is also the step of a batch that `LastBatchPolicy.DROP` leaves out.
+        if step == self._cursor.step and not self._schedule.is_epoch_end(step):
+            try:
+                return self._peek()
+            except EndOfStreamError:
+                raise _source_ends(step) from None
+        self._check_side_run()
+        return self._compute(step, self._seed, self._order_seed, self._known_state(step))
 
     def _check_side_run(self) -> None:
         """Check that a second run does not take data from the iterator's own: it would share the external sources."""
@@ -249,6 +317,10 @@ class InteractiveIterator(ABC):
         try:
             return run.next_batch(step)[0]
         except EndOfStreamError:
-            raise UsageError("the source ends before this batch", given=f"epoch {step.epoch}, row {step.row}") from None
+            raise _source_ends(step) from None
         finally:
             run.close()
+
+
+def _source_ends(step: BatchStep) -> UsageError:
+    return UsageError("the source ends before this batch", given=f"epoch {step.epoch}, row {step.row}")

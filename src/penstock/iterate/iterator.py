@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import lru_cache, partial
 from os import PathLike
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, cast
 
 import jax
 
@@ -20,15 +20,16 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import ArgumentTypeError, SourceError, UsageError
-from penstock.graph import Graph, Node, Range, check_annotations
+from penstock.graph import Graph, Node, Range, Reader, check_annotations
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.iterate import dry_run
 from penstock.iterate.epoch_schedule import (
-    check_epoch,
     check_feeds,
     check_seeks,
+    choose_epoch,
     epoch_is_exact,
     epoch_size,
+    no_length,
     schedule_of,
 )
 from penstock.iterate.interactive_iterator import InteractiveIterator
@@ -38,8 +39,8 @@ from penstock.iterate.iterator_options import (
     Shardings,
     as_pipelines,
     make_layout,
+    output_names,
     select_outputs,
-    without_mask,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
@@ -61,8 +62,10 @@ class DataIterator(InteractiveIterator):
 
     Args:
         pipelines: A pipeline or a list of them, all with the same batch size B.
-        output_map: Names of the outputs, in order; outputs without a name are left out.
-        size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator.
+        output_map: Names of the outputs, in order; outputs without a name are left out. Of a definition that returns a
+            dict, names of the outputs to return; all by default.
+        size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator; None
+            for the length of the only reader.
         reader_name: Reader whose length is the epoch.
         auto_reset: True or "yes" begins the next epoch at the end of one; False or "no" requires `reset`.
         last_batch_padded: Ignored; an option of DALI. Readers know whether they repeat their last sample.
@@ -103,8 +106,8 @@ class DataIterator(InteractiveIterator):
     def __init__(
         self,
         pipelines: Pipeline | Sequence[Pipeline],
-        output_map: Sequence[str],
-        size: int = -1,
+        output_map: Sequence[str] = (),
+        size: int | None = -1,
         reader_name: str | None = None,
         auto_reset: AutoReset = False,
         last_batch_padded: bool = False,
@@ -121,12 +124,10 @@ class DataIterator(InteractiveIterator):
         policies = error_policies(group[0].graph, on_error)
         limits = ErrorLimits.of(policies, max_bad_samples, max_bad_rate, quarantine)
         skips = "skip" in policies
-        if skips:
-            output_map = without_mask(output_map)
-        graphs = [select_outputs(pipeline.graph, output_map) for pipeline in group]
-        self.output_map = list(output_map)
+        self.output_map = output_names(group[0].graph, output_map, skips=skips)
+        graphs = [select_outputs(pipeline.graph, self.output_map) for pipeline in group]
         self._auto_reset = auto_reset in (True, "yes")
-        check_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
+        size, lead = choose_epoch(size, reader_name, last_batch_policy, padded=last_batch_padded, graph=graphs[0])
         layout = make_layout(group, self.output_map, sharding, pmap_compatible)
         # A list with one pipeline has one block, unless other processes compute further blocks.
         per_block = len(group) > 1 or (len(layout.shards) == 1 and not isinstance(pipelines, Pipeline))
@@ -142,7 +143,7 @@ class DataIterator(InteractiveIterator):
             "batch_size": self.batch_size,
             "output_map": self.output_map,
             "size": size,
-            "reader_name": reader_name,
+            "reader_name": None if lead is None else lead.name,
             "last_batch_policy": last_batch_policy.name,
             "placement": placement,
             "on_error": [*policies, limits.count, limits.rate, limits.window],
@@ -156,12 +157,12 @@ class DataIterator(InteractiveIterator):
         plan = self._executable.plan
         # Planning probes samples, and each process may read its own, so shapes can differ although definitions agree.
         agree_on_shapes(plan, layout)
-        layout.check_outputs([value.spec for value in plan.graph.outputs], output_map, self.batch_size)
+        layout.check_outputs([value.spec for value in plan.graph.outputs], self.output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
-        self._policies = policies
-        self._reader_name = reader_name
+        self._policies, self._reader_name = policies, reader_name
+        self._reader_meta = {} if lead is None else cast(Reader, lead.operator).meta
         # Cached for the order seed that was used last: a state may bring another one.
-        readings_of = partial(self._executable.readings, lead=reader_name, rows=self.batch_size)
+        readings_of = partial(self._executable.readings, lead=lead, rows=self.batch_size)
         self._readings: Callable[[int], dict[Node, ShardedReader]] = lru_cache(maxsize=1)(readings_of)
         self._pipeline = group[0]
         # Classes derived from DALI's iterators read these names to count batches. `batch_size` includes all devices,
@@ -172,7 +173,7 @@ class DataIterator(InteractiveIterator):
         schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
         # The processes of a job must all end after the same batch, so a stream may not end an epoch there.
-        may_end_early = reader_name is None and layout.processes <= 1 and bool(plan.graph.feeds)
+        may_end_early = lead is None and layout.processes <= 1 and bool(plan.graph.feeds)
         self._schedule = schedule = replace(schedule, length_unknown=may_end_early)
         check_feeds(self._executable, schedule)
         self.size = epoch_size(readings, schedule)
@@ -265,18 +266,17 @@ class DataIterator(InteractiveIterator):
     def __len__(self) -> int:
         """Return the number of batches in an epoch."""
         if self._schedule.batches_per_epoch is None:
-            raise ArgumentTypeError("an endless iterator has no length", fix="give reader_name or size")
+            raise no_length(self._schedule)
         return self._schedule.batches_per_epoch
 
     @property
     def _size_no_pad(self) -> int:
-        return self._pipeline.reader_meta(self._reader_name)["epoch_size"]
+        return self._reader_meta["epoch_size"]
 
     # In DALI a batch belongs to one shard. Here it may contain several, which then do not count.
     @property
     def _shards_num(self) -> int:
-        shards = self._pipeline.reader_meta(self._reader_name)["number_of_shards"]
-        return max(1, shards * self._pipeline.max_batch_size // self.batch_size)
+        return max(1, self._reader_meta["number_of_shards"] * self._pipeline.max_batch_size // self.batch_size)
 
     @property
     def batches_delivered(self) -> int:
@@ -285,7 +285,7 @@ class DataIterator(InteractiveIterator):
 
     @property
     def visits_each_sample_once(self) -> bool:
-        """True if an epoch has every sample of the reader named by `reader_name` once.
+        """True if an epoch has every sample of the reader that determines it once.
 
         Rows that ``valid`` masks do not count, which includes skipped samples. False if bad samples are replaced, if
         `size` sets the length of an epoch, if only some of the shards are read, and if shards have separate data sets

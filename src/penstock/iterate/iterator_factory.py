@@ -15,7 +15,13 @@ from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import check_annotations
 from penstock.iterate.iterator import DataIterator
-from penstock.iterate.iterator_options import AutoReset, Shardings, check_names, sharded_layout
+from penstock.iterate.iterator_options import (
+    AutoReset,
+    Shardings,
+    check_names,
+    sharded_layout,
+    warn_of_unused_devices,
+)
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.pipeline_decorator import split_arguments, trace
@@ -83,21 +89,21 @@ class IteratorOptions(TypedDict, total=False):
 def data_iterator(
     pipeline_fn: Callable[P, Any],
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorFunction[P, DataIterator]: ...
 @overload
 def data_iterator(
     pipeline_fn: None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[DataIterator]: ...
 @check_annotations
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     reader_name: str | None = None,
     auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
@@ -121,16 +127,19 @@ def data_iterator(
     resume, pass the result of `iterator.checkpoints()` as `checkpoints=`.
 
     Args:
-        pipeline_fn: The definition: it calls operators and returns a node or a tuple of nodes.
-        output_map: Names of the outputs, in order; outputs without a name are left out.
-        size: Samples per epoch if no reader determines it; -1 with `reader_name`, or for an endless iterator.
-        reader_name: Reader whose length is the epoch.
+        pipeline_fn: The definition: it calls operators and returns a dict of nodes, or a node or a tuple of nodes.
+        output_map: Names of the outputs of a definition that does not return a dict, in order; outputs without a name
+            are left out. Of a dict, the keys of the outputs to return; all by default.
+        size: Samples per epoch, independent of the readers; -1 for an endless iterator. None means the length of a
+            reader; or, without readers, the end of an external source.
+        reader_name: Reader whose length is the epoch. It can be left out if the definition has one reader.
         auto_reset: True or "yes" begins the next epoch at the end of one; False or "no" requires `reset`.
         last_batch_padded: Ignored; an option of DALI. Readers know whether they repeat their last sample.
         last_batch_policy: Policy for a last batch that the epoch does not fill.
         prepare_first_batch: If True, the first batch is computed at once, so that errors in the data show early.
         sharding: Layout of the outputs on devices: a `NamedSharding` whose first axis spec splits the batch, or a dict
-            with one per output. Arrays are global, ``(batch_size, ...)``.
+            with one per output. Arrays are global, ``(batch_size, ...)``. None puts the arrays on one device; if
+            there are several and none is chosen by `device_id`, the logger "penstock" says so once.
         devices: Local devices; arrays get the layout of `jax.pmap`, ``(devices, rows of a device, ...)``.
         pmap_compatible: If True, and without `sharding` and `devices`, arrays are ``(1, batch_size, ...)``.
         on_error: Policy for bad samples: "raise", "skip" or "replace"; see `DataIterator`.
@@ -143,16 +152,17 @@ def data_iterator(
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given, or no names.
+        UsageError: Both `sharding` and `devices` are given. The function raises it if outputs lack names, or if
+            nothing or any of several readers may determine the epoch.
 
     Example:
         >>> import jax
         >>> from penstock import data_iterator, fn
         >>> mesh = jax.make_mesh((1,), ("batch",))
         >>> sharding = jax.NamedSharding(mesh, jax.P("batch"))
-        >>> @data_iterator(output_map=["x"], reader_name="numbers", sharding=sharding)
+        >>> @data_iterator(sharding=sharding)
         ... def numbers(values):
-        ...     return fn.readers.arrays(values, name="numbers")
+        ...     return {"x": fn.readers.arrays(values)}
         >>> [batch["x"].tolist() for batch in numbers(values=[1, 2, 3], batch_size=2)]
         [[1, 2], [3, 1]]
     """
@@ -164,21 +174,21 @@ def data_iterator(
 def peekable_data_iterator(
     pipeline_fn: Callable[P, Any],
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorFunction[P, PeekableDataIterator]: ...
 @overload
 def peekable_data_iterator(
     pipeline_fn: None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[PeekableDataIterator]: ...
 @check_annotations
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
-    size: int = -1,
+    size: int | None = None,
     reader_name: str | None = None,
     auto_reset: AutoReset = False,
     last_batch_padded: bool = False,
@@ -197,7 +207,7 @@ def peekable_data_iterator(
     Args:
         pipeline_fn: The definition; this and the other arguments are those of `data_iterator`.
         output_map: Names of the outputs.
-        size: Samples per epoch.
+        size: Samples per epoch; -1 for an endless iterator.
         reader_name: Reader whose length is the epoch.
         auto_reset: True begins the next epoch at the end of one.
         last_batch_padded: Ignored; an option of DALI.
@@ -215,13 +225,13 @@ def peekable_data_iterator(
         A function that makes a `PeekableDataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given, or no names.
+        UsageError: As for `data_iterator`.
 
     Example:
         >>> from penstock import fn, peekable_data_iterator
-        >>> @peekable_data_iterator(output_map=["x"], reader_name="numbers")
+        >>> @peekable_data_iterator
         ... def numbers(values):
-        ...     return fn.readers.arrays(values, name="numbers")
+        ...     return {"x": fn.readers.arrays(values)}
         >>> iterator = numbers(values=[1, 2, 3, 4], batch_size=2)
         >>> iterator.peek()["x"].tolist(), [batch["x"].tolist() for batch in iterator]
         ([1, 2], [[1, 2], [3, 4]])
@@ -244,14 +254,18 @@ def _decorator(
         raise UsageError("only one of sharding and devices can be given", fix="sharding= gives global arrays")
     if devices is not None and not len(devices):
         raise UsageError("devices is empty", fix="jax.local_devices()")
-    check_names(others["output_map"])
+    # A definition that returns a dict names its outputs itself, which is known after the trace.
+    names: Sequence[str] = others["output_map"]
+    if names:
+        check_names(names)
     layout: BatchLayout | None = None
     if sharding is not None:
-        layout = sharded_layout(sharding, others["output_map"])
+        layout = sharded_layout(sharding, names or (list(sharding) if isinstance(sharding, Mapping) else [""]))
     elif devices is not None:
         layout = PmapLayout(devices, len(devices))
 
-    options: dict[str, Any] = {**others, "sharding": layout, "pmap_compatible": stacked}
+    # Without names, the layout has the blocks of rows but not the outputs, so the iterator makes its own.
+    options = {**others, "sharding": layout if names or sharding is None else sharding, "pmap_compatible": stacked}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
         # A function decorated with `pipeline_def` is accepted, too: it brings its definition and options along.
@@ -267,6 +281,8 @@ def _decorator(
                     given="debug=True",
                     fix="pipeline_def(debug=True), and run() for each batch",
                 )
+            if layout is None and "device_id" not in pipeline_options:
+                warn_of_unused_devices()
             # More threads than CPUs only compete for them; `ChunkScheduler` uses fewer where fewer are faster.
             if pipeline_options.get("num_threads") is None:
                 pipeline_options["num_threads"] = cpu_limits().usable

@@ -1,15 +1,20 @@
 """Arguments of iterators: pipelines, names of outputs, layout."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
+import jax
 from jax.sharding import NamedSharding
 
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout, ShardedLayout, SingleDevice, local_device
 from penstock.errors import UsageError, did_you_mean, short_repr
 from penstock.graph import Graph
 from penstock.pipeline.pipeline import Pipeline
+
+_log = logging.getLogger("penstock")
 
 Shardings = NamedSharding | Mapping[str, NamedSharding]
 
@@ -47,13 +52,47 @@ def check_names(names: Sequence[str]) -> None:
         raise UsageError("output_map names an output twice", given=list(names), fix="distinct names")
 
 
-def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
-    """Return the graph with only the outputs that have a name.
+def output_names(graph: Graph, names: Sequence[str], *, skips: bool) -> list[str]:
+    """Return the names of the outputs of an iterator, without that of a mask.
+
+    Args:
+        graph: The definition.
+        names: The user's `output_map`; if it is empty, the definition names its outputs.
+        skips: True if batches have a mask of skipped rows.
 
     Raises:
-        UsageError: There are more names than outputs, or the names are wrong; see `check_names`.
+        UsageError: Names are missing or wrong (see `check_names`), or the name of the mask is missing.
     """
+    if not names and not graph.output_names:
+        raise UsageError(
+            f"the outputs of {graph.name} need names",
+            fix='output_map=["images"]; or return {"images": images} in the definition',
+            where=graph.outputs[0].node.where,
+        )
+    if skips and VALID in graph.output_names:
+        raise UsageError(f'the name {VALID!r} is taken by the mask of on_error="skip"', fix="another name")
+    names = names or graph.output_names
     check_names(names)
+    return without_mask(names) if skips else list(names)
+
+
+def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
+    """Return the graph with only the outputs that have a name, in the order of the names.
+
+    Raises:
+        UsageError: The definition returns a dict without one of the names, or there are more names than outputs.
+    """
+    if graph.output_names:
+        outputs = dict(zip(graph.output_names, graph.outputs, strict=True))
+        for name in names:
+            if name not in outputs:
+                raise UsageError(
+                    f"output_map has a name that is not a key of the dict that {graph.name} returns",
+                    given=repr(name),
+                    expected=f"names among {', '.join(map(repr, outputs))}",
+                    fix=did_you_mean(name, outputs) or "leave output_map out, for all outputs",
+                )
+        return replace(graph, outputs=tuple([outputs[name] for name in names]), output_names=tuple(names))
     if len(names) > len(graph.outputs):
         raise UsageError(
             "output_map needs a name for the outputs",
@@ -69,7 +108,6 @@ def without_mask(names: Sequence[str]) -> list[str]:
     Raises:
         UsageError: The last name is not that of the mask, so the program would ignore the mask.
     """
-    check_names(names)
     *outputs, last = names
     if last != VALID:
         raise UsageError(
@@ -113,6 +151,20 @@ def make_layout(
     if len(set(devices)) != len(devices) or None in ids:
         raise UsageError("pipelines lie all on different devices, or all on one", given=f"device_ids {ids}")
     return PmapLayout(devices, len(group))
+
+
+@cache  # once per process
+def warn_of_unused_devices() -> None:
+    """Log a warning if there are several devices, for an iterator that uses one without the user's choice."""
+    count = jax.device_count()
+    if count > 1:
+        _log.warning(
+            "the batches are on 1 of %d devices; for all of them, pass "
+            'sharding=jax.NamedSharding(jax.make_mesh((%d,), ("batch",)), jax.P("batch")); '
+            "for one of them on purpose, pass device_id=0 next to batch_size",
+            count,
+            count,
+        )
 
 
 def sharded_layout(sharding: Shardings, names: Sequence[str]) -> BatchLayout:

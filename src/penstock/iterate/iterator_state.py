@@ -129,7 +129,7 @@ class StateIdentity:
         # Older states have one seed for both.
         order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
         epoch = _number(state, "epoch", 0 if schedule.length is None and not schedule.length_unknown else _EPOCHS - 1)
-        row = _number(state, "row", _ROWS if schedule.length is None else schedule.length)
+        row = _number(state, "row", _ROWS)
         totals = tuple(_number(state, "totals", _ROWS, total) for total in state["totals"])
         if len(totals) != self.readers:
             raise StateError("the state has another number of readers", given=len(totals), expected=self.readers)
@@ -139,9 +139,11 @@ class StateIdentity:
             raise StateError(
                 "the readers of this iterator visit the samples in another order than those of the state",
                 given=f"row {row} of epoch {epoch}",
-                fix="reader_name, shuffling, seeds and shards as they were; or a state from the end of an epoch, with "
-                "set_state(state, new_definition=True)",
+                fix="reader_name, shuffling, seeds and shards as they were, size=-1 if the iterator was endless; or a "
+                "state from the end of an epoch, with set_state(state, new_definition=True)",
             )
+        # After the check of the order: the row of an endless iterator may be past the end of an epoch.
+        _number(state, "row", _ROWS if schedule.length is None else schedule.length)
         step = schedule.step_at(epoch, row, _positions(readers, totals))
         # The end of an epoch is a position under every batch size, so the check below does not apply.
         if row == schedule.length:

@@ -41,9 +41,9 @@ def show_next(self: Any, n: int = 16, **options: Any) -> Any:
     Example:
         >>> import numpy as np
         >>> from penstock import data_iterator, fn
-        >>> @data_iterator(output_map=["images"], reader_name="reader")
+        >>> @data_iterator
         ... def images(data):
-        ...     return fn.readers.arrays(data, layout="HWC", name="reader")
+        ...     return {"images": fn.readers.arrays(data, layout="HWC")}
         >>> iterator = images(data=np.zeros((4, 8, 8, 3), np.uint8), batch_size=2)
         >>> [axes.get_title() for axes in iterator.show().axes], iterator.at_start
         (['sample 0', 'sample 1'], True)

@@ -43,6 +43,20 @@ def permuted_index(positions: Indices, length: int, key: int) -> Indices:
     >>> sorted(permuted_index(np.arange(5), 5, key=1).tolist())
     [0, 1, 2, 3, 4]
     """
+    return _apply(positions, length, key, inverse=False)
+
+
+def permutation_position(indices: Indices, length: int, key: int) -> Indices:
+    """Return the positions at which a permutation has `indices`: the inverse of `permuted_index`, at the same cost.
+
+    >>> permutation_position(permuted_index(np.arange(5), 5, key=1), 5, key=1).tolist()
+    [0, 1, 2, 3, 4]
+    """
+    return _apply(indices, length, key, inverse=True)
+
+
+def _apply(values: Indices, length: int, key: int, *, inverse: bool) -> Indices:
+    """Apply the Feistel network, or its inverse, until all values are in range(length)."""
     bits = max(2, (length - 1).bit_length())
     word = np.uint32 if bits <= 32 else np.uint64  # narrow words are twice as fast
     low = word(bits // 2)
@@ -59,10 +73,21 @@ def permuted_index(positions: Indices, length: int, key: int) -> Indices:
         left |= right
         return left
 
-    result = encrypt(positions.astype(word).ravel())
+    def decrypt(values: NDArray[Any]) -> NDArray[Any]:
+        # A round changes one half by a function of the other half, so the same rounds in reverse order undo it.
+        left, right = values >> low, values & low_mask
+        for turn in range(rounds - 1, 0, -2):
+            right ^= _scramble(left, keys[turn]) & low_mask
+            left ^= _scramble(right, keys[turn - 1]) & high_mask
+        left <<= low
+        left |= right
+        return left
+
+    network = decrypt if inverse else encrypt
+    result = network(values.astype(word).ravel())
     while (outside := np.flatnonzero(result >= word(length))).size:
-        result[outside] = encrypt(result[outside])
-    return result.astype(np.int64).reshape(positions.shape)
+        result[outside] = network(result[outside])
+    return result.astype(np.int64).reshape(values.shape)
 
 
 def _scramble(values: NDArray[Any], key: Any) -> NDArray[Any]:

@@ -304,8 +304,7 @@ class DaliMethods:
         if "seed" not in arguments:
             pipeline.seed_is_given = seed_is_given
         pipeline.name = name
-        with pipeline:
-            pipeline.set_outputs(*define())
+        pipeline.define(define)
         return pipeline
 
     @with_call_site
@@ -338,8 +337,7 @@ class DaliMethods:
             # recorded.
             self.max_batch_size = options["batch_size"]
             pipeline.set_block(self.max_batch_size, self.max_batch_size)
-        with pipeline:
-            pipeline.set_outputs(*define())
+        pipeline.define(define)
         self.build()
 
 

@@ -1,7 +1,7 @@
 """Definition of a pipeline: the trace, its graph, and the batches fed to it."""
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.core import user_call_site
@@ -29,7 +29,7 @@ class Definition:
         # True if a source was not ready while the definition ran, so that it has to run again.
         self.interrupted = False
         self._refill = refill
-        self._outputs: Sequence[Any] = ()
+        self._outputs: Sequence[Any] | Mapping[str, Any] = ()
 
     def record(self, function: Callable[[], Any]) -> None:
         """Run a function that calls operators, and make the nodes that it returns the outputs.
@@ -45,10 +45,10 @@ class Definition:
         except SourceNotReadyError:
             self.interrupted = True
             raise
-        self.set_outputs(outputs if isinstance(outputs, tuple | list) else (outputs,))
+        self.set_outputs(outputs if isinstance(outputs, tuple | list | Mapping) else (outputs,))
 
-    def set_outputs(self, outputs: Sequence[Any]) -> None:
-        """Set the outputs: nodes, or values that become constants."""
+    def set_outputs(self, outputs: Sequence[Any] | Mapping[str, Any]) -> None:
+        """Set the outputs: nodes, or values that become constants, and in a dict their names."""
         self._outputs = outputs
         # The recorded calls hold their arguments, possibly data sets, and are only needed if they may be made again.
         self.trace.journal.close()

@@ -72,7 +72,8 @@ def pipeline_def(
     """Turn a function that builds a graph into a function that makes a `Pipeline`.
 
     Args:
-        fn: The definition: it calls operators and returns a node or a tuple of nodes.
+        fn: The definition: it calls operators and returns a node, a tuple of nodes, or a dict of nodes, in whose order
+            `run` returns them.
         enable_conditionals: If True, `if`, `and`, `or` and `not` work on nodes, in the definition and in your functions
             that it calls.
         debug: If True, the definition runs for each batch and operators compute when they are called, so that you can

@@ -49,12 +49,14 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
                 where=where,
             ) from error
         encoded_calls.append({"operator": call.kind, "inputs": inputs, "arguments": arguments})
-    outputs = [encode(NodeHandle(value)) for value in graph.outputs]
+    outputs: Any = [encode(NodeHandle(value)) for value in graph.outputs]
+    if graph.output_names:
+        outputs = dict(zip(graph.output_names, outputs, strict=True))
     text = {"version": VERSION, "name": graph.name, "pipeline": options, "calls": encoded_calls, "outputs": outputs}
     return json.dumps(text).encode()
 
 
-def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list[Any]]]:
+def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], Any]]:
     """Return the options of a pipeline, its name, and a function that repeats its calls and returns its outputs.
 
     Raises:
@@ -72,7 +74,7 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
     if version != VERSION:
         raise StateError("a serialized pipeline of another version", given=version, expected=VERSION)
 
-    def define() -> list[Any]:
+    def define() -> Any:
         results: list[list[Any]] = []
 
         def decode(argument: Any) -> Any:
@@ -85,6 +87,8 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], list
             for call in calls:
                 arguments = {item: decode(value) for item, value in call["arguments"].items()}
                 results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
+            if isinstance(outputs, dict):
+                return {output: decode(value) for output, value in cast(dict[str, Any], outputs).items()}
             return [decode(output) for output in outputs]
         # These errors name the operator and the fix already.
         except PenstockError:

@@ -65,12 +65,10 @@ def batches(
         last_batch_policy = LastBatchPolicy.DROP if shuffle else LastBatchPolicy.PAD
 
     def in_memory() -> Any:
-        return tuple(fn.readers.arrays(arrays, name="arrays", random_shuffle=shuffle).values())
+        return fn.readers.arrays(arrays, name="arrays", random_shuffle=shuffle)
 
     make = data_iterator(
         in_memory,
-        output_map=list(arrays),
-        reader_name="arrays",
         last_batch_policy=last_batch_policy,
         sharding=batch_sharding() if sharding is None else sharding,
     )

@@ -55,7 +55,7 @@ def main(batch):
             assert np.array_equal(one.data, two.data)
 
     # a sum over all shards
-    @data_iterator(output_map=["x"], sharding=sharding)
+    @data_iterator(output_map=["x"], size=-1, sharding=sharding)
     def ones(shard_id, num_shards):
         psum = jax.shard_map(lambda x: jax.lax.psum(x, "batch"), mesh=sharding.mesh, in_specs=rows, out_specs=rows)
         return jax_function(psum, sharding=sharding)(fn.constant(np.float32([1])))

@@ -49,7 +49,7 @@ def test_the_source_ends_the_epoch(options):
     batches = iterator(by_sample, **options)
     assert [batch[0] for batch in firsts(batches)] == [0, 8]
     assert [batch[0] for batch in firsts(batches)] == [1000, 1008]
-    with pytest.raises(errors.PenstockError, match="endless"):
+    with pytest.raises(errors.PenstockError, match="external source"):
         len(batches)
 
 

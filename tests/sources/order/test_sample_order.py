@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.numerics.permutation import hash_words, permuted_index
+from penstock.numerics.permutation import hash_words, permutation_position, permuted_index
 from penstock.sources.order.sample_order import SampleOrder
 
 
@@ -18,6 +18,23 @@ def test_permute_stays_inside_and_depends_on_the_position_alone(length, key, dat
     together = permuted_index(positions, length, key)
     assert ((together >= 0) & (together < length)).all()
     assert [permuted_index(positions[i : i + 1], length, key)[0] for i in range(len(positions))] == together.tolist()
+
+
+@given(st.integers(1, 2**62), st.integers(0, 2**64 - 1), st.data())
+def test_positions_are_the_inverse(length, key, data):
+    positions = np.array(data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=20)))
+    assert permutation_position(permuted_index(positions, length, key), length, key).tolist() == positions.tolist()
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("stick", [True, False])
+def test_an_order_knows_the_position_of_each_sample(shuffle, stick):
+    orders = [SampleOrder(11, shuffle, 5, shards=3, shard=shard, stick_to_shard=stick) for shard in range(3)]
+    for epoch in (0, 1, 1_000_000):
+        for index in range(11):
+            (shard,) = [shard for shard, order in enumerate(orders) if order.position(epoch, index) is not None]
+            position = orders[shard].position(epoch, index)
+            assert orders[shard].indices(epoch, np.array([position])).tolist() == [index]
 
 
 @pytest.mark.parametrize("length", [2, 3, 5, 10, 31, 64, 1000])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, RowSelection
 from penstock.engine.host.column_rows import scatter_column
-from penstock.errors import DefinitionError, SampleError
+from penstock.errors import DefinitionError, SampleError, UsageError
 from penstock.graph import Reader
 from penstock.plan.engine_operators import RowCoordinates
 from penstock.plan.shard_merge import ReaderFacts
@@ -183,6 +183,46 @@ class ShardedReader:
         positions = own if self._num_shards == 1 else step.row * self._num_shards + numbers
         real = own < self._ends(step, numbers) if self.is_leader else np.ones(len(numbers), np.bool_)
         return RowCoordinates(step.epoch, positions, real)
+
+    def row_of(self, epoch: int, index: int, rows: int) -> tuple[int, int] | None:
+        """Return the batch and the row that hold a sample in an epoch of this reader, which must be the leader.
+
+        Args:
+            epoch: Number of the epoch.
+            index: Index of the sample in the data set.
+            rows: Number of rows of a full batch.
+
+        Returns:
+            Number of the batch in the epoch and of the row in the batch, of the first of several; None if other
+            processes or programs have the sample. A batch after the last one holds samples that the policy drops.
+
+        Raises:
+            UsageError: The index does not determine a sample, or the sample does not determine a row.
+        """
+        order = self.orders[0]
+        if order.choice is not None:
+            raise UsageError(
+                "the reader draws samples, so that an epoch may have a sample several times or not at all",
+                fix="batch_at(epoch, step), for the samples that the epoch has",
+            )
+        if self._num_shards > 1 and not (self.covers_epoch and self.readers[0].contiguous):
+            raise UsageError(
+                "the blocks of a batch read separate data, so that an index means several samples",
+                fix="batch_at(epoch, step)",
+            )
+        if index >= order.length:
+            raise UsageError(
+                "the data set has no such sample", given=f"index={index}", expected=f"0 to {order.length - 1}"
+            )
+        for shard, own in zip(self._shards.tolist(), self.orders, strict=False):  # all shards may share one order
+            position = own.position(epoch, index)
+            if position is not None:
+                number, inside = divmod(position, self._stride)
+                if self._num_shards > 1:
+                    return number, shard * (rows // self._num_shards) + inside
+                row = inside - int(self.offsets(rows, 0))
+                return (number, row) if 0 <= row < rows else None
+        return None
 
     def samples(
         self, step: BatchStep, numbers: Indices, replacements: NDArray[np.uint64] | None = None

@@ -85,6 +85,11 @@ class BatchLayout(ABC):
         Keys are the numbers of outputs, and None for the row mask.
         """
 
+    def row(self, array: jax.Array, number: int) -> Array:
+        """Return a row of an array of `put_batch`, all of whose rows this process holds."""
+        # Not `array[number]`: JAX refuses an index along an axis that an Explicit mesh splits.
+        return np.asarray(array)[number]
+
     def put_rows(self, column: Array) -> jax.Array:
         """Put a column on the devices as an input of the device program, split by rows only."""
         return self._assemble(column, self._rows)
@@ -298,6 +303,10 @@ class PmapLayout(BatchLayout):
         """Put columns on the devices in the shape `(blocks, rows per block, ...)`."""
         stacked = {number: column.reshape(self.blocks, -1, *column.shape[1:]) for number, column in columns.items()}
         return {number: self.put_rows(column) for number, column in stacked.items()}
+
+    def row(self, array: jax.Array, number: int) -> Array:
+        """Return a row of the batch, whose number counts the rows of all blocks."""
+        return np.asarray(array)[divmod(number, array.shape[1])]
 
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """Return the shape with a leading axis of blocks."""

@@ -222,11 +222,13 @@ class Graph:
         outputs: Values of a batch.
         name: Name of the definition in messages.
         preserved: Nodes that run even if no output depends on them.
+        output_names: Names of the outputs, if the definition returned a dict; otherwise empty.
     """
 
     outputs: tuple[Value, ...]
     name: str = field(default="pipeline")
     preserved: tuple[Node, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -291,7 +293,7 @@ class Graph:
         for node in self.nodes:
             changed[node] = change(node.with_inputs(moved))
         preserved = tuple(changed[node] for node in self.preserved)
-        return Graph(tuple(map(moved, self.outputs)), self.name, preserved)
+        return Graph(tuple(map(moved, self.outputs)), self.name, preserved, self.output_names)
 
 
 def infer_specs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -171,14 +171,25 @@ class Trace:
             journal.reset(journal_token)
 
     def graph(self, outputs: Any) -> Graph:
-        """Return the graph of outputs: a node, a constant, or a tuple or list of them.
+        """Return the graph of outputs: a node, a constant, or a tuple, list or dict of them.
 
         Raises:
             ArgumentTypeError: The definition returned something else.
             ContextError: The definition returned a node of another definition.
         """
+        names: tuple[str, ...] = ()
+        if isinstance(outputs, Mapping):
+            names, outputs = tuple(cast(Mapping[str, Any], outputs)), tuple(cast(Mapping[str, Any], outputs).values())
         returned = list(cast(list[Any], outputs)) if isinstance(outputs, tuple | list) else [outputs]
         try:
+            for name in names:
+                if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # the user's keys
+                    raise ArgumentTypeError(
+                        f"{self.name} returns a dict with a key that is not text",
+                        given=short_repr(name),
+                        expected="names of outputs",
+                        fix='return {"images": images, "labels": labels}',
+                    )
             if len(returned) == 1 and returned[0] is None:
                 raise ArgumentTypeError(
                     f"{self.name} returns nothing", expected="at least one node", fix="return images"
@@ -189,7 +200,7 @@ class Trace:
                 values = tuple(as_value(output) for output in returned)
                 for value in values:
                     check_branch_scope(value, self.guard)
-                return Graph(values, self.name, tuple(self.preserved))
+                return Graph(values, self.name, tuple(self.preserved), names)
         except PenstockError as error:
             error.where = error.where or user_call_site()
             raise
