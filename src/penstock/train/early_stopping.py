@@ -1,0 +1,93 @@
+"""`EarlyStopping`: the end of a training that no longer improves."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from penstock.errors import UsageError
+from penstock.graph import Range, check_annotations
+from penstock.train.train_loop import Callback, TrainLoop
+
+Mode = Literal["min", "max"]
+
+
+class EarlyStopping(Callback):
+    """Callback that stops the training when a recorded value has not improved for some epochs.
+
+    It reads the records of the epochs, which a checkpoint contains, so a resumed training stops at the same epoch. Put
+    it after `Evaluate`, which makes the record.
+
+    Args:
+        monitor: Name of the value in the record of an epoch, such as "loss" or "val_accuracy".
+        mode: "min" if smaller values are better, "max" if larger ones are.
+        patience: Number of recorded values without improvement after which the training stops.
+        min_delta: Smallest change that counts as an improvement.
+
+    Raises:
+        UsageError: During training, the name is not recorded.
+
+    Example:
+        >>> import numpy as np
+        >>> from penstock import train
+        >>> step = train.data_parallel(lambda loss, batch: (loss * 0.9, loss))
+        >>> stop = EarlyStopping("loss", patience=2, min_delta=1.0)
+        >>> loop = train.fit(step, np.float32(2), train.batches(np.ones(8), 8), epochs=9, callbacks=[stop])
+        stopped at step 3 of 9: loss has not improved for 2 epochs; the best is 2 in epoch 1
+        >>> loop.epoch
+        3
+    """
+
+    @check_annotations
+    def __init__(
+        self,
+        monitor: str,
+        mode: Mode = "min",
+        patience: Annotated[int, Range(1)] = 3,
+        min_delta: Annotated[float, Range(0)] = 0.0,
+    ) -> None:
+        self._monitor, self._patience = monitor, patience
+        self._sign, self._min_delta = (1 if mode == "max" else -1), min_delta
+
+    def on_resume(self, loop: TrainLoop) -> None:
+        """Stop a training again that had stopped before its checkpoint."""
+        self._check(loop)
+
+    def on_epoch_end(self, loop: TrainLoop) -> None:
+        """Compare the value of the epoch with the best one."""
+        monitored_value(loop, self._monitor)
+        self._check(loop)
+
+    def _check(self, loop: TrainLoop) -> None:
+        best, best_epoch, count = float("-inf"), 0, 0
+        for epoch, record in enumerate(loop.history.epochs, 1):
+            value = record.get(self._monitor)
+            if value is None:
+                continue
+            # NaN is never an improvement.
+            if self._sign * value > best + self._min_delta or not best_epoch:
+                best, best_epoch, count = self._sign * value, epoch, 0
+            else:
+                count += 1
+        if count >= self._patience:
+            loop.stop(
+                f"{self._monitor} has not improved for {count} epochs; "
+                f"the best is {self._sign * best:.6g} in epoch {best_epoch}"
+            )
+
+
+def monitored_value(loop: TrainLoop, name: str) -> float | None:
+    """Return a value of the last epoch's record, or None if it is recorded in other epochs only.
+
+    Raises:
+        UsageError: The name is not recorded, although every callback has had the epochs that it needs.
+    """
+    records: Sequence[Mapping[str, float]] = loop.history.epochs
+    # Callbacks that record every few epochs may not have had their turn.
+    if not any(name in record for record in records) and loop.epoch >= loop.record_interval:
+        recorded = dict.fromkeys(name for record in records for name in record)
+        raise UsageError(
+            "the monitored value is not in the record of the epoch",
+            given=name,
+            expected=", ".join(recorded) or "a metric of the step, or a result of Evaluate",
+            fix="one of these names; put Evaluate before the callback that monitors its result",
+        )
+    return records[-1].get(name)
