@@ -55,6 +55,7 @@ class Checkpoint(Callback):
         ...     data = train.batches(np.ones(32), 8, shuffle=True)
         ...     return train.fit(step, np.float32(0), data, epochs=epochs, callbacks=[Checkpoint(folder)])
         >>> float(run(1).state), float(run(2).state)  # the second run resumes the first
+        resumed at step 4 of 8 (1 of 2 epochs are complete)
         (32.0, 64.0)
     """
 

@@ -62,16 +62,14 @@ class EarlyStopping(Callback):
             value = record.get(self._monitor)
             if value is None:
                 continue
-            # NaN is never an improvement.
-            if self._sign * value > best + self._min_delta or not best_epoch:
+            # NaN is never an improvement, as it is not larger than any number.
+            if self._sign * value > best + self._min_delta:
                 best, best_epoch, count = self._sign * value, epoch, 0
             else:
                 count += 1
         if count >= self._patience:
-            loop.stop(
-                f"{self._monitor} has not improved for {count} epochs; "
-                f"the best is {self._sign * best:.6g} in epoch {best_epoch}"
-            )
+            result = f"; the best is {self._sign * best:.6g} in epoch {best_epoch}" if best_epoch else ""
+            loop.stop(f"{self._monitor} has not improved for {count} epoch{'s' * (count > 1)}{result}")
 
 
 def monitored_value(loop: TrainLoop, name: str) -> float | None:

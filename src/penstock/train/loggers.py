@@ -5,7 +5,7 @@ import io
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from penstock.core import optional_import
 from penstock.core.atomic_files import fsync_file
@@ -13,6 +13,7 @@ from penstock.errors import CheckpointError
 from penstock.graph import check_annotations
 
 
+@runtime_checkable
 class Logger(Protocol):
     """Destination of metrics, for `LogMetrics`. Only process 0 of a job calls it."""
 
