@@ -13,9 +13,10 @@ from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.train_loop import Callback, TrainLoop, report
 
-# The default of tqdm spends its width on counts of samples, and leaves no room for metrics on 80 columns.
-_BAR_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {rate_fmt}, {remaining} left{postfix}"
-_ENDLESS_FORMAT = "{desc}: {n_fmt} {unit}, {rate_fmt}{postfix}"
+# The default of tqdm spends its width on counts of samples. Here the figures come first, and the bar gets the rest of
+# the line: 80 columns hold both, and a narrow terminal cuts the bar.
+_BAR_FORMAT = "{desc} |{bar}|"
+_ENDLESS_FORMAT = "{desc}"
 
 
 class ProgressBar(Callback):
@@ -41,9 +42,9 @@ class ProgressBar(Callback):
         >>> step = train.data_parallel(lambda scale, batch: (scale * 2, scale))
         >>> data = train.batches(np.ones(16), 8)
         >>> _ = train.fit(step, np.float32(1), data, epochs=1, callbacks=[ProgressBar("numbers", interval=0)])
-        epoch 1/1, step 1/2: ... numbers/s, ...:...:... left, ...waiting ...%
-        epoch 1/1, step 2/2: ... numbers/s, ...:...:... left, ...waiting ...%
-        epoch 1/1: loss 1.5, ... numbers/s, waiting ...%
+        epoch 1/1, step 1/2: ...wait ...%
+        epoch 1/1, step 2/2: ...numbers/s, wait ...%, eta 0:00:00
+        epoch 1/1: loss 1.5, ... numbers/s, wait ...%
         the step waited for data ...% of the ... s; slowest stage: ...
     """
 
@@ -67,27 +68,28 @@ class ProgressBar(Callback):
             if _has_bar():
                 self._bar = self._make_bar(loop)
         if self._bar is not None:
-            self._bar.set_description_str(_place(loop), refresh=False)
-            self._bar.set_postfix_str(_metrics(loop), refresh=False)
+            self._bar.set_description_str(self._figures(loop, now), refresh=False)
             self._bar.update(loop.batch_size or 1)
         elif now >= self._next_line and not self._options.get("disable"):
             self._next_line = now + self._interval
-            report(f"{_place(loop)}: {self._rate(loop)}{self._left(loop)}, {_metrics(loop)}")
+            report(self._figures(loop, now))
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
         """Remove the bar and print a line."""
         if jax.process_index() != 0:
             return
         of = "" if loop.total_epochs is None else f"/{loop.total_epochs}"
-        record = "".join(f"{name} {value:.4g}, " for name, value in loop.history.epochs[-1].items())
-        line = f"epoch {loop.epoch}{of}: {record}{self._rate(loop)}, waiting {loop.watch.stall_fraction:.0%}"
+        record = [f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items()]
+        # Without the time that callbacks before this one took, such as an evaluation.
+        rate = self._rate(loop, loop.epoch_end_time)
         self.teardown()  # a bar on the screen would share its line with the record
-        report(line)
+        report(f"epoch {loop.epoch}{of}: {', '.join([*record, *rate, f'wait {loop.watch.stall_fraction:.0%}'])}")
 
     def on_train_end(self, loop: TrainLoop) -> None:
-        """Print the summary."""
+        """Print the summary, unless there was nothing left to do."""
         self.teardown()
-        report(loop.summary())
+        if loop.watch.seconds:
+            report(loop.summary())
 
     def teardown(self) -> None:
         """Remove the bar."""
@@ -103,39 +105,37 @@ class ProgressBar(Callback):
             # The batch of this step is already delivered, and `update` counts it. A resumed epoch does not start at 0.
             total, done = len(iterator) * rows, (iterator.batches_delivered - 1) * rows
         bar = _notebook_bar() or self._tqdm
-        texts = {"unit": f" {self._unit_of(loop)}", "bar_format": _BAR_FORMAT if total else _ENDLESS_FORMAT}
-        return bar(total=total, initial=done, dynamic_ncols=True, **texts, **self._options)
+        form = _BAR_FORMAT if total else _ENDLESS_FORMAT
+        # Shown with the first figures, by `update`.
+        return bar(total=total, initial=done, dynamic_ncols=True, bar_format=form, delay=1e-9, **self._options)
 
-    def _unit_of(self, loop: TrainLoop) -> str:
-        return "steps" if loop.batch_size is None else self._unit
+    def _figures(self, loop: TrainLoop, now: float) -> str:
+        """Return a line such as ``epoch 1/5, step 12/200: loss 0.31, 512 images/s, wait 3%, eta 0:00:20``."""
+        epochs = "" if loop.total_epochs is None else f"/{loop.total_epochs}"
+        steps = "" if loop.total_steps is None else f"/{loop.total_steps}"
+        # `latest` returns the last finished step: reading this step's metrics would wait for the devices.
+        metrics = [f"{name} {value:.4g}" for name, value in loop.history.latest().items()]
+        metrics.sort(key=lambda text: not text.startswith("loss "))
+        if self._bar is not None:  # a bar has room for one
+            del metrics[1:]
+        figures = [*metrics, *self._rate(loop, now), f"wait {loop.watch.stall_fraction:.0%}", *self._eta(loop, now)]
+        return f"epoch {loop.epoch + 1}{epochs}, step {loop.step}{steps}: {', '.join(figures)}"
 
-    def _steps_per_second(self, loop: TrainLoop) -> float:
-        if self._start is None:
-            return 0.0
-        began, step = self._start
-        return (loop.step - step) / max(time.perf_counter() - began, 1e-9)
+    def _seconds_per_step(self, loop: TrainLoop, now: float) -> float:
+        """Return the duration of a step, or 0 if it is not known yet."""
+        began, step = self._start or (now, 0)
+        return (now - began) / (loop.step - step)
 
-    def _rate(self, loop: TrainLoop) -> str:
-        return f"{self._steps_per_second(loop) * (loop.batch_size or 1):,.0f} {self._unit_of(loop)}/s"
+    def _rate(self, loop: TrainLoop, now: float) -> list[str]:
+        seconds = self._seconds_per_step(loop, now)
+        unit = "steps" if loop.batch_size is None else self._unit
+        return [f"{(loop.batch_size or 1) / seconds:,.0f} {unit}/s"] if seconds else []
 
-    def _left(self, loop: TrainLoop) -> str:
-        rate = self._steps_per_second(loop)
-        if loop.total_steps is None or not rate:
-            return ""
-        return f", {timedelta(seconds=round((loop.total_steps - loop.step) / rate))} left"
-
-
-def _place(loop: TrainLoop) -> str:
-    """Return the epoch and the step: ``epoch 1/5, step 12/200``."""
-    epochs = "" if loop.total_epochs is None else f"/{loop.total_epochs}"
-    steps = "" if loop.total_steps is None else f"/{loop.total_steps}"
-    return f"epoch {loop.epoch + 1}{epochs}, step {loop.step}{steps}"
-
-
-def _metrics(loop: TrainLoop) -> str:
-    # `latest` returns the last finished step: reading this step's metrics would wait for the devices.
-    metrics = "".join(f"{name} {value:.4g}, " for name, value in loop.history.latest().items())
-    return f"{metrics}waiting {loop.watch.stall_fraction:.0%}"
+    def _eta(self, loop: TrainLoop, now: float) -> list[str]:
+        seconds = self._seconds_per_step(loop, now)
+        if loop.total_steps is None or not seconds:
+            return []
+        return [f"eta {timedelta(seconds=round(seconds * (loop.total_steps - loop.step)))}"]
 
 
 def _has_bar() -> bool:

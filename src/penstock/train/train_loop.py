@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
@@ -66,6 +67,7 @@ class TrainLoop:
         epoch: Number of finished epochs, including those before a resume.
         history: Metrics.
         stopped: Reason of an early stop, or None.
+        epoch_end_time: Time at which the steps of the last epoch had finished, in seconds of `time.perf_counter`.
         watch: Monitor of the time spent waiting for data, since this run started.
     """
 
@@ -89,7 +91,12 @@ class TrainLoop:
         self.epoch = 0
         self.history = History()
         self.stopped: str | None = None
+        self.epoch_end_time = 0.0
         self.watch = StallMonitor(iterator)
+
+    def __repr__(self) -> str:
+        stopped = "" if self.stopped is None else f", stopped={self.stopped!r}"
+        return f"TrainLoop(step={self.step}, epoch={self.epoch}{stopped})"
 
     def stop(self, reason: str) -> None:
         """End the training after the current step. `fit` prints the reason, and `stopped` keeps it.
@@ -247,6 +254,7 @@ def _epoch(loop: TrainLoop, step: Step, structure: Any, steps: int | None, callb
         )
     if ended:
         loop.epoch += 1
-        loop.history.end_epoch()
+        loop.history.end_epoch()  # waits for the steps
+        loop.epoch_end_time = time.perf_counter()
         for callback in callbacks:
             callback.on_epoch_end(loop)
