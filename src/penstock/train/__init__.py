@@ -5,11 +5,14 @@
 ('batch',)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from penstock.train.array_batches import batches
 from penstock.train.callbacks import Evaluate, ProgressBar, StopOnSignal, TerminateOnNaN
 from penstock.train.checkpoint import Checkpoint
 from penstock.train.evaluation import evaluate
 from penstock.train.history import History
+from penstock.train.iterator_checkpoint_handler import IteratorCheckpointHandler, args_classes
 from penstock.train.parallel_step import data_parallel
 from penstock.train.replication import (
     batch_sharding,
@@ -28,6 +31,7 @@ __all__ = [
     "Checkpoint",
     "Evaluate",
     "History",
+    "IteratorCheckpointHandler",
     "ProgressBar",
     "StallMonitor",
     "StopOnSignal",
@@ -45,3 +49,18 @@ __all__ = [
     "unreplicate",
     "unreplicate_from_pmap",
 ]
+
+if TYPE_CHECKING:
+    from penstock.train.iterator_checkpoint_handler import IteratorRestore as IteratorRestore
+    from penstock.train.iterator_checkpoint_handler import IteratorSave as IteratorSave
+
+
+# Not in `__all__`: `from penstock.train import *` must work without Orbax, from whose classes these derive.
+def __getattr__(name: str) -> Any:
+    if name in ("IteratorRestore", "IteratorSave"):
+        return args_classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "IteratorRestore", "IteratorSave"])

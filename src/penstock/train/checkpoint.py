@@ -15,8 +15,8 @@ from penstock.core import optional_import
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
 from penstock.graph import Range, check_annotations
-from penstock.iterate import DataIterator
 from penstock.train.checkpoint_files import CheckpointFiles, Monitor, run_on_process_0
+from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
 from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.train_loop import Callback, TrainLoop
@@ -103,7 +103,7 @@ class Checkpoint(Callback):
         # The last step may also be at the interval, at the end of an epoch, and at the end of the training.
         if self._last_step == loop.step:
             return
-        iterator = _stateful(loop.iterator)
+        iterator = check_has_state(loop.iterator)
         saved = _leaves(loop.state)
         about = {
             "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
@@ -141,7 +141,7 @@ class Checkpoint(Callback):
         step = _on_process_0(self._files.latest_step)
         if step is None:
             return False
-        iterator = _stateful(loop.iterator)
+        iterator = check_has_state(loop.iterator)
         about = self._files.metadata(step)
         if about["batch_size"] != iterator.batch_size:
             raise StateError(
@@ -168,7 +168,7 @@ class Checkpoint(Callback):
 
     def on_train_start(self, loop: TrainLoop) -> None:
         """Check that the directory is writable, and resume the training if it has a checkpoint."""
-        _stateful(loop.iterator)
+        check_has_state(loop.iterator)
         _on_process_0(self._files.prepare)
         # The callback may serve a second call of `fit`.
         self._last_step = None
@@ -216,16 +216,6 @@ def _check_recorded(loop: TrainLoop, name: str) -> None:
             expected=", ".join(dict.fromkeys(name for record in records for name in record)) or "a metric of the step",
             fix="one of these names; put Evaluate before Checkpoint",
         )
-
-
-def _stateful(iterator: Any) -> DataIterator:
-    if not isinstance(iterator, DataIterator):
-        raise UsageError(
-            "a checkpoint needs an iterator with a state",
-            given=type(iterator).__name__,
-            fix="train.batches or data_iterator",
-        )
-    return iterator
 
 
 def _leaves(state: Any) -> dict[str, Any]:
