@@ -22,7 +22,7 @@ class Record(train.Callback):
 
 def epochs_of(values, every=1, callbacks=(), **options):
     step = train.data_parallel(lambda state, batch: state + 1)
-    stop = train.EarlyStopping("value", **options)
+    stop = train.EarlyStopping("value", **{"mode": "min", **options})
     callbacks = [Record(values, every), stop, *callbacks]
     return train.fit(step, np.float32(0), train.batches(np.ones(8), 8), epochs=20, callbacks=callbacks)
 

@@ -5,6 +5,8 @@
 ('batch',)
 """
 
+from typing import TYPE_CHECKING, Any
+
 from penstock.train.array_batches import batches
 from penstock.train.callbacks import Evaluate, StopOnSignal, TerminateOnNaN
 from penstock.train.checkpoint import Checkpoint
@@ -12,6 +14,7 @@ from penstock.train.early_stopping import EarlyStopping
 from penstock.train.evaluation import evaluate
 from penstock.train.gradient_accumulation import accumulate_gradients
 from penstock.train.history import History
+from penstock.train.iterator_checkpoint_handler import IteratorCheckpointHandler, args_classes
 from penstock.train.log_metrics import LogMetrics
 from penstock.train.loggers import CSVLogger, Logger, TensorBoardLogger, WandbLogger
 from penstock.train.parallel_step import data_parallel
@@ -35,6 +38,7 @@ __all__ = [
     "EarlyStopping",
     "Evaluate",
     "History",
+    "IteratorCheckpointHandler",
     "LogMetrics",
     "Logger",
     "ProgressBar",
@@ -57,3 +61,18 @@ __all__ = [
     "unreplicate",
     "unreplicate_from_pmap",
 ]
+
+if TYPE_CHECKING:
+    from penstock.train.iterator_checkpoint_handler import IteratorRestore as IteratorRestore
+    from penstock.train.iterator_checkpoint_handler import IteratorSave as IteratorSave
+
+
+# Not in `__all__`: `from penstock.train import *` must work without Orbax, from whose classes these derive.
+def __getattr__(name: str) -> Any:
+    if name in ("IteratorRestore", "IteratorSave"):
+        return args_classes()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "IteratorRestore", "IteratorSave"])

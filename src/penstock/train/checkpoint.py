@@ -1,10 +1,10 @@
 """Checkpoints of a training, which resume it bit-for-bit."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +15,8 @@ from penstock.core import optional_import
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
 from penstock.graph import Range, check_annotations
-from penstock.iterate import DataIterator
-from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
+from penstock.train.checkpoint_files import CheckpointFiles, Monitor, run_on_process_0
+from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
 from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.train_loop import Callback, TrainLoop
@@ -37,14 +37,19 @@ class Checkpoint(Callback):
     Args:
         directory: Directory of one training, shared by all processes of a job.
         save_interval_steps: Steps between checkpoints within an epoch; None saves only after epochs and at the end.
-        max_to_keep: Number of checkpoints to keep; None keeps all.
+        max_to_keep: Number of checkpoints to keep; None keeps all. With `monitor`, the best ones and also the latest
+            one, which a resume needs.
+        monitor: Name of a value in the record of an epoch, such as "val_accuracy", that ranks checkpoints. Put
+            `Evaluate` before this callback. Without it, the latest checkpoints are kept.
+        mode: "max" if larger values of `monitor` are better, "min" if smaller ones are. Required with `monitor`.
 
     Raises:
         MissingExtraError: Orbax is not installed.
         CheckpointError: The directory is not writable, before the first step or later.
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
-        UsageError: The iterator does not have a state to save.
+        UsageError: The iterator does not have a state to save; `monitor` and `mode` are not given together; the
+            monitored name is not recorded, at the end of the first epoch.
 
     Example:
         >>> import tempfile
@@ -66,10 +71,20 @@ class Checkpoint(Callback):
         *,
         save_interval_steps: Annotated[int | None, Range(1)] = None,
         max_to_keep: Annotated[int | None, Range(1)] = 2,
+        monitor: str | None = None,
+        mode: Literal["min", "max"] | None = None,
     ) -> None:
+        if (monitor is None) != (mode is None):
+            # Keras guesses the mode, and the defaults of Lightning and Orbax differ. The wrong one keeps the worst.
+            raise UsageError(
+                "monitor and mode belong together",
+                given=f"monitor={monitor!r}, mode={mode!r}",
+                fix='mode="max" if larger values are better, mode="min" if smaller ones are',
+            )
         self._save_interval_steps = save_interval_steps
+        self._monitor = Monitor(monitor, mode) if monitor is not None and mode is not None else None
         self._ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
-        self._files = CheckpointFiles(Path(directory).absolute(), max_to_keep)
+        self._files = CheckpointFiles(Path(directory).absolute(), max_to_keep, self._monitor)
         self._metrics_file = MetricsFile(self._files.folder / "history.jsonl")
         self._orbax: Any = None
         self._last_step: int | None = None
@@ -79,18 +94,25 @@ class Checkpoint(Callback):
             self._orbax = self._ocp.Checkpointer(self._ocp.StandardCheckpointHandler())
         return self._orbax
 
-    def save(self, loop: TrainLoop) -> None:
-        """Save the current step, unless it is saved already."""
+    def save(self, loop: TrainLoop, metrics: Mapping[str, float] | None = None) -> None:
+        """Save the current step, unless it is saved already.
+
+        Args:
+            loop: The training.
+            metrics: Values that belong to this step, such as the record of its epoch. `monitor` is one of them.
+        """
         # The last step may also be at the interval, at the end of an epoch, and at the end of the training.
         if self._last_step == loop.step:
             return
-        iterator = _stateful(loop.iterator)
+        iterator = check_has_state(loop.iterator)
         saved = _leaves(loop.state)
         about = {
             "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
             "batch_size": iterator.batch_size,
             "step": loop.step,
             "epoch": loop.epoch,
+            "metrics": {name: float(value) for name, value in (metrics or {}).items()},
+            "monitor": self._monitor,
         }
         _ = loop.history.steps  # waits for the steps; TerminateOnNaN raises here, before a bad state is saved
         arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
@@ -120,7 +142,7 @@ class Checkpoint(Callback):
         step = _on_process_0(self._files.latest_step)
         if step is None:
             return False
-        iterator = _stateful(loop.iterator)
+        iterator = check_has_state(loop.iterator)
         about = self._files.metadata(step)
         if about["batch_size"] != iterator.batch_size:
             raise StateError(
@@ -147,7 +169,7 @@ class Checkpoint(Callback):
 
     def on_train_start(self, loop: TrainLoop) -> None:
         """Check that the directory is writable, and resume the training if it has a checkpoint."""
-        _stateful(loop.iterator)
+        check_has_state(loop.iterator)
         _on_process_0(self._files.prepare)
         # The callback may serve a second call of `fit`.
         self._last_step = None
@@ -163,8 +185,10 @@ class Checkpoint(Callback):
             self.save(loop)
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
-        """Save the epoch."""
-        self.save(loop)
+        """Save the epoch with its record."""
+        if self._monitor is not None:
+            loop.recorded(self._monitor.name)  # raises if it never is
+        self.save(loop, loop.history.epochs[-1])
 
     def on_train_end(self, loop: TrainLoop) -> None:
         """Save the steps since the last checkpoint."""
@@ -181,16 +205,6 @@ class Checkpoint(Callback):
 def _on_process_0(act: Callable[[], Any]) -> Any:
     """Call `act` on process 0 and return its result on all processes."""
     return run_on_process_0(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
-
-
-def _stateful(iterator: Any) -> DataIterator:
-    if not isinstance(iterator, DataIterator):
-        raise UsageError(
-            "a checkpoint needs an iterator with a state",
-            given=type(iterator).__name__,
-            fix="train.batches or data_iterator",
-        )
-    return iterator
 
 
 def _leaves(state: Any) -> dict[str, Any]:

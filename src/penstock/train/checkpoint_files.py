@@ -3,12 +3,13 @@
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
 from penstock.core.file_lock import lock_file
@@ -20,6 +21,33 @@ _UNFINISHED = ".unfinished-"
 _log = logging.getLogger("penstock")
 
 
+class Monitor(NamedTuple):
+    """Metric that ranks checkpoints.
+
+    Args:
+        name: Name of the metric.
+        mode: "min" if smaller values are better, "max" if larger ones are.
+    """
+
+    name: str
+    mode: Literal["min", "max"]
+
+    def best_first(self, metrics: Mapping[int, Mapping[str, float]]) -> list[int]:
+        """Return the steps that have the metric, the best one first. NaN counts as missing.
+
+        Of equal values, the earlier step is better, as in Keras and Lightning.
+
+        >>> Monitor("loss", "min").best_first({1: {"loss": 0.5}, 2: {"loss": 0.1}, 3: {}, 4: {"loss": 0.1}})
+        [2, 4, 1]
+        """
+        values = {step: record[self.name] for step, record in metrics.items() if self.name in record}
+        sign = -1 if self.mode == "max" else 1
+        return sorted(
+            (step for step, value in values.items() if not math.isnan(value)),
+            key=lambda step: (sign * values[step], step),
+        )
+
+
 class CheckpointFiles:
     """Directory of checkpoints, with a subdirectory per step.
 
@@ -29,10 +57,11 @@ class CheckpointFiles:
     Args:
         folder: The directory.
         keep: Largest number of checkpoints; None for any number.
+        monitor: Metric whose best checkpoints are kept, beside the latest one; None keeps the latest ones.
     """
 
-    def __init__(self, folder: Path, keep: int | None) -> None:
-        self.folder, self._keep = folder, keep
+    def __init__(self, folder: Path, keep: int | None = None, monitor: Monitor | None = None) -> None:
+        self.folder, self._keep, self._monitor = folder, keep, monitor
         self._lock: int | None = None  # held during a save; the kernel releases it if the process dies
 
     def prepare(self) -> None:
@@ -68,7 +97,7 @@ class CheckpointFiles:
         return path
 
     def commit(self, unfinished: Path, step: int, about: Any) -> None:
-        """Turn an unfinished save into a checkpoint, then remove the oldest ones beyond `keep`.
+        """Turn an unfinished save into a checkpoint, then remove those that are not to be kept.
 
         Raises:
             OSError: The checkpoint cannot be written; see `failed`.
@@ -87,8 +116,20 @@ class CheckpointFiles:
         finally:
             self._release()
         # Only now: until the new checkpoint is on disk, an old one is the only one.
-        for old in self.steps()[: -self._keep] if self._keep else ():
+        for old in self._not_kept(step):
             self._remove(self.folder / str(old))
+
+    def _not_kept(self, latest: int) -> list[int]:
+        """Return the steps of the checkpoints to remove."""
+        steps = self.steps()
+        if self._keep is None:
+            return []
+        if self._monitor is None:
+            return steps[: -self._keep]
+        best = self._monitor.best_first({step: self.metrics(step) for step in steps})
+        # Checkpoints within an epoch do not have the metric. Until enough have it, a resume falls back to these.
+        others = sorted(set(steps) - set(best), reverse=True)
+        return sorted(set(steps) - {latest, *(best + others)[: self._keep]})
 
     def abandon(self, unfinished: Path) -> None:
         """Remove an unfinished save."""
@@ -131,6 +172,13 @@ class CheckpointFiles:
     def metadata(self, step: int) -> Any:
         """Return the metadata of a checkpoint."""
         return json.loads((self.folder / str(step) / _ABOUT).read_text())
+
+    def metrics(self, step: int) -> Mapping[str, float]:
+        """Return the metrics of a checkpoint; none if its metadata are damaged."""
+        try:
+            return self.metadata(step).get("metrics", {})
+        except (OSError, ValueError, AttributeError):
+            return {}
 
     def _refuse(self, damaged: dict[int, str]) -> None:
         if not any((self.folder / str(step) / _SUMS).exists() for step in damaged):

@@ -1,13 +1,9 @@
 """`EarlyStopping`: the end of a training that no longer improves."""
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from penstock.errors import UsageError
 from penstock.graph import Range, check_annotations
 from penstock.train.train_loop import Callback, TrainLoop
-
-Mode = Literal["min", "max"]
 
 
 class EarlyStopping(Callback):
@@ -29,7 +25,7 @@ class EarlyStopping(Callback):
         >>> import numpy as np
         >>> from penstock import train
         >>> step = train.data_parallel(lambda loss, batch: (loss * 0.9, loss))
-        >>> stop = EarlyStopping("loss", patience=2, min_delta=1.0)
+        >>> stop = EarlyStopping("loss", "min", patience=2, min_delta=1.0)
         >>> loop = train.fit(step, np.float32(2), train.batches(np.ones(8), 8), epochs=9, callbacks=[stop])
         stopped at step 3 of 9: loss has not improved for 2 epochs; the best is 2 in epoch 1
         >>> loop.epoch
@@ -40,7 +36,7 @@ class EarlyStopping(Callback):
     def __init__(
         self,
         monitor: str,
-        mode: Mode = "min",
+        mode: Literal["min", "max"],
         patience: Annotated[int, Range(1)] = 3,
         min_delta: Annotated[float, Range(0)] = 0.0,
     ) -> None:
@@ -53,7 +49,7 @@ class EarlyStopping(Callback):
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
         """Compare the value of the epoch with the best one."""
-        monitored_value(loop, self._monitor)
+        loop.recorded(self._monitor)  # raises if it never is
         self._check(loop)
 
     def _check(self, loop: TrainLoop) -> None:
@@ -70,22 +66,3 @@ class EarlyStopping(Callback):
         if count >= self._patience:
             result = f"; the best is {self._sign * best:.6g} in epoch {best_epoch}" if best_epoch else ""
             loop.stop(f"{self._monitor} has not improved for {count} epoch{'s' * (count > 1)}{result}")
-
-
-def monitored_value(loop: TrainLoop, name: str) -> float | None:
-    """Return a value of the last epoch's record, or None if it is recorded in other epochs only.
-
-    Raises:
-        UsageError: The name is not recorded, although every callback has had the epochs that it needs.
-    """
-    records: Sequence[Mapping[str, float]] = loop.history.epochs
-    # Callbacks that record every few epochs may not have had their turn.
-    if not any(name in record for record in records) and loop.epoch >= loop.record_interval:
-        recorded = dict.fromkeys(name for record in records for name in record)
-        raise UsageError(
-            "the monitored value is not in the record of the epoch",
-            given=name,
-            expected=", ".join(recorded) or "a metric of the step, or a result of Evaluate",
-            fix="one of these names; put Evaluate before the callback that monitors its result",
-        )
-    return records[-1].get(name)

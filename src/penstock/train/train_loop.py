@@ -113,10 +113,26 @@ class TrainLoop:
         """Number of rows in a batch, over all devices, or None if the iterator does not know it."""
         return self.iterator.batch_size if isinstance(self.iterator, DataIterator) else None
 
-    @property
-    def record_interval(self) -> int:
-        """Epochs after which every callback has added its values to a record."""
-        return max((callback.record_interval for callback in self.callbacks), default=1)
+    def recorded(self, name: str) -> float | None:
+        """Return a value of the last epoch's record, or None if other epochs alone have it.
+
+        Args:
+            name: Name of the value, such as "loss" or "val_accuracy".
+
+        Raises:
+            UsageError: No epoch has it, although every callback has had the epochs that it needs.
+        """
+        records = self.history.epochs
+        # Callbacks that record a value every few epochs may not have had their turn.
+        interval = max((callback.record_interval for callback in self.callbacks), default=1)
+        if self.epoch >= interval and not any(name in record for record in records):
+            raise UsageError(
+                "the monitored value is not in the record of the epoch",
+                given=name,
+                expected=", ".join({name: None for record in records for name in record}) or "a metric of the step",
+                fix="one of these names; put Evaluate before the callback that monitors its result",
+            )
+        return records[-1].get(name)
 
     def summary(self) -> str:
         """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""

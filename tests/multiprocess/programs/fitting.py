@@ -23,7 +23,7 @@ def main(folder, how):
     test = train.Evaluate(lambda state, batch: batch["x"] * state, train.batches(np.ones(61, np.float32), 16), "val")
     callbacks = [
         test,
-        train.EarlyStopping("val", patience=2),
+        train.EarlyStopping("val", "min", patience=2),
         train.LogMetrics(train.CSVLogger(folder + "/metrics.csv"), every=1),
         train.ProgressBar("images", interval=0),
         train.Checkpoint(folder + "/saves"),
