@@ -17,7 +17,8 @@ from train_callbacks import StopAt
 from penstock import train
 from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
 from penstock.train import checkpoint_files
-from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
+from penstock.train.checkpoint_files import CheckpointFiles
+from penstock.train.first_process import run_on_process_0
 
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 ZERO = np.float32(0)

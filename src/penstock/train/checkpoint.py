@@ -1,26 +1,22 @@
 """Checkpoints of a training, which resume it bit-for-bit."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jax
-import jax.numpy as jnp
-import numpy as np
-from jax.sharding import NamedSharding
 
 from penstock.core import optional_import
-from penstock.engine.jobs.startup_exchange import exchange
 from penstock.errors import StateError, UsageError
 from penstock.graph import Range, check_annotations
-from penstock.train.checkpoint_files import CheckpointFiles, Monitor, run_on_process_0
+from penstock.train.checkpoint_arrays import array_tree, describe_arrays, read_arrays
+from penstock.train.checkpoint_files import CheckpointFiles, Monitor
+from penstock.train.first_process import on_process_0
 from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
-from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate
 from penstock.train.train_loop import Callback, TrainLoop
-from penstock.train.tree_partition import NUMBERS, is_array
 
 
 class Checkpoint(Callback):
@@ -53,6 +49,7 @@ class Checkpoint(Callback):
 
     Example:
         >>> import tempfile
+        >>> import numpy as np
         >>> from penstock import train
         >>> folder = tempfile.mkdtemp()
         >>> step = train.data_parallel(lambda count, batch: count + batch["x"].sum())
@@ -104,9 +101,8 @@ class Checkpoint(Callback):
         if self._last_step == loop.step:
             return
         iterator = check_has_state(loop.iterator)
-        saved = _leaves(loop.state)
         about = {
-            "leaves": {name: [list(leaf.shape), str(leaf.dtype)] for name, leaf in saved.items()},
+            "arrays": describe_arrays(loop.state),
             "batch_size": iterator.batch_size,
             "step": loop.step,
             "epoch": loop.epoch,
@@ -114,10 +110,10 @@ class Checkpoint(Callback):
             "monitor": self._monitor,
         }
         _ = loop.history.steps  # waits for the steps; TerminateOnNaN raises here, before a bad state is saved
-        arrays = jax.block_until_ready({str(number): _plain(leaf) for number, leaf in enumerate(saved.values())})
+        arrays = jax.block_until_ready(array_tree(loop.state))
         # By now all processes have taken their batches and reported bad samples.
         (about["iterator"],) = iterator.checkpoints()
-        folder = self._files.folder / _on_process_0(lambda: self._files.begin(loop.step).name)
+        folder = self._files.folder / on_process_0(lambda: self._files.begin(loop.step).name)
         try:
             self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
         except Exception as error:
@@ -126,7 +122,7 @@ class Checkpoint(Callback):
         except BaseException:
             self._files.abandon(folder)
             raise
-        _on_process_0(lambda: self._finish(folder, about, loop))
+        on_process_0(lambda: self._finish(folder, about, loop))
         self._last_step = loop.step
 
     def _finish(self, folder: Path, about: dict[str, Any], loop: TrainLoop) -> None:
@@ -138,7 +134,7 @@ class Checkpoint(Callback):
 
     def restore(self, loop: TrainLoop) -> bool:
         """Restore the latest intact checkpoint and return True, or False if there is none."""
-        step = _on_process_0(self._files.latest_step)
+        step = on_process_0(self._files.latest_step)
         if step is None:
             return False
         iterator = check_has_state(loop.iterator)
@@ -150,17 +146,9 @@ class Checkpoint(Callback):
                 expected=f"{iterator.batch_size} rows, as here",
                 fix=f"batch_size={about['batch_size']}, on any number of devices; or a folder for another training",
             )
-        leaves, structure = jax.tree.flatten(loop.state)
-        # Leaves are matched by path, not by position: a clear error names the leaf that differs.
-        numbers = _places(loop.state, about["leaves"])
-        like = [_like(leaves[place], about["leaves"][name]) for name, place in numbers.items()]
-        targets = {str(number): struct for number, struct in enumerate(like)}
-        where, read = self._files.folder / str(step) / "state", self._ocp.args.StandardRestore(targets)
-        arrays = self._arrays().restore(where, args=read)
-        for number, position in enumerate(numbers.values()):
-            leaves[position] = _with_placement_of(arrays[str(number)], leaves[position])
+        state = read_arrays(self._ocp, self._files.folder / str(step) / "state", about, loop.state)
         iterator.set_state(json.loads(about["iterator"]))
-        loop.state = jax.tree.unflatten(structure, leaves)
+        loop.state = state
         loop.step, loop.epoch = about["step"], about["epoch"]
         self._metrics_file.restore(loop.history, about["history"])
         self._last_step = step
@@ -169,7 +157,7 @@ class Checkpoint(Callback):
     def on_train_start(self, loop: TrainLoop) -> None:
         """Check that the directory is writable, and resume the training if it has a checkpoint."""
         check_has_state(loop.iterator)
-        _on_process_0(self._files.prepare)
+        on_process_0(self._files.prepare)
         # The callback may serve a second call of `fit`.
         self._last_step = None
         self.restore(loop)
@@ -201,11 +189,6 @@ class Checkpoint(Callback):
             self._orbax = None
 
 
-def _on_process_0(act: Callable[[], Any]) -> Any:
-    """Call `act` on process 0 and return its result on all processes."""
-    return run_on_process_0(act, jax.process_index() == 0, lambda message: exchange(jax.devices(), message))
-
-
 def _check_recorded(loop: TrainLoop, name: str) -> None:
     """Check that a name is in the record of an epoch. The records of all processes have the same names."""
     records = loop.history.epochs
@@ -216,64 +199,3 @@ def _check_recorded(loop: TrainLoop, name: str) -> None:
             expected=", ".join(dict.fromkeys(name for record in records for name in record)) or "a metric of the step",
             fix="one of these names; put Evaluate before Checkpoint",
         )
-
-
-def _leaves(state: Any) -> dict[str, Any]:
-    """Return the arrays of a state, by path."""
-    pairs = jax.tree_util.tree_leaves_with_path(state)
-    return {jax.tree_util.keystr(path): leaf for path, leaf in pairs if is_array(leaf)}
-
-
-def _places(state: Any, saved: dict[str, Any]) -> dict[str, int]:
-    """Return the positions of the saved leaves. A step may have turned a Python number into an array."""
-    leaves = jax.tree_util.tree_leaves_with_path(state)
-    current = {jax.tree_util.keystr(path): (number, leaf) for number, (path, leaf) in enumerate(leaves)}
-    # A saved array may replace a Python number (a step counter becomes an array), but an array of this state must be in
-    # the checkpoint.
-    mine = {name for name, (_, leaf) in current.items() if is_array(leaf)}
-    able = mine | {name for name, (_, leaf) in current.items() if isinstance(leaf, NUMBERS)}
-    wrong = sorted((mine - set(saved)) | (set(saved) - able))
-    wrong += [name for name in sorted(mine & set(saved)) if saved[name] != _kind(current[name][1])]
-    if wrong:
-        name = wrong[0]
-        raise StateError(
-            "the checkpoint is of another state",
-            given=f"{name or 'the state'}: {saved.get(name, 'nothing')} in the checkpoint",
-            expected=f"{_kind(current[name][1]) if name in mine else 'nothing'} here",
-            fix="start with the model and optimizer of the checkpoint, or use another directory",
-        )
-    return {name: current[name][0] for name in saved}
-
-
-def _kind(leaf: Any) -> list[Any]:
-    # NumPy arrays become `jax.Array`s in a save, and 64-bit types may become 32-bit.
-    dtype = leaf.dtype if isinstance(leaf, jax.Array) else jax.dtypes.canonicalize_dtype(leaf.dtype)
-    return [list(leaf.shape), str(dtype)]
-
-
-def _plain(leaf: Any) -> jax.Array:
-    """Return a leaf as a numeric `jax.Array`, which Orbax can save. Typed keys are saved as their data."""
-    if is_key(leaf):
-        return jax.random.key_data(leaf)
-    return leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf)
-
-
-def _like(leaf: Any, kind: list[Any]) -> jax.ShapeDtypeStruct:
-    """Return the shape, dtype and sharding to restore: those of the leaf that it replaces."""
-    shape, dtype = tuple(kind[0]), kind[1]
-    if is_key(leaf):
-        shape, dtype = jax.random.key_data(leaf).shape, np.uint32
-    sharding = leaf.sharding if isinstance(leaf, jax.Array) else None
-    if not isinstance(sharding, NamedSharding):
-        sharding = replicated_sharding()
-    return jax.ShapeDtypeStruct(shape, np.dtype(dtype), sharding=sharding)
-
-
-def _with_placement_of(array: jax.Array, leaf: Any) -> Any:
-    """Return a restored array with the key type and placement of the leaf that it replaces."""
-    if is_key(leaf):
-        array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
-    if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
-        return put_on_devices(array, leaf.sharding, fresh=False)
-    # `data_parallel` places a state without a mesh at its first call. With several processes, it stays replicated.
-    return array if jax.process_count() > 1 else unreplicate(array)
