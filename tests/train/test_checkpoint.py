@@ -119,7 +119,7 @@ def test_full_disk_raises_and_keeps_last_save(where, tmp_path, monkeypatch):
         if where == "arrays":
             import orbax.checkpoint as ocp
 
-            patch.setattr(ocp.Checkpointer, "save", full)
+            patch.setattr(ocp.AsyncCheckpointer, "save", full)
         elif where == "history":
             patch.setattr("penstock.train.metrics_file.MetricsFile.append", full)
         elif where == "rename":

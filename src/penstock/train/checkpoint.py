@@ -1,22 +1,27 @@
 """Checkpoints of a training, which resume it bit-for-bit."""
 
 import json
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import jax
 
 from penstock.core import optional_import
-from penstock.errors import StateError, UsageError
+from penstock.errors import CheckpointError, JobError, StateError, UsageError
 from penstock.graph import Range, check_annotations
+from penstock.train.background_save import BackgroundSave
 from penstock.train.checkpoint_arrays import array_tree, describe_arrays, read_arrays
 from penstock.train.checkpoint_files import CheckpointFiles, Monitor
 from penstock.train.first_process import on_process_0
 from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
 from penstock.train.train_loop import Callback, TrainLoop
+
+_log = logging.getLogger("penstock")
 
 
 class Checkpoint(Callback):
@@ -27,8 +32,9 @@ class Checkpoint(Callback):
     latest one in the directory: the same program, started again, gives the same bits as an uninterrupted run on the
     same devices. Other devices round sums differently.
 
-    Saving waits until the files are on disk. The next start removes a partial checkpoint of a killed process. Files
-    have checksums: a warning names a damaged checkpoint, and the previous one is used.
+    A checkpoint counts when all of its files are on disk with their checksums, and only then an older one is removed.
+    The next start removes a partial checkpoint of a killed process. A warning names a damaged checkpoint, and the
+    previous one is used.
 
     Args:
         directory: Directory of one training, shared by all processes of a job.
@@ -38,10 +44,13 @@ class Checkpoint(Callback):
         monitor: Name of a value in the record of an epoch, such as "val_accuracy", that ranks checkpoints. Put
             `Evaluate` before this callback. Without it, the latest checkpoints are kept.
         mode: "max" if larger values of `monitor` are better, "min" if smaller ones are. Required with `monitor`.
+        enable_async_checkpointing: True to write files while the training continues. A save then waits only for the
+            previous one and for the copy of the arrays to the host. False waits until the files are on disk.
 
     Raises:
         MissingExtraError: Orbax is not installed.
-        CheckpointError: The directory is not writable, before the first step or later.
+        CheckpointError: The directory is not writable, before the first step or later. All processes raise it; with
+            `enable_async_checkpointing`, at the next save or at the end.
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
         UsageError: The iterator does not have a state to save; `monitor` and `mode` are not given together; the
@@ -69,6 +78,7 @@ class Checkpoint(Callback):
         max_to_keep: Annotated[int | None, Range(1)] = 2,
         monitor: str | None = None,
         mode: Literal["min", "max"] | None = None,
+        enable_async_checkpointing: bool = False,
     ) -> None:
         if (monitor is None) != (mode is None):
             # Keras guesses the mode, and the defaults of Lightning and Orbax differ. The wrong one keeps the worst.
@@ -82,13 +92,10 @@ class Checkpoint(Callback):
         self._ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
         self._files = CheckpointFiles(Path(directory).absolute(), max_to_keep, self._monitor)
         self._metrics_file = MetricsFile(self._files.folder / "history.jsonl")
+        self._async = enable_async_checkpointing
         self._orbax: Any = None
         self._last_step: int | None = None
-
-    def _arrays(self) -> Any:
-        if self._orbax is None:
-            self._orbax = self._ocp.Checkpointer(self._ocp.StandardCheckpointHandler())
-        return self._orbax
+        self._last_save: BackgroundSave | None = None
 
     def save(self, loop: TrainLoop, metrics: Mapping[str, float] | None = None) -> None:
         """Save the current step, unless it is saved already.
@@ -100,6 +107,7 @@ class Checkpoint(Callback):
         # The last step may also be at the interval, at the end of an epoch, and at the end of the training.
         if self._last_step == loop.step:
             return
+        self.wait_until_finished()
         iterator = check_has_state(loop.iterator)
         about = {
             "arrays": describe_arrays(loop.state),
@@ -113,27 +121,70 @@ class Checkpoint(Callback):
         arrays = jax.block_until_ready(array_tree(loop.state))
         # By now all processes have taken their batches and reported bad samples.
         (about["iterator"],) = iterator.checkpoints()
-        folder = self._files.folder / on_process_0(lambda: self._files.begin(loop.step).name)
+        folder = self._files.folder / on_process_0(lambda: self._begin(about, loop))
+        if self._last_save is not None:
+            self._last_save.forget()
+        save = self._last_save = BackgroundSave()
         try:
-            self._arrays().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
-        except Exception as error:
-            raise self._files.failed(folder, error) from error
+            # Returns when the arrays are copied to the host. On CPUs they are not copied, but JAX does not reuse a
+            # donated buffer while Orbax refers to it.
+            self._orbax_checkpointer().save(folder / "state", args=self._ocp.args.StandardSave(arrays))
+            written = self._orbax_checkpointer().wait_until_finished
+        except Exception as error:  # noqa: BLE001  # raised below, in all processes
+            written = partial(_raise, error)
         # A KeyboardInterrupt, for example, passes unchanged.
         except BaseException:
-            self._files.abandon(folder)
+            self._files.abandon(folder, shared=jax.process_count() > 1)
             raise
-        on_process_0(lambda: self._finish(folder, about, loop))
+        save.start(lambda: self._finish(written, folder, about))
         self._last_step = loop.step
+        if not self._async:
+            self.wait_until_finished()
 
-    def _finish(self, folder: Path, about: dict[str, Any], loop: TrainLoop) -> None:
+    def _orbax_checkpointer(self) -> Any:
+        if self._orbax is None:
+            barrier = self._ocp.options.AsyncOptions(barrier_sync_fn=self._barrier)
+            self._orbax = self._ocp.AsyncCheckpointer(self._ocp.StandardCheckpointHandler(), async_options=barrier)
+        return self._orbax
+
+    def _barrier(self, **_: Any) -> None:
+        if self._last_save is not None:
+            self._last_save.barrier()
+
+    def _begin(self, about: dict[str, Any], loop: TrainLoop) -> str:
+        """Create the directory of a save and append to the history, which changes while the save is written."""
+        folder = self._files.begin(loop.step)
         try:
             about["history"] = self._metrics_file.append(loop.history)
-            self._files.commit(folder, loop.step, about)
         except OSError as error:
             raise self._files.failed(folder, error) from error
+        return folder.name
+
+    def _finish(self, written: Callable[[], None], folder: Path, about: dict[str, Any]) -> None:
+        """Wait for Orbax, then turn the save into a checkpoint."""
+        try:
+            written()
+            if jax.process_index() == 0:
+                self._files.commit(folder, about["step"], about)
+        except (CheckpointError, JobError):  # of another process
+            self._files.abandon(folder, shared=True)
+            raise
+        except Exception as error:
+            raise self._files.failed(folder, error, shared=jax.process_count() > 1) from error
+
+    def wait_until_finished(self) -> None:
+        """Wait until the last save is a checkpoint.
+
+        Raises:
+            CheckpointError: A process could not write its part. All processes raise it.
+            JobError: A process has failed for another reason.
+        """
+        if self._last_save is not None:
+            self._last_save.wait()
 
     def restore(self, loop: TrainLoop) -> bool:
         """Restore the latest intact checkpoint and return True, or False if there is none."""
+        self.wait_until_finished()
         step = on_process_0(self._files.latest_step)
         if step is None:
             return False
@@ -181,12 +232,24 @@ class Checkpoint(Callback):
         """Save the steps since the last checkpoint."""
         if loop.step:
             self.save(loop)
+        self.wait_until_finished()
 
     def teardown(self) -> None:
-        """Close Orbax's checkpointer."""
-        if self._orbax is not None:
-            self._orbax.close()
-            self._orbax = None
+        """Complete a save that is being written when an error ends the training, and close Orbax's checkpointer."""
+        save, orbax, self._last_save, self._orbax = self._last_save, self._orbax, None, None
+        if save is not None:
+            try:
+                save.wait()
+            except (CheckpointError, JobError) as error:
+                # The error that ends the training matters more to the user. The text, because a record that keeps the
+                # error keeps the iterator of its traceback.
+                _log.warning("the last save of the training is lost: %s", str(error))
+        if orbax is not None:
+            orbax.close()
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
 
 
 def _check_recorded(loop: TrainLoop, name: str) -> None:

@@ -131,11 +131,15 @@ class CheckpointFiles:
         others = sorted(set(steps) - set(best), reverse=True)
         return sorted(set(steps) - {latest, *(best + others)[: self._keep]})
 
-    def abandon(self, unfinished: Path) -> None:
-        """Remove an unfinished save."""
+    def abandon(self, unfinished: Path, *, shared: bool = False) -> None:
+        """Remove an unfinished save. If it is shared with other processes, the next start removes it.
+
+        They may still write to it, and Orbax hangs if its directory disappears.
+        """
         # `ignore_errors`, because an error that led here matters more to the user.
         self._release()
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if not shared:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def steps(self) -> list[int]:
         """Return the steps of all checkpoints, also damaged ones, in ascending order."""
@@ -291,9 +295,9 @@ class CheckpointFiles:
             fix="a folder that can be written to, on a disk with room",
         )
 
-    def failed(self, unfinished: Path, error: Exception) -> CheckpointError:
-        """Remove a save that could not be written, and return the error to raise."""
-        self.abandon(unfinished)
+    def failed(self, unfinished: Path, error: Exception, *, shared: bool = False) -> CheckpointError:
+        """Abandon a save that could not be written, and return the error to raise."""
+        self.abandon(unfinished, shared=shared)
         return self._unwritable(error)
 
 

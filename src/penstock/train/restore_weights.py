@@ -36,7 +36,7 @@ def restore_weights(
 
     Raises:
         MissingExtraError: Orbax is not installed.
-        StateError: There is no intact checkpoint, or not this one; an array of the target is not in it or has another
+        StateError: The checkpoint does not exist or is damaged; an array of the target is not in it or has another
             shape or dtype, such as a layer for another number of classes.
         UsageError: The target does not have arrays.
 
