@@ -28,6 +28,7 @@ from penstock.train.replication import (
     unreplicate,
     unreplicate_from_pmap,
 )
+from penstock.train.restore_weights import restore_weights
 from penstock.train.stall_monitor import StallMonitor
 from penstock.train.train_loop import Callback, TrainLoop, fit
 
@@ -58,6 +59,7 @@ __all__ = [
     "replicate",
     "replicate_for_pmap",
     "replicated_sharding",
+    "restore_weights",
     "unreplicate",
     "unreplicate_from_pmap",
 ]
