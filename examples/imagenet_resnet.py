@@ -4,8 +4,10 @@
     python examples/imagenet_resnet.py --small           a small network on crops of two photographs, no download
 
 The recipe is the usual one: SGD with Nesterov momentum, five epochs of warmup to a learning rate of 0.1 per 256 rows,
-cosine decay to zero, weight decay on kernels only, label smoothing. Batch normalization averages over the whole batch,
-on all devices. Stop it with Ctrl-C or SIGTERM and start it again: it resumes.
+cosine decay to zero, weight decay on kernels only, label smoothing, an exponential moving average of the weights, which
+is what the validation measures. Batch normalization averages over the whole batch, on all devices; with --accumulate,
+over a part of it. Stop it with Ctrl-C or SIGTERM and start it again: it resumes. The best and the latest checkpoint are
+kept; `train.restore_weights(folder, state, step="best")` loads the best one.
 
 Expected:
     --small          (two CPU cores) 2 epochs of 4 batches: one minute; the loss decreases
@@ -51,25 +53,32 @@ def validation(root, size):
     return images, labels.gpu()
 
 
-def step(state, batch):
-    """Take one optimizer step. Return the loss and the accuracy as metrics."""
-    model, optimizer = state
-    labels = batch["labels"]
+def loss(model, batch):
+    """Return the mean cross-entropy with smoothed labels, and the accuracy."""
+    logits, labels = model(batch["images"]), batch["labels"]
+    smoothed = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1]), 0.1)
+    return optax.softmax_cross_entropy(logits, smoothed).mean(), (logits.argmax(axis=1) == labels).mean()
 
-    def loss(model):
-        logits = model(batch["images"])
-        smoothed = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1]), 0.1)
-        return optax.softmax_cross_entropy(logits, smoothed).mean(), (logits.argmax(axis=1) == labels).mean()
 
-    (value, accuracy), gradients = nnx.value_and_grad(loss, has_aux=True)(model)
-    optimizer.update(model, gradients)
-    return (model, optimizer), {"loss": value, "accuracy": accuracy}
+def make_step(accumulate, decay):
+    """Return a step that also averages the weights, with the rate 1 - decay."""
+    gradient = train.accumulate_gradients(nnx.value_and_grad(loss, has_aux=True), accumulate=accumulate)
+
+    def step(state, batch):
+        model, optimizer, average = state
+        (value, accuracy), gradients = gradient(model, batch)
+        optimizer.update(model, gradients)
+        average = optax.incremental_update(nnx.state(model, nnx.Param), average, 1 - decay)
+        return (model, optimizer, average), {"loss": value, "accuracy": accuracy}
+
+    return train.data_parallel(step)
 
 
 def right(state, batch):
     """Return for each row if the first answer and if one of the first five answers is correct."""
-    model, labels = state[0], batch["labels"]
-    model.eval()  # the copy that is traced: means of the training, not of the batch
+    (model, _, average), labels = state, batch["labels"]
+    nnx.update(model, average)  # a copy, which is traced
+    model.eval()  # averages of the training, not of the batch
     logits = model(batch["images"])
     first = jax.lax.top_k(logits, min(5, logits.shape[1]))[1]
     return {"top1": first[:, 0] == labels, "top5": (first == labels[:, None]).any(axis=1)}
@@ -82,6 +91,7 @@ def main(arguments=None):
     parser.add_argument("--small", action="store_true", help="train a small network on small images")
     parser.add_argument("--batch-size", type=int, help="global batch size")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--accumulate", type=int, default=1, help="parts of a batch that are computed one by one")
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="dtype of the computation")
     parser.add_argument(
@@ -111,15 +121,18 @@ def main(arguments=None):
     rate = optax.warmup_cosine_decay_schedule(0.0, 0.1 * rows / 256, warm_up, total)
     decayed = lambda params: jax.tree.map(lambda value: value.ndim > 1, params)  # noqa: E731  # short enough for a line
     descent = optax.chain(optax.add_decayed_weights(5e-5, decayed), optax.sgd(rate, momentum=0.9, nesterov=True))
-    state = model, nnx.Optimizer(model, descent, wrt=nnx.Param)
+    average = jax.tree.map(jnp.copy, nnx.state(model, nnx.Param))
+    state = model, nnx.Optimizer(model, descent, wrt=nnx.Param), average
 
     callbacks = [
         train.Evaluate(right, test, "val"),
+        train.LogMetrics(train.CSVLogger(options.checkpoints.parent / "metrics.csv"), learning_rate=rate),
         train.ProgressBar("images"),
         train.StopOnSignal(),
-        train.Checkpoint(options.checkpoints, save_interval_steps=1000),
+        train.Checkpoint(options.checkpoints, save_interval_steps=1000, max_to_keep=1, monitor="val_top1", mode="max"),
     ]
-    loop = train.fit(train.data_parallel(step), state, batches, epochs=epochs, callbacks=callbacks)
+    step = make_step(options.accumulate, decay=0.9 if options.small else 0.9999)
+    loop = train.fit(step, state, batches, epochs=epochs, callbacks=callbacks)
     loop.history.plot(OUT / "learning_curves.png")
     return loop
 

@@ -41,3 +41,13 @@ def test_signal_to_one_process_stops_both_and_they_resume(job, tmp_path):
     assert resumed["step"] == whole["step"] == last
     assert resumed["weights"] == whole["weights"]
     assert resumed["history"] == whole["history"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_checkpoint_manager_restores_on_other_processes(before, after, job, tmp_path):
+    saved, restored = (
+        reports(job(processes, 2, "checkpoint_manager.py", tmp_path, how), processes)
+        for processes, how in ((before, "save"), (after, "restore"))
+    )
+    assert saved == restored

@@ -17,7 +17,8 @@ from train_callbacks import StopAt
 from penstock import train
 from penstock.errors import CheckpointError, NotFiniteError, StateError, UsageError
 from penstock.train import checkpoint_files
-from penstock.train.checkpoint_files import CheckpointFiles, run_on_process_0
+from penstock.train.checkpoint_files import CheckpointFiles
+from penstock.train.first_process import run_on_process_0
 
 ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
 ZERO = np.float32(0)
@@ -118,7 +119,7 @@ def test_full_disk_raises_and_keeps_last_save(where, tmp_path, monkeypatch):
         if where == "arrays":
             import orbax.checkpoint as ocp
 
-            patch.setattr(ocp.Checkpointer, "save", full)
+            patch.setattr(ocp.AsyncCheckpointer, "save", full)
         elif where == "history":
             patch.setattr("penstock.train.metrics_file.MetricsFile.append", full)
         elif where == "rename":

@@ -1,17 +1,15 @@
-"""Callbacks for `fit`: evaluation, progress, early exit."""
+"""Callbacks for `fit`: evaluation, and ends of a training that a signal or NaN causes."""
 
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 from jax.experimental import multihost_utils
 
-from penstock.core import optional_import
 from penstock.errors import NotFiniteError, UsageError
-from penstock.graph import check_annotations
+from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
 from penstock.train.history import NotFiniteMetric, flat
@@ -19,7 +17,7 @@ from penstock.train.train_loop import Callback, TrainLoop
 
 
 class Evaluate(Callback):
-    """Callback that evaluates after each epoch and records the means in the history.
+    """Callback that evaluates after epochs and records the means in the history.
 
     Args:
         metric: See `evaluate`.
@@ -27,6 +25,7 @@ class Evaluate(Callback):
         name: Name of the result if the metric is one value, otherwise the prefix of ``name_metric``.
         select_state: Function from the loop's state to the state to evaluate; by default all of it. Pass
             `unreplicate_from_pmap` if the step uses `jax.pmap`.
+        every: Epochs between evaluations.
 
     Raises:
         UsageError: See `evaluate`. A metric that does not return one number per row of a `DataIterator` is refused
@@ -48,8 +47,10 @@ class Evaluate(Callback):
         iterator: Iterable[Mapping[str, Any]],
         name: str = "test",
         select_state: Callable[[Any], Any] | None = None,
+        every: Annotated[int, Range(1)] = 1,
     ) -> None:
         self._metric, self._iterator, self._name = metric, iterator, name
+        self.record_interval = every
         self._select_state = select_state
 
     def _state(self, loop: TrainLoop) -> Any:
@@ -63,85 +64,11 @@ class Evaluate(Callback):
 
     def on_epoch_end(self, loop: TrainLoop) -> None:
         """Evaluate and record the means."""
+        if loop.epoch % self.record_interval:
+            return
         means = evaluate(self._metric, self._state(loop), self._iterator)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
-
-
-class ProgressBar(Callback):
-    """Callback that shows a progress bar in each epoch and prints a line after it.
-
-    The bar shows the rate, the metrics of the last finished step, and the fraction of time spent waiting for data. The
-    line shows the record of the epoch, so put `Evaluate` before this callback. A summary follows the last epoch.
-
-    Args:
-        unit: Name of a sample.
-        **bar: Further arguments of tqdm, such as ``mininterval`` or ``disable``.
-
-    Raises:
-        MissingExtraError: The package tqdm is not installed.
-
-    Example:
-        >>> import numpy as np
-        >>> from penstock import train
-        >>> step = train.data_parallel(lambda scale, batch: (scale * 2, scale))
-        >>> data, progress = train.batches(np.ones(16), 8), ProgressBar("numbers", disable=True)
-        >>> _ = train.fit(step, np.float32(1), data, epochs=1, callbacks=[progress])
-        epoch 1: loss 1.5, ... numbers/s, waiting ...%
-        the step waited for data ...% of the ... s; slowest stage: ...
-    """
-
-    @check_annotations
-    def __init__(self, unit: str = "samples", **bar: Any) -> None:
-        tqdm = optional_import.import_extra("tqdm", "train", "train.ProgressBar").tqdm
-        self._tqdm, self._unit, self._options = tqdm, unit, {"leave": False, **bar}
-        self._bar: Any = None
-        self._start = (0.0, 0)
-
-    def _count(self, loop: TrainLoop) -> tuple[int, str]:
-        """Return the number of units in a step and their name."""
-        # Only a `DataIterator` knows its batch size and length. Otherwise the bar counts steps.
-        return (loop.iterator.batch_size, self._unit) if isinstance(loop.iterator, DataIterator) else (1, "steps")
-
-    def on_step_end(self, loop: TrainLoop) -> None:
-        """Advance the bar."""
-        rows, unit = self._count(loop)
-        if self._bar is None:
-            total, done = None, 0
-            iterator = loop.iterator
-            if isinstance(iterator, DataIterator) and iterator.size > 0:
-                # The batch of this step is already delivered, and `update` below counts it. A resumed epoch does not
-                # start at 0.
-                total, done = len(iterator) * rows, (iterator.batches_delivered - 1) * rows
-            texts = {"unit": f" {unit}", "desc": f"epoch {loop.epoch + 1}"}
-            self._bar = self._tqdm(total=total, initial=done, **texts, **self._options)
-            self._start = (time.perf_counter(), loop.step - 1)
-        shown = {name: f"{value:.4g}" for name, value in loop.history.latest().items()}
-        # `latest` returns the last finished step: reading this step's metrics would wait for the devices.
-        self._bar.set_postfix({**shown, "waiting": f"{loop.watch.stall_fraction:.0%}"}, refresh=False)
-        self._bar.update(rows)
-
-    def on_epoch_end(self, loop: TrainLoop) -> None:
-        """Remove the bar and print a line."""
-        (began, step), (rows, unit) = self._start, self._count(loop)
-        rate = rows * (loop.step - step) / (time.perf_counter() - began)
-        record = ", ".join(f"{name} {value:.4g}" for name, value in loop.history.epochs[-1].items())
-        # A bar on the screen would share its line with the record.
-        self.teardown()
-        self._tqdm.write(f"epoch {loop.epoch}: {record}, {rate:,.0f} {unit}/s, waiting {loop.watch.stall_fraction:.0%}")
-
-    def on_train_end(self, loop: TrainLoop) -> None:
-        """Print the reason of an early stop, and the summary."""
-        self.teardown()
-        if loop.stopped is not None:
-            self._tqdm.write(f"stopped after {loop.step} steps: {loop.stopped}")
-        self._tqdm.write(loop.summary())
-
-    def teardown(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
 
 
 class TerminateOnNaN(Callback):
@@ -213,6 +140,7 @@ class StopOnSignal(Callback):
         >>> step = train.data_parallel(lambda scale, batch: scale * 2)
         >>> callbacks = [Interrupt(), StopOnSignal()]
         >>> loop = train.fit(step, np.float32(1), train.batches(np.ones(64), 8), epochs=9, callbacks=callbacks)
+        stopped at step 1 of 72: SIGTERM
         >>> loop.step, loop.stopped
         (1, 'SIGTERM')
     """

@@ -3,12 +3,13 @@
 import hashlib
 import json
 import logging
+import math
 import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
 from penstock.core.file_lock import lock_file
@@ -20,6 +21,33 @@ _UNFINISHED = ".unfinished-"
 _log = logging.getLogger("penstock")
 
 
+class Monitor(NamedTuple):
+    """Metric that ranks checkpoints.
+
+    Args:
+        name: Name of the metric.
+        mode: "min" if smaller values are better, "max" if larger ones are.
+    """
+
+    name: str
+    mode: Literal["min", "max"]
+
+    def best_first(self, metrics: Mapping[int, Mapping[str, float]]) -> list[int]:
+        """Return the steps that have the metric, the best one first. NaN counts as missing.
+
+        Of equal values, the earlier step is better, as in Keras and Lightning.
+
+        >>> Monitor("loss", "min").best_first({1: {"loss": 0.5}, 2: {"loss": 0.1}, 3: {}, 4: {"loss": 0.1}})
+        [2, 4, 1]
+        """
+        values = {step: record[self.name] for step, record in metrics.items() if self.name in record}
+        sign = -1 if self.mode == "max" else 1
+        return sorted(
+            (step for step, value in values.items() if not math.isnan(value)),
+            key=lambda step: (sign * values[step], step),
+        )
+
+
 class CheckpointFiles:
     """Directory of checkpoints, with a subdirectory per step.
 
@@ -29,10 +57,11 @@ class CheckpointFiles:
     Args:
         folder: The directory.
         keep: Largest number of checkpoints; None for any number.
+        monitor: Metric whose best checkpoints are kept, beside the latest one; None keeps the latest ones.
     """
 
-    def __init__(self, folder: Path, keep: int | None) -> None:
-        self.folder, self._keep = folder, keep
+    def __init__(self, folder: Path, keep: int | None = None, monitor: Monitor | None = None) -> None:
+        self.folder, self._keep, self._monitor = folder, keep, monitor
         self._lock: int | None = None  # held during a save; the kernel releases it if the process dies
 
     def prepare(self) -> None:
@@ -68,7 +97,7 @@ class CheckpointFiles:
         return path
 
     def commit(self, unfinished: Path, step: int, about: Any) -> None:
-        """Turn an unfinished save into a checkpoint, then remove the oldest ones beyond `keep`.
+        """Turn an unfinished save into a checkpoint, then remove those that are not to be kept.
 
         Raises:
             OSError: The checkpoint cannot be written; see `failed`.
@@ -87,14 +116,30 @@ class CheckpointFiles:
         finally:
             self._release()
         # Only now: until the new checkpoint is on disk, an old one is the only one.
-        for old in self.steps()[: -self._keep] if self._keep else ():
+        for old in self._not_kept(step):
             self._remove(self.folder / str(old))
 
-    def abandon(self, unfinished: Path) -> None:
-        """Remove an unfinished save."""
+    def _not_kept(self, latest: int) -> list[int]:
+        """Return the steps of the checkpoints to remove."""
+        steps = self.steps()
+        if self._keep is None:
+            return []
+        if self._monitor is None:
+            return steps[: -self._keep]
+        best = self._monitor.best_first({step: self.metrics(step) for step in steps})
+        # Checkpoints within an epoch do not have the metric. Until enough have it, a resume falls back to these.
+        others = sorted(set(steps) - set(best), reverse=True)
+        return sorted(set(steps) - {latest, *(best + others)[: self._keep]})
+
+    def abandon(self, unfinished: Path, *, shared: bool = False) -> None:
+        """Remove an unfinished save. If it is shared with other processes, the next start removes it.
+
+        They may still write to it, and Orbax hangs if its directory disappears.
+        """
         # `ignore_errors`, because an error that led here matters more to the user.
         self._release()
-        shutil.rmtree(unfinished, ignore_errors=True)
+        if not shared:
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     def steps(self) -> list[int]:
         """Return the steps of all checkpoints, also damaged ones, in ascending order."""
@@ -108,16 +153,7 @@ class CheckpointFiles:
         Raises:
             StateError: All checkpoints are damaged, or another program wrote them.
         """
-        damaged: dict[int, str] = {}
-        intact: int | None = None
-        for step in reversed(self.steps()):
-            if (damage := self._damage(step)) is None:
-                intact = step
-                break
-            damaged[step] = damage
-        # Nothing is renamed if all are damaged: the directory may belong to another program.
-        if intact is None and damaged:
-            self._refuse(damaged)
+        intact, damaged = self._latest_intact()
         for step, damage in damaged.items():
             aside = self.folder / f"{step}.damaged"
             shutil.rmtree(aside, ignore_errors=True)
@@ -128,9 +164,72 @@ class CheckpointFiles:
             )  # fmt: skip
         return intact
 
+    def intact_step(self, step: int | Literal["best"] | None) -> int:
+        """Return the step of an intact checkpoint to read: the latest one for None. Changes no files.
+
+        Raises:
+            StateError: The checkpoint does not exist or is damaged; the best one is not known.
+        """
+        if step is None:
+            intact, damaged = self._latest_intact()
+            if intact is None:
+                raise StateError(f"the folder does not contain checkpoints: {self.folder}", fix="the folder of a run")
+            for other, damage in damaged.items():
+                _log.warning("the save of step %d is damaged (%s); taking that of step %d", other, damage, intact)
+            return intact
+        if step == "best":
+            step = self._best_step()
+        # A chosen checkpoint is not replaced by another one.
+        damage = self._damage(step) if step in self.steps() else "it does not exist"
+        if damage is not None:
+            raise StateError(
+                f"the save of step {step} cannot be read from {self.folder}",
+                given=damage,
+                expected=f"one of {', '.join(map(str, self.steps()))}",
+                fix="another step, or step=None for the latest intact one",
+            )
+        return step
+
+    def _best_step(self) -> int:
+        steps = self.steps()
+        monitors = [monitor for step in steps if (monitor := self._read(step).get("monitor")) is not None]
+        # The latest run may have had another monitor than those before.
+        best = Monitor(*monitors[-1]).best_first({step: self.metrics(step) for step in steps}) if monitors else []
+        if not best:
+            raise StateError(
+                f"the best checkpoint of {self.folder} is not known",
+                given=f"{len(steps)} checkpoints without a monitored value",
+                fix='train.Checkpoint(..., monitor="val_accuracy", mode="max"), or the number of a step',
+            )
+        return best[0]
+
+    def _latest_intact(self) -> tuple[int | None, dict[int, str]]:
+        """Return the step of the latest intact checkpoint, and the damage of later ones by step."""
+        damaged: dict[int, str] = {}
+        for step in reversed(self.steps()):
+            if (damage := self._damage(step)) is None:
+                return step, damaged
+            damaged[step] = damage
+        # Nothing is renamed if all are damaged: the directory may belong to another program.
+        if damaged:
+            self._refuse(damaged)
+        return None, damaged
+
     def metadata(self, step: int) -> Any:
         """Return the metadata of a checkpoint."""
         return json.loads((self.folder / str(step) / _ABOUT).read_text())
+
+    def metrics(self, step: int) -> Mapping[str, float]:
+        """Return the metrics of a checkpoint; none if its metadata are damaged."""
+        return self._read(step).get("metrics", {})
+
+    def _read(self, step: int) -> Mapping[str, Any]:
+        """Return the metadata of a checkpoint; none if they are damaged."""
+        try:
+            metadata = self.metadata(step)
+        except (OSError, ValueError):
+            return {}
+        return metadata if isinstance(metadata, dict) else {}
 
     def _refuse(self, damaged: dict[int, str]) -> None:
         if not any((self.folder / str(step) / _SUMS).exists() for step in damaged):
@@ -196,34 +295,10 @@ class CheckpointFiles:
             fix="a folder that can be written to, on a disk with room",
         )
 
-    def failed(self, unfinished: Path, error: Exception) -> CheckpointError:
-        """Remove a save that could not be written, and return the error to raise."""
-        self.abandon(unfinished)
+    def failed(self, unfinished: Path, error: Exception, *, shared: bool = False) -> CheckpointError:
+        """Abandon a save that could not be written, and return the error to raise."""
+        self.abandon(unfinished, shared=shared)
         return self._unwritable(error)
-
-
-def run_on_process_0(act: Callable[[], Any], first: bool, tell: Callable[[Any], Sequence[Any]]) -> Any:
-    """Call a function on process 0 and share its result, or its error, with all processes.
-
-    Args:
-        act: Function to call. Its result must be JSON values.
-        first: True on process 0.
-        tell: Function that exchanges a message with all processes and returns all messages, by process index.
-    """
-    outcome, error = None, None
-    if first:
-        try:
-            outcome = act()
-        except (CheckpointError, StateError) as raised:
-            error = raised
-    message = tell({"found": outcome, "error": error and [type(error).__name__, str(error)]})[0]
-    # Process 0 also raises only after the exchange. Otherwise the other processes would wait for its message forever.
-    if error is not None:
-        raise error
-    if message["error"] is not None:
-        name, text = message["error"]
-        raise {"CheckpointError": CheckpointError, "StateError": StateError}[name](f"in process 0: {text}")
-    return message["found"]
 
 
 def _digest(path: Path, *, sync: bool = False) -> str:

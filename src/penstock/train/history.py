@@ -63,6 +63,7 @@ class History:
         self.epochs: list[dict[str, float]] = []
         self._guard: Callable[[NotFiniteMetric], None] = _warn
         self._guarded: Sequence[str] | None = None
+        self._listeners: list[Callable[[int, Mapping[str, float]], None]] = []
         self._read: dict[str, list[float]] = {}
         self._unread: deque[tuple[int, dict[str, Any]]] = deque()
         self._count = 0
@@ -77,6 +78,14 @@ class History:
             names: Metrics to check; by default all.
         """
         self._guard, self._guarded = tell, names
+
+    def on_read(self, tell: Callable[[int, Mapping[str, float]], None]) -> None:
+        """Call a function with the number and the metrics of each step when they are read, in the order of the steps.
+
+        Args:
+            tell: Function to call, before a NaN or infinite value ends the training.
+        """
+        self._listeners.append(tell)
 
     def add(self, metrics: Any) -> None:
         """Record the metrics of a step: a scalar, named "loss", or a tree of scalars, named by their paths.
@@ -133,8 +142,10 @@ class History:
         numbers, metrics = zip(*(self._unread.popleft() for _ in range(count)), strict=True)
         bad: NotFiniteMetric | None = None
         for number, named in zip(numbers, jax.device_get(list(metrics)), strict=True):
-            for name, array in named.items():
-                value = float(np.mean(array))
+            values = {name: float(np.mean(array)) for name, array in named.items()}
+            for tell in self._listeners:
+                tell(number, values)
+            for name, value in values.items():
                 self._read.setdefault(name, []).append(value)
                 if bad is None and not math.isfinite(value) and (self._guarded is None or name in self._guarded):
                     bad = NotFiniteMetric(number, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
 
@@ -20,14 +21,25 @@ Step = Callable[[Any, Any], Any]
 class Callback:
     """Base class of callbacks. Override the methods you need; each one may read and change the loop.
 
+    In a job of several processes, every process calls its callbacks. An exception ends the job, also if only one
+    process raises it.
+
+    Attributes:
+        record_interval: Epochs between the values that the callback adds to the record of an epoch.
+
     Example:
         >>> class Report(Callback):
         ...     def on_epoch_end(self, loop):
         ...         print(loop.epoch, loop.history.epochs[-1])
     """
 
+    record_interval = 1
+
     def on_train_start(self, loop: TrainLoop) -> None:
         """Called before the first step."""
+
+    def on_resume(self, loop: TrainLoop) -> None:
+        """Called after `on_train_start` of all callbacks, if one of them has restored a checkpoint."""
 
     def on_step_end(self, loop: TrainLoop) -> None:
         """Called after a step is dispatched, which may not have finished."""
@@ -48,25 +60,79 @@ class TrainLoop:
     Attributes:
         state: State that the last step returned.
         iterator: Source of the batches.
+        callbacks: Callbacks of `fit`.
+        total_epochs: Number of epochs to train, or None if `steps` counts.
+        total_steps: Number of steps to train, or None if it is not known: the iterator does not know its length.
         step: Number of steps, including those before a resume.
         epoch: Number of finished epochs, including those before a resume.
         history: Metrics.
         stopped: Reason of an early stop, or None.
+        epoch_end_time: Time at which the steps of the last epoch had finished, in seconds of `time.perf_counter`.
         watch: Monitor of the time spent waiting for data, since this run started.
     """
 
-    def __init__(self, state: Any, iterator: Iterable[Any]) -> None:
+    def __init__(
+        self,
+        state: Any,
+        iterator: Iterable[Any],
+        callbacks: Sequence[Callback] = (),
+        *,
+        epochs: int | None = None,
+        steps: int | None = None,
+    ) -> None:
         self.state = state
         self.iterator = iterator
+        self.callbacks = callbacks
+        self.total_epochs = epochs
+        self.total_steps = steps
+        if epochs is not None and isinstance(iterator, DataIterator):
+            self.total_steps = epochs * len(iterator)
         self.step = 0
         self.epoch = 0
         self.history = History()
         self.stopped: str | None = None
+        self.epoch_end_time = 0.0
         self.watch = StallMonitor(iterator)
 
+    def __repr__(self) -> str:
+        stopped = "" if self.stopped is None else f", stopped={self.stopped!r}"
+        return f"TrainLoop(step={self.step}, epoch={self.epoch}{stopped})"
+
     def stop(self, reason: str) -> None:
-        """End the training after the current step."""
+        """End the training after the current step. `fit` prints the reason, and `stopped` keeps it.
+
+        In a job of several processes, all of them must call it after the same step.
+
+        Args:
+            reason: Reason in a few words, such as "the loss is small enough".
+        """
         self.stopped = reason
+
+    @property
+    def batch_size(self) -> int | None:
+        """Number of rows in a batch, over all devices, or None if the iterator does not know it."""
+        return self.iterator.batch_size if isinstance(self.iterator, DataIterator) else None
+
+    def recorded(self, name: str) -> float | None:
+        """Return a value of the last epoch's record, or None if other epochs alone have it.
+
+        Args:
+            name: Name of the value, such as "loss" or "val_accuracy".
+
+        Raises:
+            UsageError: No epoch has it, although every callback has had the epochs that it needs.
+        """
+        records = self.history.epochs
+        # Callbacks that record a value every few epochs may not have had their turn.
+        interval = max((callback.record_interval for callback in self.callbacks), default=1)
+        if self.epoch >= interval and not any(name in record for record in records):
+            raise UsageError(
+                "the monitored value is not in the record of the epoch",
+                given=name,
+                expected=", ".join({name: None for record in records for name in record}) or "a metric of the step",
+                fix="one of these names; put Evaluate before the callback that monitors its result",
+            )
+        return records[-1].get(name)
 
     def summary(self) -> str:
         """Return a line with the fraction of time spent waiting for data and the slowest stage of the pipeline."""
@@ -90,6 +156,9 @@ def fit(
     callbacks: Sequence[Callback] = (),
 ) -> TrainLoop:
     """Run steps over the batches of an iterator and call callbacks.
+
+    A line tells that the training resumes, that nothing is left to do, or why it stopped early; in a job of several
+    processes, process 0 prints it.
 
     Your own loop can use its parts (`History`, `StallMonitor`, `evaluate`, `Checkpoint.save`) without it. The loop does
     not wait for the devices between steps.
@@ -129,21 +198,46 @@ def fit(
             given=f"epochs={epochs}",
             fix="steps=..., or give the iterator reader_name or size",
         )
-    loop = TrainLoop(state, iterator)
+    loop = TrainLoop(state, iterator, callbacks, epochs=epochs, steps=steps)
     structure = jax.tree.structure(state)
     with loop.watch:
         try:
             for callback in callbacks:
                 callback.on_train_start(loop)
+            if loop.step:
+                for callback in callbacks:
+                    callback.on_resume(loop)
+                _report_start(loop)
             while not _finished(loop, epochs, steps):
                 _epoch(loop, step, structure, steps, callbacks)
             for callback in callbacks:
                 callback.on_train_end(loop)
+            if loop.stopped is not None:
+                report(f"stopped at step {_step_of(loop)}: {loop.stopped}")
         # Also after an error: callbacks restore signal handlers and close files.
         finally:
             for callback in callbacks:
                 callback.teardown()
     return loop
+
+
+def report(line: str) -> None:
+    """Print a line for the user, on process 0 of a job."""
+    if jax.process_index() == 0:
+        print(line, flush=True)  # noqa: T201  # the one place that prints
+
+
+def _report_start(loop: TrainLoop) -> None:
+    step = _step_of(loop)
+    epochs = "" if loop.total_epochs is None else f" ({loop.epoch} of {loop.total_epochs} epochs are complete)"
+    if loop.stopped is None and _finished(loop, loop.total_epochs, loop.total_steps):
+        report(f"nothing is left to do: resumed at step {step}{epochs}")
+    else:
+        report(f"resumed at step {step}{epochs}")
+
+
+def _step_of(loop: TrainLoop) -> str:
+    return f"{loop.step}" if loop.total_steps is None else f"{loop.step} of {loop.total_steps}"
 
 
 def _finished(loop: TrainLoop, epochs: int | None, steps: int | None) -> bool:
@@ -176,6 +270,7 @@ def _epoch(loop: TrainLoop, step: Step, structure: Any, steps: int | None, callb
         )
     if ended:
         loop.epoch += 1
-        loop.history.end_epoch()
+        loop.history.end_epoch()  # waits for the steps
+        loop.epoch_end_time = time.perf_counter()
         for callback in callbacks:
             callback.on_epoch_end(loop)

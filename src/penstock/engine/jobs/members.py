@@ -123,13 +123,21 @@ class JobMembers:
         self._batches[key] += 1
         try:
             self._check_batches()
-            if self._failure is not None:
-                raise JobError(f"{self._failure.what}\n{self._failure.text}")
+            self.check()
             yield
         except BaseException:
             # The caller may ask for the same batch again.
             self._batches[key] -= 1
             raise
+
+    def check(self) -> None:
+        """Check that no process has failed.
+
+        Raises:
+            JobError: A process has failed.
+        """
+        if self._failure is not None:
+            raise JobError(f"{self._failure.what}\n{self._failure.text}")
 
     def fail(self, error: BaseException) -> None:
         """Report to the others that an exception ends this process."""

@@ -1,0 +1,36 @@
+"""Callbacks of a training of two processes: one reports, both stop, and none waits for one that failed."""
+
+import csv
+
+import pytest
+
+PROGRAM = "fitting.py"
+
+
+def lines(out):
+    return [line for line in out.splitlines() if "[Gloo]" not in line and "connected peer ranks" not in line]
+
+
+@pytest.mark.slow
+def test_one_process_reports_and_both_stop(job, tmp_path):
+    printed = lines(job(2, 2, PROGRAM, tmp_path, "run"))
+    reason = "val has not improved for 2 epochs; the best is 1 in epoch 1"
+    assert {line for line in printed if "END" in line} == {f"[{number}] END {number} 3 {reason}" for number in (0, 1)}
+    assert sum(line.startswith("[0] epoch ") for line in printed) == 12 + 3
+    assert f"[0] stopped at step 12 of 36: {reason}" in printed
+    assert not any(line.startswith("[1]") for line in printed if "END" not in line)
+    with (tmp_path / "metrics.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["step"] for row in rows if row["loss"]] == [str(number) for number in range(1, 13)]
+    assert [row["val"] for row in rows if row["epoch"]] == ["1.0"] * 3
+    assert "[0] resumed at step 12 of 36 (3 of 9 epochs are complete)" in lines(job(2, 1, PROGRAM, tmp_path, "run"))
+
+
+@pytest.mark.slow
+def test_callback_that_raises_ends_both(execute, launched, tmp_path):
+    from tests.multiprocess.conftest import PROGRAMS
+
+    done = execute(launched(2, 1, PROGRAMS / PROGRAM, tmp_path, "raise"), timeout=60)
+    assert done.returncode == 1
+    assert "[1] ValueError: the callback is wrong" in done.stderr.splitlines()
+    assert "process 1" in done.stderr.splitlines()[-1]
