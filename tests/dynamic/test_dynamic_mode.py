@@ -75,7 +75,9 @@ MISTAKES = [
     (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), rng=3), TypeError, "RNG"),
     (lambda: ndd.transpose(np.zeros((2, 2)), perm=ndd.tensor([1, 0])), TypeError, "constant"),
     (lambda: ndd.imread("/nowhere.jpg"), FileNotFoundError, "nowhere"),
-    (lambda: ndd.readers, AttributeError, "dynamic mode has no readers"),
+    (lambda: ndd.follow, AttributeError, "dynamic mode has no follow"),
+    (lambda: ndd.flip(np.zeros((2, 2, 3)), layout="HWC"), TypeError, "unknown argument layout"),
+    (lambda: ndd.tensor([1], layout=3), ValueError, "layout"),
     (lambda: ndd.dtype("uint8"), TypeError, "element type"),
 ]
 

@@ -23,6 +23,8 @@ class DType:
     >>> from penstock import dynamic as ndd
     >>> str(ndd.uint8), ndd.uint8.bits, ndd.uint8 == "something else"
     ('u8', 8, False)
+    >>> str(ndd.uint8([1, 2]).dtype)  # a type is also a constructor of tensors
+    'u8'
     """
 
     numpy: np.dtype[Any]
