@@ -67,7 +67,7 @@ def test_a_context_has_a_checkpoint():
 
 def test_states_that_do_not_fit_are_refused(tmp_path):
     checkpoint, rng = Checkpoint(), ndd.random.RNG(1)
-    with pytest.raises(ContextError, match="no states"):
+    with pytest.raises(ContextError, match="is empty"):
         checkpoint.serialize()
     checkpoint.register(rng, "a")
     with pytest.raises(ContextError, match="already"):
@@ -77,7 +77,7 @@ def test_states_that_do_not_fit_are_refused(tmp_path):
     for name in ("", "__op_7"):
         with pytest.raises(StateError, match="must not be empty or begin"):
             checkpoint.register(ndd.random.RNG(2), name)
-    with pytest.raises(ArgumentTypeError, match="no state"):
+    with pytest.raises(ArgumentTypeError, match="holds readers"):
         checkpoint.register(object())
     checkpoint.collect()
     with pytest.raises(ContextError, match="complete"):

@@ -1,8 +1,11 @@
 """Readers of dynamic mode: exact epochs, styles, states, mistakes and threads."""
 
 import gc
+import sys
 import threading
+from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import penstock.experimental.dynamic as ndd
 import pytest
@@ -85,6 +88,23 @@ def test_a_state_continues_with_the_next_sample(policy):
     assert begun + rest != whole
     if policy is LastBatchPolicy.PARTIAL:
         assert resumed == rest
+
+
+@pytest.mark.parametrize("policy", [LastBatchPolicy.PARTIAL, LastBatchPolicy.DROP, LastBatchPolicy.FILL])
+def test_a_state_at_the_end_of_an_exact_epoch_continues_with_the_next_one(policy):
+    reader, other = (
+        ndd.readers.Arrays(data=NUMBERS, random_shuffle=True, last_batch_policy=policy, seed=3) for _ in range(2)
+    )
+    numbers(reader)
+    other.set_state(reader.get_state())
+    assert [numbers(other) for _ in range(2)] == [numbers(reader) for _ in range(2)]
+
+
+def test_an_error_of_the_first_batch_names_the_line():
+    reader = ndd.readers.Arrays(data=NUMBERS, last_batch_policy=LastBatchPolicy.DROP)
+    with pytest.raises(ValueError, match="test_dynamic_readers") as caught:
+        next(reader.next_epoch(batch_size=8))
+    assert "next(reader.next_epoch(batch_size=8))" in str(caught.value)
 
 
 def test_the_state_is_that_of_the_last_delivered_batch():
@@ -176,8 +196,8 @@ MISTAKES = [
     (lambda: ndd.readers.Arrays(data=NUMBERS, shard_id=2, num_shards=2), ValueError, "shard_id"),
     (lambda: ndd.readers.Arrays(data=ndd.batch([[1]])), TypeError, "a Batch"),
     (lambda: ndd.readers.Arrays(data=NUMBERS, device="mixed"), ValueError, "device"),
-    (lambda: ndd.readers.Arrays(data=NUMBERS, num_inputs=1), ValueError, "no inputs"),
-    (lambda: ndd.readers.Arrays(data=NUMBERS, last_batch_policy=LastBatchPolicy.PAD), ValueError, "no mask"),
+    (lambda: ndd.readers.Arrays(data=NUMBERS, num_inputs=1), ValueError, "do not take inputs"),
+    (lambda: ndd.readers.Arrays(data=NUMBERS, last_batch_policy=LastBatchPolicy.PAD), ValueError, "a mask"),
     (lambda: ndd.readers.Arrays(0, data=NUMBERS), ValueError, "at least 1"),
     (lambda: ndd.readers.Arrays(2, data=NUMBERS).next_epoch(batch_size=3), ValueError, "max_batch_size"),
     (lambda: ndd.readers.Arrays(data=NUMBERS).next_epoch(batch_size="3"), ValueError, "batch size"),
@@ -189,7 +209,7 @@ MISTAKES = [
     (lambda: _used().set_state(_used().get_state()), RuntimeError, "before the first batch"),
     (lambda: ndd.readers.Arrays(data=NUMBERS).set_state("nothing"), ValueError, "not the state of a reader"),
     (_next_of_older, RuntimeError, "another epoch"),
-    (lambda: next(ndd.readers.Arrays(data=NUMBERS, on_error="skip").next_epoch()), ValueError, "no mask"),
+    (lambda: next(ndd.readers.Arrays(data=NUMBERS, on_error="skip").next_epoch()), ValueError, "deliver a mask"),
     (lambda: ndd.readers.file, AttributeError, r"readers\.File"),
     (lambda: ndd.file_reader, AttributeError, r"readers\.File"),
     (lambda: ndd.set_num_threads(0), ValueError, "out of range"),
@@ -250,15 +270,23 @@ def test_devices_are_hints():
         ndd.device(3)
 
 
-def test_torch_tensors():
-    torch = pytest.importorskip("torch")
-    tensor = ndd.tensor([1, 2])
-    assert isinstance(tensor.torch(), torch.Tensor)
-    assert tensor.torch().tolist() == [1, 2]
+def test_torch_receives_the_memory_or_a_copy(monkeypatch):
+    # `torch.from_numpy` shares the memory of its argument, as this stand-in does.
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(from_numpy=lambda array: array))
+    tensor, dense, ragged = ndd.tensor([1, 2]), ndd.as_batch(np.zeros((2, 3))), ndd.batch([[1], [2, 3]])
+    assert np.may_share_memory(tensor.torch(), np.asarray(tensor))
+    assert not np.may_share_memory(tensor.torch(copy=True), np.asarray(tensor))
+    assert np.may_share_memory(ndd.batch([[1], [2]]).torch(), tensor.torch()) is False
+    read_only = ndd.as_tensor(jnp.arange(3.0))
+    assert read_only.torch().flags.writeable
+    assert dense.torch(copy=True).shape == (2, 3)
+    assert ragged.torch(pad=True).tolist() == [[1, 0], [2, 3]]
+    with pytest.raises(ValueError, match="differ in shape"):
+        ragged.torch()
 
 
 def test_without_torch_the_error_says_so(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(RuntimeError, match="PyTorch is not installed"):
         ndd.tensor([1]).torch()
     with pytest.raises(ValueError, match="separate arrays"):

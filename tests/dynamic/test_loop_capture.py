@@ -5,7 +5,9 @@ import logging
 import numpy as np
 import penstock.experimental.dynamic as ndd
 import pytest
+from reader_programs import write_data
 
+from penstock import types
 from penstock.errors import ContextError
 from penstock.types import LastBatchPolicy
 
@@ -57,6 +59,23 @@ def test_a_captured_loop_gives_what_the_loop_gives(policy):
 def test_epochs_of_one_step(batch_size):
     options = {"policy": LastBatchPolicy.PARTIAL, "batch_size": batch_size}
     assert_same(run(augment, capture=True, **options), run(augment, capture=False, **options))
+
+
+def test_files_that_are_decoded_give_what_the_loop_gives(tmp_path):
+    folder = write_data(tmp_path) / "images"
+
+    def epochs(capture):
+        data, rng = ndd.readers.File(file_root=folder, random_shuffle=True), ndd.random.RNG(2)
+        results = []
+        for _ in range(3):
+            for files, labels in data.next_epoch(batch_size=2, capture=capture):
+                images = ndd.decoders.image_random_crop(files, rng=rng)
+                images = ndd.resize(images, size=[7, 9], interp_type=ndd.capture.invariant(types.INTERP_CUBIC))
+                images = ndd.crop_mirror_normalize(images, mirror=ndd.random.coin_flip(batch_size=2, rng=rng), std=50.0)
+                results += [[np.array(ndd.as_tensor(value)) for value in (images, labels)]]
+        return results, rng.state
+
+    assert_same(epochs(True), epochs(False))
 
 
 def test_after_the_first_step_the_operators_of_the_body_compute_in_the_pipeline(monkeypatch):

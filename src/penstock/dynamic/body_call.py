@@ -112,7 +112,7 @@ class ElementwiseUse:
 
     @property
     def operands(self) -> Sequence[tuple[str, Any]]:
-        """Operands, which have no names."""
+        """Operands, without names."""
         return [("", value) for value in self.inputs]
 
     def with_operands(self, change: Callable[[Any], Any]) -> ElementwiseUse:

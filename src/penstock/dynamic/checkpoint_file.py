@@ -116,12 +116,17 @@ class Checkpoint:
             The name.
 
         Raises:
-            ArgumentTypeError: The object has no state, or the name belongs to an object or state of another class.
+            ArgumentTypeError: The object is neither a reader nor a generator, or the name belongs to an object or state
+                of another class.
             ContextError: The object has another name, or the checkpoint is complete.
             StateError: The name is empty or reserved, or the loaded checkpoint does not have it.
         """
         if not hasattr(op, "get_state") or not hasattr(op, "set_state"):
-            raise ArgumentTypeError("the object has no state", given=short_repr(op), expected="a reader or a generator")
+            raise ArgumentTypeError(
+                "a checkpoint holds readers and generators",
+                given=short_repr(op),
+                expected="an object with get_state and set_state",
+            )
         if name is not None and (not name or name.startswith(_NUMBERED)):
             raise StateError(f"a name must not be empty or begin with {_NUMBERED!r}", given=repr(name))
         old = next((key for key, value in self._objects.items() if value is op), None)
@@ -192,7 +197,7 @@ class Checkpoint:
         """Store the state of every registered object.
 
         Raises:
-            ContextError: A stored state belongs to no registered object.
+            ContextError: A stored state does not belong to a registered object.
         """
         self._check_names(self._saved.keys() - self._objects.keys(), "no object has the name of a state")
         self._saved = {
@@ -205,12 +210,12 @@ class Checkpoint:
         """Apply the stored states that have not been applied.
 
         Raises:
-            ContextError: A state belongs to no registered object, or an object has no state.
+            ContextError: A state does not belong to a registered object, or an object lacks one.
         """
         if not self._saved:
             return
         self._check_names(self._saved.keys() - self._objects.keys(), "no object has the name of a state")
-        self._check_names(self._objects.keys() - self._saved.keys(), "an object has no state")
+        self._check_names(self._objects.keys() - self._saved.keys(), "an object lacks a state")
         for key in tuple(self._saved):
             self._apply(key)
 
@@ -226,7 +231,7 @@ class Checkpoint:
             ContextError: There are none.
         """
         if not self._saved:
-            raise ContextError("the checkpoint has no states", fix="collect()")
+            raise ContextError("the checkpoint is empty", fix="collect()")
         states = {key: {"state": str(saved.state), "type": saved.kind} for key, saved in self._saved.items()}
         return json.dumps({"version": _VERSION, "states": states})
 
@@ -254,15 +259,15 @@ class Checkpoint:
         """Write the states to a new file.
 
         Args:
-            filename: Pattern of the path with one field `seq`, such as ``"run_{seq:04d}.json"``. The next number that
-                has no file replaces it.
+            filename: Pattern of the path with one field `seq`, such as ``"run_{seq:04d}.json"``. The next free number
+                replaces it.
 
         Returns:
             The path.
 
         Raises:
-            ContextError: There are no states.
-            UsageError: The pattern has no field `seq`, or another one.
+            ContextError: The checkpoint is empty.
+            UsageError: The pattern lacks the field `seq`, or has another one.
         """
         text = self.serialize()
         files = dict(_matching_files(filename))
@@ -286,7 +291,7 @@ class Checkpoint:
         Raises:
             FileNotFoundError: No file matches.
             StateError: The file is not a checkpoint.
-            UsageError: The pattern has no field `seq`, or another one.
+            UsageError: The pattern lacks the field `seq`, or has another one.
         """
         files = dict(_matching_files(filename))
         if not files:

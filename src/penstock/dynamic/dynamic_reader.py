@@ -40,7 +40,7 @@ class _Style:
     """Style of a reader's use. The first use decides.
 
     Args:
-        delivery: What it delivers.
+        delivery: Kind of the items that it delivers.
         rows: Samples per batch.
     """
 
@@ -64,7 +64,7 @@ class Reader:
         max_batch_size: Default and limit of the batch size of `next_epoch`; None for neither.
         name: Name in messages.
         device: A hint; readers read to host memory.
-        num_inputs: Must be None or 0: readers have no inputs.
+        num_inputs: Must be None or 0, because readers do not take inputs.
         enable_checkpointing: DALI's hint; the state of every reader can be saved.
         last_batch_policy: None for DALI's epochs: all batches are full, and an epoch begins where the last batch of the
             preceding one ended. FILL, DROP or PARTIAL for exact epochs, each of which begins with the first sample of
@@ -106,13 +106,13 @@ class Reader:
     ) -> None:
         del enable_checkpointing
         if not self.operator_name:
-            raise ContextError("a reader is made by its class", fix="readers.File(...)")
+            raise ContextError("Reader is the base class of readers", fix="readers.File(...)")
         check_device(device)
         if num_inputs:
-            raise UsageError("readers have no inputs", given=f"num_inputs={num_inputs}", fix="leave it out")
+            raise UsageError("readers do not take inputs", given=f"num_inputs={num_inputs}", fix="leave it out")
         if last_batch_policy is LastBatchPolicy.PAD:
             raise UsageError(
-                "PAD marks the samples that fill the last batch, and dynamic mode has no mask",
+                "PAD marks the samples that fill the last batch with a mask, which dynamic mode does not deliver",
                 fix="LastBatchPolicy.PARTIAL, or pad_last_batch=True without a policy",
             )
         self._max_batch_size = None if max_batch_size is None else _check_batch_size(max_batch_size)
@@ -212,8 +212,8 @@ class Reader:
     def _begin_epoch(self, run: ReaderRun) -> Iterator[int]:
         """Begin an epoch, and yield its number for each of its batches."""
         number = self._epochs
-        # A position that was restored is inside of its epoch, which is completed first.
-        if number and run.is_exact:
+        # A position that was restored is inside of its epoch, which is completed first, or at its end.
+        if run.is_exact and (number or run.at_end):
             run.end_epoch()
         self._epochs += 1
         if not run.is_exact:
@@ -251,6 +251,7 @@ class Reader:
                 fix="one loop at a time, or a reader for each loop",
             )
 
+    @with_call_site
     def _started(self, style: _Style, ctx: EvalContext | None) -> ReaderRun:
         """Return the run, which starts with the first use."""
         self._check_style(style)

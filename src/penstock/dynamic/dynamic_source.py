@@ -125,7 +125,7 @@ def _opener(source: Any, cycle: str) -> Callable[[], Iterator[Any]]:
     if not callable(source):
         raise ArgumentTypeError("a source is a function or an iterable", given=short_repr(source))
     if cycle != "no":
-        raise UsageError("a function has no end, so it cannot begin again", given=f"cycle={cycle!r}")
+        raise UsageError("a function does not end, so it cannot begin again", given=f"cycle={cycle!r}")
     try:
         required = [p.name for p in inspect.signature(source).parameters.values() if p.default is p.empty]
     except ValueError:  # a function of C without a signature

@@ -121,7 +121,7 @@ class Tensor(Elementwise):
     def torch(self, copy: bool = False) -> Any:
         """Return the elements as a tensor of PyTorch, in the same memory unless `copy` is True.
 
-        Read-only memory, such as that of a `jax.Array`, is copied, because PyTorch has no read-only tensors.
+        Read-only memory, such as that of a `jax.Array`, is copied, because all tensors of PyTorch are writable.
 
         Raises:
             ContextError: PyTorch is not installed.

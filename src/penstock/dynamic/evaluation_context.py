@@ -19,7 +19,7 @@ class EvalContext:
     Args:
         num_threads: Number of threads; by default that of `get_num_threads`.
         device_id: DALI's hint: calls compute on the host.
-        cuda_stream: Must be None: there are no streams of CUDA.
+        cuda_stream: Must be None, because calls compute on the host.
         thread_pool: Pool whose number of threads counts, in place of `num_threads`.
 
     Raises:
@@ -43,7 +43,7 @@ class EvalContext:
         if num_threads is not None and thread_pool is not None:
             raise UsageError("both num_threads and thread_pool are set", fix="one of them")
         if cuda_stream is not None:
-            raise UsageError("dynamic mode has no streams of CUDA", given="cuda_stream", fix="leave it out")
+            raise UsageError("dynamic mode does not use streams of CUDA", given="cuda_stream", fix="leave it out")
         self._pool = thread_pool if num_threads is None else ThreadPool(check_num_threads(num_threads))
         self._checkpoint = Checkpoint()
         # Held while the context is entered, so that a second thread is noticed.
@@ -66,7 +66,7 @@ class EvalContext:
 
     @property
     def cuda_stream(self) -> None:
-        """Always None: there are no streams of CUDA."""
+        """Always None, because calls compute on the host."""
         return
 
     @property

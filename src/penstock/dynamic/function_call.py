@@ -131,6 +131,7 @@ def imread(filepaths: Any, /, *, device: Any = "cpu", **arguments: Any) -> Any:
         SourceError: A file cannot be read.
         DefinitionError: The list is empty.
     """
+    check_device(device)
     files: Any
     if isinstance(filepaths, list | tuple | Batch):
         files = as_batch([_file_bytes(path) for path in cast(Iterable[Any], filepaths)])

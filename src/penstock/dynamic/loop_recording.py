@@ -129,7 +129,7 @@ class Recording:
         return Recording(self.calls, numbers, self.sources, tuple(sorted(outputs)))
 
     def draws(self, first: int) -> LoopDraws:
-        """Return the random numbers from step `first` on, before which the generators are as they are now."""
+        """Return the random numbers from step `first` on, for the present states of the generators."""
         return LoopDraws(self, [source.state for source in self.sources], first)
 
 

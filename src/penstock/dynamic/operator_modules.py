@@ -89,8 +89,7 @@ _MISSING = {
     "external_source": "ExternalSource(source)",
     "constant": "the value itself",
     "pytorch": "numpy.asarray(tensor), or tensor.torch()",
-    "Stream": "nothing: there are no streams of CUDA",
-    "stream": "nothing: there are no streams of CUDA",
+    "bfloat16": "penstock.fn.cast(..., dtype=penstock.types.BFLOAT16)",
     "experimental.inputs": "readers.Video",
 }
 

@@ -79,7 +79,7 @@ class ReaderRun:
         graph, rows, layout = pipeline.graph, pipeline.max_batch_size, SingleDevice()
         if "skip" in error_policies(graph, "raise"):
             raise UsageError(
-                'on_error="skip" masks the rows of bad samples, and dynamic mode has no mask',
+                'on_error="skip" masks the rows of bad samples, and dynamic mode does not deliver a mask',
                 fix='on_error="replace"',
             )
         executable = Executable.build([graph], layout, "host", dense_outputs=False)
