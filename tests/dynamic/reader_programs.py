@@ -120,14 +120,11 @@ def a_checkpoint(ndd, folder):
     _labels(reader.next_epoch(batch_size=4))
     rng.advance(5)
     saved.collect()
-    loaded, other, clone = (
-        ndd.checkpoint.Checkpoint(),
-        ndd.readers.File(file_root=str(folder / "images")),
-        ndd.random.RNG(0),
-    )
+    loaded, clone = ndd.checkpoint.Checkpoint(), ndd.random.RNG(0)
+    other = ndd.readers.File(file_root=str(folder / "images"))
     loaded.deserialize(saved.serialize())
-    names += [loaded.register(other, "reader"), loaded.register(clone, None)] if names[1] == "__op_1" else []
-    return [*_labels(other.next_epoch(batch_size=4)), ndd.tensor([len(names), clone() == rng()])]
+    same = [loaded.register(other, "reader"), loaded.register(clone)] == names == ["reader", "__op_1"]
+    return [*_labels(other.next_epoch(batch_size=4)), ndd.tensor([same, clone() == rng()])]
 
 
 def external_sources(ndd, folder):

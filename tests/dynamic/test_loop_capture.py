@@ -1,6 +1,7 @@
 """Captured loops: the same results as other loops, computed ahead by a pipeline."""
 
 import logging
+import threading
 
 import numpy as np
 import penstock.experimental.dynamic as ndd
@@ -8,6 +9,7 @@ import pytest
 from reader_programs import write_data
 
 from penstock import types
+from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.errors import ContextError
 from penstock.types import LastBatchPolicy
 
@@ -90,6 +92,33 @@ def test_after_the_first_step_the_operators_of_the_body_compute_in_the_pipeline(
         calls.append(len(eager))
     assert calls[0] > 5
     assert set(calls) == {calls[0]}
+
+
+class Announcing:
+    """Samples 0 to 19. An event is set when a sample from 6 on is read."""
+
+    def __init__(self):
+        self.read_far = threading.Event()
+
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        if index >= 6:
+            self.read_far.set()
+        return np.float32([index])
+
+
+def test_the_pipeline_computes_ahead(monkeypatch):
+    # Otherwise such small batches would be computed in this thread.
+    monkeypatch.setattr(ChunkScheduler, "inline_batches", lambda *_: 0)
+    data = Announcing()
+    for number, (batch,) in enumerate(ndd.readers.Items(items=data).next_epoch(batch_size=2, capture=True)):
+        doubled = batch * 2
+        if number == 1:
+            assert data.read_far.wait(60)  # two batches ahead of this one
+            break
+    assert [x.item() for x in doubled] == [4, 6]
 
 
 def test_calls_that_depend_on_the_step_compute_at_once():
