@@ -3,7 +3,9 @@
 Each takes the module and a folder of `write_data`, and returns tensors and batches.
 """
 
+import io
 import itertools
+import tarfile
 
 import numpy as np
 from dynamic_programs import jpeg
@@ -15,6 +17,12 @@ def write_data(folder):
         path = folder / "images" / ("cats" if number < 4 else "dogs") / f"{number}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(jpeg(16 + 8 * number, 24).tobytes())
+    with tarfile.open(folder / "images.tar", "w") as archive:
+        for number in range(5):
+            for name, data in ((f"{number}.jpg", jpeg(16, 16).tobytes()), (f"{number}.cls", bytes([number]))):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(data)
+                archive.addfile(entry, io.BytesIO(data))
     (folder / "arrays").mkdir()
     for number in range(5):
         np.save(folder / "arrays" / f"{number}.npy", np.full((2, number + 1), number, np.float32))
@@ -92,6 +100,13 @@ def decoded(ndd, folder):
         result += [ndd.resize(images, size=[8, 8]), ndd.one_hot(labels, num_classes=3)]
         result += [ndd.crop_mirror_normalize(images, crop=(8, 8), mean=[128.0] * 3, std=[64.0] * 3)]
     return result
+
+
+def web_dataset(ndd, folder):
+    reader = ndd.readers.Webdataset(
+        paths=str(folder / "images.tar"), ext=["jpg", "cls"], missing_component_behavior="error"
+    )
+    return [x for files, labels in reader.next_epoch(batch_size=2) for x in (ndd.decoders.image(files), labels)]
 
 
 def regions_of_arrays(ndd, folder):

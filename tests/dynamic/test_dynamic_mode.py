@@ -107,6 +107,8 @@ MISTAKES = [
     (lambda: ndd.tensor([1, 2])[None], TypeError, "indices"),
     (lambda: ndd.tensor([1, 2])[[0, 1]], TypeError, "indices"),
     (lambda: ndd.batch([[1]]).slice[None], TypeError, "indices"),
+    (lambda: ndd.batch([[1]]).tensors[1], IndexError, "fewer samples"),
+    (lambda: ndd.batch([[1]]).select([0, 1]), IndexError, "fewer samples"),
     (lambda: ndd.tensor([2**32]), OverflowError, "32 bits"),
     (lambda: ndd.tensor([[1], [2, 3]]), ValueError, "one tensor"),
     (lambda: ndd.as_tensor(ndd.batch([[1], [2, 3]])), ValueError, "pad=True"),
@@ -143,6 +145,11 @@ def test_selection():
     assert [t.item() for t in b.select([3, 1])] == [4, 2]
     assert [t.item() for t in b.select(slice(1, 3))] == [2, 3]
     assert [t.item() for t in b.tensors[1:3]] == [2, 3]
+    assert b.tensors[1:][1].item() == b.tensors.select(-2).item() == 3
+    assert [t.item() for t in b.tensors[[3, 1]].as_batch()] == [4, 2]
+    assert len(b.tensors.tolist()) == len(b.tensors) == 4
+    assert not np.may_share_memory(b.tensors[:1].as_batch(copy=True).tensors[0].array, b.tensors[0].array)
+    assert b.select(...) is b
     assert [t.item() for t in ndd.tensor([5, 6])] == [5, 6]
     assert ndd.uint8 != "u8"
 

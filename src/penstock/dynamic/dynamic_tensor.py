@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self, cast, overload
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from penstock.core import Array, with_call_site
 from penstock.dynamic.device_name import Device
 from penstock.dynamic.device_name import device as as_device
 from penstock.dynamic.element_type import DType
+from penstock.dynamic.index_layout import kept_letters
 from penstock.eager.batch import Batch as Samples
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, short_repr
 
@@ -158,7 +159,7 @@ class Tensor(Elementwise):
             part = self._array[key]
         except (IndexError, ValueError) as error:
             raise _IndexError(str(error), given=short_repr(index), expected=f"an index of shape {self.shape}") from None
-        return Tensor(np.asarray(part), _kept_letters(self._layout, key, self.ndim))
+        return Tensor(np.asarray(part), kept_letters(self._layout, key, self.ndim))
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
@@ -220,9 +221,9 @@ class Batch(Elementwise):
         return self.samples.layout or None
 
     @property
-    def tensors(self) -> Sequence[Tensor]:
-        """The samples, as a tuple of tensors."""
-        return tuple(self)
+    def tensors(self) -> TensorSequence:
+        """The samples, as a sequence of tensors."""
+        return TensorSequence(self, range(self.batch_size))
 
     @property
     def slice(self) -> SampleSlice:
@@ -259,10 +260,8 @@ class Batch(Elementwise):
         """
         if samples is Ellipsis:
             return self
-        if isinstance(samples, int):
-            return self.tensors[samples]
-        numbers = range(self.batch_size)[samples] if isinstance(samples, slice) else samples
-        return Batch(Samples([self.samples[number] for number in numbers], self.samples.layout))
+        selected = self.tensors[samples]
+        return selected if isinstance(selected, Tensor) else selected.as_batch()
 
     @with_call_site
     def __bool__(self) -> bool:
@@ -275,6 +274,57 @@ class Batch(Elementwise):
         rows = ",\n".join(str(sample) for sample in self.samples)
         layout = f", layout={self.layout}" if self.layout else ""
         return f"Batch(\n[{rows}],\ndtype={self.dtype}{layout}, device=cpu, num_samples={self.batch_size})"
+
+
+class TensorSequence(Sequence[Tensor]):
+    """Samples of a batch as tensors, which are made when they are read.
+
+    Args:
+        batch: The batch.
+        numbers: Numbers of the samples in the batch.
+
+    >>> from penstock import dynamic as ndd
+    >>> tensors = ndd.batch([[1], [2, 3], [4]]).tensors
+    >>> len(tensors), tensors[-1].item(), tensors[[2, 0]].as_batch().shape
+    (3, 4, [(1,), (1,)])
+    """
+
+    __slots__ = ("_batch", "_numbers")
+
+    def __init__(self, batch: Batch, numbers: Sequence[int]) -> None:
+        self._batch, self._numbers = batch, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice | list[int]) -> TensorSequence: ...
+    @with_call_site
+    def __getitem__(self, index: int | slice | list[int]) -> Tensor | TensorSequence:
+        numbers = self._numbers
+        try:
+            if isinstance(index, slice):
+                return TensorSequence(self._batch, numbers[index])
+            if isinstance(index, list):
+                return TensorSequence(self._batch, [numbers[one] for one in index])
+            samples = self._batch.samples
+            return Tensor(samples[numbers[index]], samples.layout)
+        except IndexError:
+            raise _IndexError("the batch has fewer samples", given=index, expected=f"below {len(self)}") from None
+
+    # DALI's name.
+    select = __getitem__
+
+    def tolist(self) -> list[Tensor]:
+        """Return the tensors as a list."""
+        return list(self)
+
+    def as_batch(self, copy: bool = False) -> Batch:
+        """Return the tensors as a batch, in their memory unless `copy` is True."""
+        arrays = [tensor.array.copy() if copy else tensor.array for tensor in self]
+        return Batch(Samples(arrays, self._batch.samples.layout))
 
 
 class SampleSlice:
@@ -343,12 +393,3 @@ def _bound_of(entry: Any, row: int) -> Any:
     if isinstance(entry, slice):
         return slice(*[_bound_of(bound, row) for bound in (entry.start, entry.stop, entry.step)])
     return entry.tensors[row] if isinstance(entry, Batch) else entry
-
-
-def _kept_letters(layout: str, key: tuple[Any, ...], ndim: int) -> str:
-    if not layout:
-        return ""
-    place = key.index(Ellipsis) if Ellipsis in key else len(key)
-    missing = ndim - sum(entry is not Ellipsis for entry in key)
-    entries = (*key[:place], *[slice(None)] * missing, *key[place + 1 :])
-    return "".join(letter for letter, entry in zip(layout, entries, strict=True) if isinstance(entry, slice))
