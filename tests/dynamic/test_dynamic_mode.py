@@ -64,6 +64,11 @@ def test_the_module_shows_the_names_of_dali():
         for name in dir(actual):
             assert name.startswith("_") or name in public, f"{part}.{name}"
             getattr(actual, name)
+    own = {"ArrayRecord", "Arrays", "Cifar10", "Items", "Mnist", "Parquet", "Reader"}
+    assert set(dir(ndd.readers)) == {name for name in dir(theirs.readers) if name[0].isupper()} | own
+    assert set(dir(ndd.experimental.readers)) == {"Fits", "Video"}
+    for readers in (ndd.readers, ndd.experimental.readers):
+        assert all(issubclass(getattr(readers, name), ndd.readers.Reader) for name in dir(readers))
 
 
 def test_types_describe_themselves():

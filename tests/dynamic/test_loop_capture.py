@@ -10,7 +10,7 @@ from reader_programs import write_data
 
 from penstock import types
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
-from penstock.errors import ContextError
+from penstock.errors import ContextError, SampleError
 from penstock.types import LastBatchPolicy
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (10, 9, 8, 3), np.uint8)
@@ -209,6 +209,18 @@ def test_a_loop_without_captured_operators_warns_once(caplog):
         seen = [np.asarray(ndd.as_tensor(b["y"])).tolist() for b in reader().next_epoch(batch_size=5, capture=True)]
     assert seen == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9]]
     assert [record.message for record in caplog.records if "captured loop has no operator" in record.message]
+
+
+def test_a_bad_sample_is_an_error_with_the_line_of_its_operator(tmp_path):
+    folder = write_data(tmp_path) / "images"
+    (folder / "dogs" / "4.jpg").write_bytes(b"damaged")
+    seen = []
+    with pytest.raises(SampleError, match=r"4\.jpg") as caught:
+        seen += [
+            np.asarray(ndd.as_tensor(ndd.resize(ndd.decoders.image(files), size=[4, 4]))).shape
+            for files, _ in ndd.readers.File(file_root=folder).next_epoch(batch_size=1, capture=True)
+        ]
+    assert "ndd.decoders.image(files)" in str(caught.value)
 
 
 def loop(body):
