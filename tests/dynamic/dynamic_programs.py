@@ -66,6 +66,11 @@ def slices_of_samples(ndd):
     return [b.slice[-1], b.slice[1:], b.slice[: ndd.batch([2, 1])]]
 
 
+def single_samples_of_batches(ndd):
+    b = ndd.batch([[1], [2, 3], [4]], layout="W")
+    return [b.tensors[1], b.select(-1), *b.tensors.tolist(), *b, b.tensors.as_batch()]
+
+
 def stacking(ndd):
     return [ndd.as_tensor(ndd.batch([[1.0], [2.0, 3.0]]), pad=True), ndd.as_tensor(ndd.batch([[1, 2], [3, 4]]))]
 

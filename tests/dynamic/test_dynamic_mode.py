@@ -32,6 +32,53 @@ def test_memory_of_a_jax_array_is_never_writable():
     assert not any(np.asarray(sample).flags.writeable for sample in batch)
 
 
+def test_a_read_only_array_is_copied_as_in_dali():
+    array = np.zeros(3, np.float32)
+    array.flags.writeable = False
+    for view in (np.asarray(ndd.as_tensor(array)), np.asarray(ndd.as_batch([array]).tensors[0])):
+        assert view.flags.writeable
+        assert not np.may_share_memory(array, view)
+
+
+def test_a_missing_file_names_the_line():
+    with pytest.raises(FileNotFoundError, match="nowhere") as caught:
+        ndd.imread("/nowhere.jpg")
+    assert 'ndd.imread("/nowhere.jpg")' in str(caught.value)
+    path = np.frombuffer(b"/nowhere.jpg", np.uint8)
+    with pytest.raises(RuntimeError, match="nowhere"):
+        ndd.imread(ndd.batch([path, path]))
+
+
+def test_the_module_shows_the_names_of_dali():
+    theirs = pytest.importorskip("nvidia.dali.experimental.dynamic")
+    inner = {"DeviceLike", "NoReturn", "TypeAlias", "Union", "local"}  # exported by accident
+    missing = {"DataType", "ImageType", "InterpType", "bfloat16", "optical_flow", "pytorch"}  # docs/dynamic.md
+    ours = {"LastBatchPolicy"}
+    assert set(dir(ndd)) == {name for name in dir(theirs) if name[0] != "_"} - inner - missing | ours
+    parts = ["decoders", "experimental.decoders", "io.file", "noise", "random", "reductions", "segmentation"]
+    for part in [*parts, "transforms", "checkpoint", "capture", "math"]:
+        expected, actual = theirs, ndd
+        for name in part.split("."):
+            expected, actual = getattr(expected, name), getattr(actual, name)
+        public = {name for name in dir(expected) if name in getattr(expected, "__all__", dir(expected))}
+        for name in dir(actual):
+            assert name.startswith("_") or name in public, f"{part}.{name}"
+            getattr(actual, name)
+    own = {"ArrayRecord", "Arrays", "Cifar10", "Items", "Mnist", "Parquet", "Reader"}
+    assert set(dir(ndd.readers)) == {name for name in dir(theirs.readers) if name[0].isupper()} | own
+    assert set(dir(ndd.experimental.readers)) == {"Fits", "Video"}
+    for readers in (ndd.readers, ndd.experimental.readers):
+        assert all(issubclass(getattr(readers, name), ndd.readers.Reader) for name in dir(readers))
+
+
+def test_types_describe_themselves():
+    assert (ndd.float16.exponent_bits, ndd.float16.significand_bits, ndd.uint8.exponent_bits) == (5, 10, None)
+    assert ndd.uint8.kind is ndd.DType.Kind.unsigned
+    assert ndd.DType.parse("f32") == ndd.DType.from_type_id(ndd.float32.type_id) == ndd.DType.from_fw_type(np.float32)
+    assert ndd.stream(stream=None) is ndd.get_current_stream() is ndd.get_default_stream() is None
+    ndd.set_default_stream(None)
+
+
 def test_jax_takes_tensors():
     t = ndd.tensor([1.0, 2.0])
     assert jnp.asarray(t).tolist() == jax.dlpack.from_dlpack(t).tolist() == [1.0, 2.0]
@@ -65,6 +112,8 @@ MISTAKES = [
     (lambda: ndd.tensor([1, 2])[None], TypeError, "indices"),
     (lambda: ndd.tensor([1, 2])[[0, 1]], TypeError, "indices"),
     (lambda: ndd.batch([[1]]).slice[None], TypeError, "indices"),
+    (lambda: ndd.batch([[1]]).tensors[1], IndexError, "fewer samples"),
+    (lambda: ndd.batch([[1]]).select([0, 1]), IndexError, "fewer samples"),
     (lambda: ndd.tensor([2**32]), OverflowError, "32 bits"),
     (lambda: ndd.tensor([[1], [2, 3]]), ValueError, "one tensor"),
     (lambda: ndd.as_tensor(ndd.batch([[1], [2, 3]])), ValueError, "pad=True"),
@@ -75,8 +124,18 @@ MISTAKES = [
     (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), rng=3), TypeError, "RNG"),
     (lambda: ndd.transpose(np.zeros((2, 2)), perm=ndd.tensor([1, 0])), TypeError, "constant"),
     (lambda: ndd.imread("/nowhere.jpg"), FileNotFoundError, "nowhere"),
-    (lambda: ndd.readers, AttributeError, "dynamic mode has no readers"),
-    (lambda: ndd.dtype("uint8"), TypeError, "element type"),
+    (lambda: ndd.follow, AttributeError, "dynamic mode has no follow"),
+    (lambda: ndd.flip(np.zeros((2, 2, 3)), layout="HWC"), TypeError, "unknown argument layout"),
+    (lambda: ndd.tensor([1], layout=3), ValueError, "layout"),
+    (lambda: ndd.dtype("uint8"), ValueError, "element type"),
+    (lambda: ndd.imread([]), ValueError, "at least one"),
+    (lambda: ndd.imread("a.jpg", device="tpu"), ValueError, "device"),
+    (lambda: ndd.as_batch(ndd.tensor([[1, 2]], layout="NH")), ValueError, "layout"),
+    (lambda: ndd.Batch.broadcast(ndd.batch([[1]]), 3), ValueError, "one sample"),
+    (lambda: ndd.Stream(), RuntimeError, "without CUDA streams"),
+    (lambda: ndd.set_current_stream(3), RuntimeError, "without CUDA streams"),
+    (lambda: ndd.warp_perspective, AttributeError, "penstock.fn.warp_perspective"),
+    (lambda: ndd.random.unifrom, AttributeError, "uniform"),
 ]
 
 
@@ -91,6 +150,11 @@ def test_selection():
     assert [t.item() for t in b.select([3, 1])] == [4, 2]
     assert [t.item() for t in b.select(slice(1, 3))] == [2, 3]
     assert [t.item() for t in b.tensors[1:3]] == [2, 3]
+    assert b.tensors[1:][1].item() == b.tensors.select(-2).item() == 3
+    assert [t.item() for t in b.tensors[[3, 1]].as_batch()] == [4, 2]
+    assert len(b.tensors.tolist()) == len(b.tensors) == 4
+    assert not np.may_share_memory(b.tensors[:1].as_batch(copy=True).tensors[0].array, b.tensors[0].array)
+    assert b.select(...) is b
     assert [t.item() for t in ndd.tensor([5, 6])] == [5, 6]
     assert ndd.uint8 != "u8"
 

@@ -40,7 +40,6 @@ ABSENT: Mapping[str, str] = {
     "backend.Registered*": "dir(fn) tells the operators",
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
-    "experimental.dynamic.readers": "fn.readers in a pipeline; docs/dynamic.md lists the missing parts",
     "experimental.dynamic.pytorch": "numpy.asarray or torch.from_dlpack takes a tensor",
     "experimental.torchvision": "the operators of penstock.fn",
     "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any, Self, cast, overload
 
 import numpy as np
 
 from penstock.core import Array, with_call_site
+from penstock.dynamic.device_name import Device
+from penstock.dynamic.device_name import device as as_device
 from penstock.dynamic.element_type import DType
+from penstock.dynamic.index_layout import kept_letters
 from penstock.eager.batch import Batch as Samples
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, short_repr
 
 
 class Elementwise:
@@ -21,17 +25,43 @@ class Elementwise:
     __hash__ = None  # type: ignore[assignment]  # Python's way to say so; `object` declares a method
 
     @property
-    def device(self) -> str:
-        """Always "cpu": calls compute on the host."""
-        return "cpu"
+    def device(self) -> Device:
+        """Always the CPU: calls compute on the host."""
+        return Device.CPU
 
-    def evaluate(self) -> Any:
+    def evaluate(self) -> Self:
         """Return this object: it is computed already."""
         return self
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Return this object: samples are in host memory."""
         return self
+
+    def gpu(self, index: int | None = None) -> Self:
+        """Return this object: a device is a hint, as in pipelines.
+
+        Args:
+            index: Number of the GPU, a hint as well.
+        """
+        del index
+        return self
+
+    @with_call_site
+    def to_device(self, device: Any, force_copy: bool = False) -> Any:
+        """Return this object, or a copy: a device is a hint.
+
+        Args:
+            device: A `Device` or its name.
+            force_copy: True for a copy.
+
+        Raises:
+            UsageError: There is no such device.
+        """
+        as_device(device)
+        return self._copied() if force_copy else self
+
+    def _copied(self) -> Self:
+        raise NotImplementedError
 
     def __pos__(self) -> Any:
         return self
@@ -85,6 +115,21 @@ class Tensor(Elementwise):
         """Letters of the axes, or None."""
         return self._layout or None
 
+    def _copied(self) -> Tensor:
+        return Tensor(self._array.copy(), self._layout)
+
+    @with_call_site
+    def torch(self, copy: bool = False) -> Any:
+        """Return the elements as a tensor of PyTorch, in the same memory unless `copy` is True.
+
+        Read-only memory, such as that of a `jax.Array`, is copied, because all tensors of PyTorch are writable.
+
+        Raises:
+            ContextError: PyTorch is not installed.
+        """
+        array = self._array.copy() if copy or not self._array.flags.writeable else self._array
+        return _torch().from_numpy(array)
+
     @with_call_site
     def item(self) -> Any:
         """Return the only element as a number of Python.
@@ -114,7 +159,7 @@ class Tensor(Elementwise):
             part = self._array[key]
         except (IndexError, ValueError) as error:
             raise _IndexError(str(error), given=short_repr(index), expected=f"an index of shape {self.shape}") from None
-        return Tensor(np.asarray(part), _kept_letters(self._layout, key, self.ndim))
+        return Tensor(np.asarray(part), kept_letters(self._layout, key, self.ndim))
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
@@ -153,37 +198,58 @@ class Batch(Elementwise):
     @property
     def batch_size(self) -> int:
         """Number of samples."""
-        return len(self._samples)
+        return len(self.samples)
 
     @property
     def shape(self) -> list[tuple[int, ...]]:
         """Shape of each sample."""
-        return self._samples.shapes
+        return self.samples.shapes
 
     @property
     def ndim(self) -> int:
         """Number of axes of a sample."""
-        return self._samples.ndim
+        return self.samples.ndim
 
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return DType(self._samples.dtype)
+        return DType(self.samples.dtype)
 
     @property
     def layout(self) -> str | None:
         """Letters of the axes of a sample, or None."""
-        return self._samples.layout or None
+        return self.samples.layout or None
 
     @property
-    def tensors(self) -> Sequence[Tensor]:
-        """The samples, as a tuple of tensors."""
-        return tuple(self)
+    def tensors(self) -> TensorSequence:
+        """The samples, as a sequence of tensors."""
+        return TensorSequence(self, range(self.batch_size))
 
     @property
     def slice(self) -> SampleSlice:
         """Indexing inside of each sample: `batch.slice[0, 2:]`."""
         return SampleSlice(self)
+
+    def _copied(self) -> Batch:
+        return Batch(Samples([sample.copy() for sample in self.samples], self.samples.layout))
+
+    @with_call_site
+    def torch(self, copy: bool | None = None, pad: bool = False) -> Any:
+        """Return the samples as one tensor of PyTorch with a leading axis of samples.
+
+        Args:
+            copy: True for a copy; False if it must be the memory of the samples; None for a copy if needed.
+            pad: If True, samples are padded with zeros to one shape.
+
+        Raises:
+            ContextError: PyTorch is not installed.
+            DefinitionError: The samples differ in shape.
+            UsageError: `copy` is False and the samples are separate arrays.
+        """
+        column = self.samples.column
+        if copy is False and not isinstance(column, np.ndarray):
+            raise UsageError("the samples are separate arrays, so one tensor is a copy", given="copy=False")
+        return stack_samples(self, pad=pad).torch(bool(copy))
 
     @with_call_site
     def select(self, samples: Any) -> Any:
@@ -194,22 +260,71 @@ class Batch(Elementwise):
         """
         if samples is Ellipsis:
             return self
-        if isinstance(samples, int):
-            return self.tensors[samples]
-        numbers = range(self.batch_size)[samples] if isinstance(samples, slice) else samples
-        return Batch(Samples([self._samples[number] for number in numbers], self._samples.layout))
+        selected = self.tensors[samples]
+        return selected if isinstance(selected, Tensor) else selected.as_batch()
 
     @with_call_site
     def __bool__(self) -> bool:
         raise ArgumentTypeError("a batch has no truth value", fix="a loop over its tensors")
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (Tensor(sample, self._samples.layout) for sample in self._samples)
+        return (Tensor(sample, self.samples.layout) for sample in self.samples)
 
     def __repr__(self) -> str:
-        rows = ",\n".join(str(sample) for sample in self._samples)
+        rows = ",\n".join(str(sample) for sample in self.samples)
         layout = f", layout={self.layout}" if self.layout else ""
         return f"Batch(\n[{rows}],\ndtype={self.dtype}{layout}, device=cpu, num_samples={self.batch_size})"
+
+
+class TensorSequence(Sequence[Tensor]):
+    """Samples of a batch as tensors, which are made when they are read.
+
+    Args:
+        batch: The batch.
+        numbers: Numbers of the samples in the batch.
+
+    >>> from penstock import dynamic as ndd
+    >>> tensors = ndd.batch([[1], [2, 3], [4]]).tensors
+    >>> len(tensors), tensors[-1].item(), tensors[[2, 0]].as_batch().shape
+    (3, 4, [(1,), (1,)])
+    """
+
+    __slots__ = ("_batch", "_numbers")
+
+    def __init__(self, batch: Batch, numbers: Sequence[int]) -> None:
+        self._batch, self._numbers = batch, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, index: slice | list[int]) -> TensorSequence: ...
+    @with_call_site
+    def __getitem__(self, index: int | slice | list[int]) -> Tensor | TensorSequence:
+        numbers = self._numbers
+        try:
+            if isinstance(index, slice):
+                return TensorSequence(self._batch, numbers[index])
+            if isinstance(index, list):
+                return TensorSequence(self._batch, [numbers[one] for one in index])
+            samples = self._batch.samples
+            return Tensor(samples[numbers[index]], samples.layout)
+        except IndexError:
+            raise _IndexError("the batch has fewer samples", given=index, expected=f"below {len(self)}") from None
+
+    # DALI's name.
+    select = __getitem__
+
+    def tolist(self) -> list[Tensor]:
+        """Return the tensors as a list."""
+        return list(self)
+
+    def as_batch(self, copy: bool = False) -> Batch:
+        """Return the tensors as a batch, in their memory unless `copy` is True."""
+        arrays = [tensor.array.copy() if copy else tensor.array for tensor in self]
+        return Batch(Samples(arrays, self._batch.samples.layout))
 
 
 class SampleSlice:
@@ -225,6 +340,36 @@ class SampleSlice:
             tensor[tuple(_bound_of(entry, row) for entry in entries)] for row, tensor in enumerate(self._batch.tensors)
         ]
         return Batch(Samples([part.array for part in parts], parts[0].layout))
+
+
+def stack_samples(batch: Batch, *, pad: bool) -> Tensor:
+    """Return the samples of a batch as one tensor, without a copy if they are one array.
+
+    Raises:
+        DefinitionError: They differ in shape, and `pad` is False.
+    """
+    samples = batch.samples
+    layout = f"N{samples.layout}" if samples.layout else ""
+    if isinstance(samples.column, np.ndarray):
+        return Tensor(samples.column, layout)
+    arrays = list(samples)
+    if len(set(batch.shape)) > 1:
+        if not pad:
+            raise DefinitionError(
+                "the samples differ in shape, so they are not one tensor",
+                given=", ".join(map(str, dict.fromkeys(batch.shape))),
+                fix="pad=True, or an operator such as resize",
+            )
+        full = tuple(map(max, zip(*batch.shape, strict=True)))
+        arrays = [np.pad(a, [(0, e - s) for e, s in zip(full, a.shape, strict=True)]) for a in arrays]
+    return Tensor(np.stack(arrays), layout)
+
+
+def _torch() -> Any:
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise ContextError("PyTorch is not installed", given="torch()", fix="pip install torch") from None
 
 
 class _IndexError(DefinitionError, IndexError):
@@ -248,12 +393,3 @@ def _bound_of(entry: Any, row: int) -> Any:
     if isinstance(entry, slice):
         return slice(*[_bound_of(bound, row) for bound in (entry.start, entry.stop, entry.step)])
     return entry.tensors[row] if isinstance(entry, Batch) else entry
-
-
-def _kept_letters(layout: str, key: tuple[Any, ...], ndim: int) -> str:
-    if not layout:
-        return ""
-    place = key.index(Ellipsis) if Ellipsis in key else len(key)
-    missing = ndim - sum(entry is not Ellipsis for entry in key)
-    entries = (*key[:place], *[slice(None)] * missing, *key[place + 1 :])
-    return "".join(letter for letter, entry in zip(layout, entries, strict=True) if isinstance(entry, slice))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import with_call_site
+from penstock.core import Array, with_call_site
+from penstock.dynamic.body_call import NO_DRAWS, OperatorUse
 from penstock.dynamic.dynamic_tensor import Batch, Tensor
 from penstock.dynamic.element_type import DType
+from penstock.dynamic.loop_capture import active_step
 from penstock.dynamic.random_state import check_rng
 from penstock.dynamic.tensor_arithmetic import common_batch_size, to_samples
 from penstock.dynamic.tensor_conversion import as_batch, as_tensor, check_device
@@ -19,12 +22,18 @@ from penstock.eager.batch import Batch as Samples
 from penstock.eager.call_data import is_per_sample
 from penstock.eager.call_form import call_form
 from penstock.eager.eager_call import call_on_rows
-from penstock.errors import ArgumentTypeError, DefinitionError, about
+from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, SourceNotFoundError, about
 from penstock.graph import OperatorFunction
 from penstock.graph.tracing.registry import lookup
 
-# Arguments of every operator in a pipeline that a call does not have.
-_ONLY_IN_PIPELINES = ("name", "preserve", "seed", "bytes_per_sample_hint")
+# Arguments of every operator in pipelines and in `penstock.fn` that a call does not have, with what to write.
+_ONLY_ELSEWHERE = {
+    "name": None,
+    "preserve": None,
+    "seed": "rng=random.RNG(7)",
+    "bytes_per_sample_hint": None,
+    "layout": "layout= of tensor, as_tensor, batch or as_batch",
+}
 
 
 def function(name: str) -> Callable[..., Any]:
@@ -56,15 +65,29 @@ def _compute(
         raise DefinitionError("dynamic mode has no device 'mixed'", fix="device='gpu'")
     check_device(device)
     form = call_form(operator)
-    for key in _ONLY_IN_PIPELINES:
-        if key in arguments:
-            raise ArgumentTypeError(f"unknown argument {key}", fix="rng=random.RNG(7)" if key == "seed" else None)
+    for key, fix in _ONLY_ELSEWHERE.items():
+        if key in arguments and not (key == "layout" and form.own_layout):
+            raise ArgumentTypeError(f"unknown argument {key}", fix=fix)
     if rng is not None and not form.own_seed:
         raise ArgumentTypeError("the operator draws no random numbers", given="rng=")
     values = [value if isinstance(value, Batch) else as_tensor(value) for value in inputs]
     named = {key: value for key, value in arguments.items() if value is not None}
     is_batch = batch_size is not None or any(isinstance(value, Batch) for value in (*values, *named.values()))
     rows = common_batch_size((*values, *named.values()), batch_size)
+    step = active_step()
+    if step is not None:
+        if is_batch and rows == step.rows:
+            arguments = {
+                key: value
+                if isinstance(value, Batch) and key in form.node_arguments
+                else _argument(form, key, value, rows)
+                for key, value in named.items()
+            }
+            use = OperatorUse(operator, tuple(values), arguments, rng if form.own_seed else NO_DRAWS, call_on_rows)
+            if (captured := step.apply(use)) is not None:
+                return captured
+        if form.own_seed:
+            step.note_draw(check_rng(rng))
     for key, value in named.items():
         named[key] = _argument(form, key, value, rows)
     if form.own_seed:
@@ -99,17 +122,29 @@ def imread(filepaths: Any, /, *, device: Any = "cpu", **arguments: Any) -> Any:
     """Read and decode image files.
 
     Args:
-        filepaths: A path, or a list of paths, whose result is a `Batch`.
+        filepaths: A path, or a list of paths, whose result is a `Batch`. Also tensors with the bytes of paths.
         device: A hint.
         **arguments: Constant arguments of `decoders.image`.
 
     Raises:
-        FileNotFoundError: A file is missing.
+        SourceNotFoundError: A file is missing.
+        SourceError: A file cannot be read.
         DefinitionError: The list is empty.
     """
-    decode = function("decoders.image")
-    if isinstance(filepaths, str | Path):
-        return decode(np.frombuffer(Path(filepaths).read_bytes(), np.uint8), device=device, **arguments)
-    return decode(
-        as_batch([np.frombuffer(Path(path).read_bytes(), np.uint8) for path in filepaths]), device=device, **arguments
-    )
+    check_device(device)
+    files: Any
+    if isinstance(filepaths, list | tuple | Batch):
+        files = as_batch([_file_bytes(path) for path in cast(Iterable[Any], filepaths)])
+    else:
+        files = _file_bytes(filepaths)
+    return function("decoders.image")(files, device=device, **arguments)
+
+
+def _file_bytes(path: Any) -> Array:
+    name = path if isinstance(path, str | PathLike) else as_tensor(path).array.tobytes().decode()
+    try:
+        return np.frombuffer(Path(name).read_bytes(), np.uint8)
+    except FileNotFoundError:
+        raise SourceNotFoundError(f"there is no file {str(name)!r}") from None
+    except OSError as error:
+        raise SourceError(f"the file {str(name)!r} cannot be read: {error.strerror}") from error

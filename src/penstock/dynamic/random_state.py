@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.core import with_call_site
 from penstock.errors import ArgumentTypeError, StateError, UsageError, short_repr
@@ -14,6 +14,27 @@ from penstock.numerics.permutation import hash_words
 # Draws that a call of a random operator consumes, as in DALI.
 DRAWS_PER_CALL = 7
 _STATE = re.compile(r"Hash_([0-9a-f]{1,16}):([0-9a-f]+)")
+
+
+class RngState(NamedTuple):
+    """State of a generator.
+
+    Args:
+        seed: Its seed, 64 bits.
+        position: Number of draws since the seed was set.
+    """
+
+    seed: int
+    position: int
+
+    def advanced(self, draws: int) -> RngState:
+        """Return the state after some draws."""
+        return RngState(self.seed, self.position + draws)
+
+    @property
+    def call_seed(self) -> int:
+        """Seed of a random operator that is called in this state."""
+        return hash_words(self.seed, self.position, DRAWS_PER_CALL) >> 1
 
 
 class RNG:
@@ -65,9 +86,19 @@ class RNG:
 
     def call_seed(self) -> int:
         """Consume the draws of a call, and return its seed."""
-        seed = hash_words(self._seed, self._position, DRAWS_PER_CALL) >> 1
+        seed = self.snapshot().call_seed
         self._position += DRAWS_PER_CALL
         return seed
+
+    def snapshot(self) -> RngState:
+        """Return the state as numbers."""
+        return RngState(self._seed, self._position)
+
+    def _set_seed(self, seed: int) -> None:
+        """Begin again with another seed. As in DALI, the seed of a generator cannot be read."""
+        self._seed, self._position = int(seed) % 2**64, 0
+
+    seed = property(fset=_set_seed)
 
     @property
     def state(self) -> str:
@@ -78,7 +109,7 @@ class RNG:
     def state(self, state: str) -> None:
         self.set_state(state)
 
-    def get_state(self) -> str:
+    def get_state(self, **_hints: Any) -> str:
         """Return the state, as text."""
         return self.state
 

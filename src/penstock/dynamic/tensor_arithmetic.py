@@ -10,7 +10,9 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import with_call_site
+from penstock.dynamic.body_call import ElementwiseUse
 from penstock.dynamic.dynamic_tensor import Batch, Elementwise, Tensor
+from penstock.dynamic.loop_capture import active_step
 from penstock.dynamic.tensor_conversion import as_tensor
 from penstock.eager.batch import Batch as Samples
 from penstock.errors import DefinitionError
@@ -26,6 +28,9 @@ def apply_elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     """Compute an elementwise function; a tensor beside a batch stands for all samples."""
     values = [_operand(value) for value in operands]
     rows = common_batch_size(values)
+    step = active_step()
+    if step is not None and (captured := step.apply(ElementwiseUse(function, tuple(values)))) is not None:
+        return captured
     result = function(*[to_samples(value, rows) if isinstance(value, Elementwise) else value for value in values])
     return Batch(result) if any(isinstance(value, Batch) for value in values) else Tensor(result[0], result.layout)
 

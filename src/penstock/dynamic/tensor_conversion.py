@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array, with_call_site
-from penstock.dynamic.dynamic_tensor import Batch, Tensor
+from penstock.dynamic.device_name import device as as_device
+from penstock.dynamic.dynamic_tensor import Batch, Tensor, stack_samples
+from penstock.dynamic.element_type import DType
 from penstock.dynamic.element_type import dtype as as_element_type
 from penstock.eager.batch import Batch as Samples
 from penstock.eager.eager_call import call_on_rows
@@ -49,7 +51,7 @@ class _RangeError(DefinitionError, OverflowError):
 
 def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: bool = False) -> Tensor:
     if isinstance(data, Batch):
-        data = _stack(data, pad=pad)
+        data = stack_samples(data, pad=pad)
     target = None if kind is None else as_element_type(kind).numpy
     old = ""
     if isinstance(data, Tensor):
@@ -70,27 +72,15 @@ def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: boo
     if target is not None and array.dtype != target:
         cast_result = call_on_rows(lookup("cast"), [Samples([array])], {"dtype": target}, 1)
         array = cast_result[0]
-    if copy or not array.flags.c_contiguous:
+    # As in DALI, a read-only array of NumPy is copied, so that tensors can be written. The memory of a `jax.Array` is
+    # shared, and its view stays read-only.
+    read_only = isinstance(data, np.ndarray) and not array.flags.writeable
+    if copy or read_only or not array.flags.c_contiguous:
         array = np.array(array, order="C")
-    letters = old if layout is None else layout
-    if len(letters) not in (0, array.ndim):
+    letters: Any = old if layout is None else layout
+    if not isinstance(letters, str) or len(letters) not in (0, array.ndim):
         raise DefinitionError("layout needs one letter per axis", given=f"{letters!r} for shape {array.shape}")
     return Tensor(array, letters)
-
-
-def _stack(batch: Batch, *, pad: bool) -> Tensor:
-    layout = f"N{batch.layout}" if batch.layout else ""
-    arrays = [tensor.array for tensor in batch]
-    if len(set(batch.shape)) > 1:
-        if not pad:
-            raise DefinitionError(
-                "the samples differ in shape, so they are not one tensor",
-                given=", ".join(map(str, dict.fromkeys(batch.shape))),
-                fix="pad=True, or an operator such as resize",
-            )
-        full = tuple(map(max, zip(*batch.shape, strict=True)))
-        arrays = [np.pad(a, [(0, e - s) for e, s in zip(full, a.shape, strict=True)]) for a in arrays]
-    return Tensor(np.stack(arrays), layout)
 
 
 @with_call_site
@@ -109,7 +99,7 @@ def tensor(data: Any, dtype: Any = None, device: Any = None, layout: str | None 
         DefinitionError: A list is ragged, samples differ in shape, or the layout has another number of axes.
 
     >>> t = tensor([[1, 2], [3, 4]])
-    >>> t.shape, str(t.dtype), t.layout, t.device
+    >>> t.shape, str(t.dtype), t.layout, str(t.device)
     ((2, 2), 'i32', None, 'cpu')
     """
     check_device(device)
@@ -171,20 +161,28 @@ def _to_batch(data: Any, kind: Any, layout: str | None, *, copy: bool) -> Batch:
 
 
 def check_device(device: Any) -> None:
-    """Check the name of a device.
+    """Check the name of a device, which is a hint.
 
     Raises:
-        UsageError: It is not one of DALI's.
+        ArgumentTypeError: It is of another type.
+        UsageError: There is no such device.
     """
-    if device is not None and str(device).partition(":")[0] not in ("cpu", "gpu", "cuda"):
-        raise UsageError("unknown device", given=short_repr(device), expected="'cpu' or 'gpu', which is a hint")
+    as_device(device)
 
 
-def _broadcast(sample: Any, batch_size: int) -> Batch:
+def repeat_sample(sample: Any, batch_size: int, device: Any = None, dtype: Any = None) -> Batch:
     """Return a batch that repeats a sample."""
-    tensor = as_tensor(sample)
+    if isinstance(sample, Batch):
+        raise UsageError("a batch is not one sample", given="a Batch", fix="one of its tensors")
+    tensor = as_tensor(sample, dtype, device)
     return Batch(Samples([tensor.array] * batch_size, tensor.layout))
 
 
-# A static method of DALI's class, which needs the conversion.
-setattr(Batch, "broadcast", staticmethod(with_call_site(_broadcast)))  # noqa: B010  # pyright refuses an assignment
+def _of_type(self: DType, data: Any) -> Tensor:
+    """Copy data to a tensor of this type."""
+    return tensor(data, self)
+
+
+# Methods of DALI's classes that need the conversion.
+setattr(Batch, "broadcast", staticmethod(with_call_site(repeat_sample)))  # noqa: B010  # pyright refuses an assignment
+setattr(DType, "__call__", with_call_site(_of_type))  # noqa: B010  # as above

@@ -186,18 +186,20 @@ def _find(
     # Without data, only the call tells how many samples there are.
     rows = None if call.inputs else call.rows
     key: Hashable = (operator, constants, kinds, source, call.kind is DataKind.SAMPLE, rows)
+
+    def shaped() -> Hashable:
+        # Some operators also use the number of samples.
+        return key, call.rows, tuple([item.exact_spec for item in call.inputs])
+
     known = _recall(key)
     if known is _BY_SHAPE:
-        # Some operators also use the number of samples.
-        key = (key, call.rows, tuple([item.exact_spec for item in call.inputs]))
-        known = _recall(key)
+        known = _recall(shaped())
     if known is None:
         known, by_shape, cached = _build(operator, form, call, random)
-        if by_shape and cached:
+        if cached and by_shape:
             _remember(key, _BY_SHAPE)
-            key = (key, call.rows, tuple([item.exact_spec for item in call.inputs]))
         if cached:
-            _remember(key, known)
+            _remember(shaped() if by_shape else key, known)
     return cast(EagerProgram, known)
 
 

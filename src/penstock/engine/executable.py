@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.run_context import RandomDraws, RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
 from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.engine.host.worker_threads import Executor
@@ -169,6 +169,7 @@ class Executable:
         meter: StageTimers,
         *,
         narrow: bool,
+        draws: RandomDraws | None = None,
     ) -> Run:
         """Create a run.
 
@@ -180,6 +181,7 @@ class Executable:
             schedule: Steps of the run.
             meter: Timers of the stages.
             narrow: True to deliver 64-bit values in the dtype that JAX gives them; False to keep their dtype.
+            draws: Random numbers of the host; None derives them from `seed`.
         """
         streams = {node: self.program.streams[node.id] for node in self.plan.graph.feeds}
         layout, local = self.layout, self.program.local
@@ -194,6 +196,7 @@ class Executable:
             executor=pool,
             prefetch_depth=depth,
             local_rows=layout.local_rows,
+            draws=draws,
         )
         return Run(self.plan, layout, context, narrow=narrow)
 

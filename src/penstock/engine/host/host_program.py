@@ -97,8 +97,10 @@ class HostProgram:
 
     def consecutive(self, rows: int) -> bool:
         """True if several batches of `rows` rows can be computed as one: the order of every reader is consecutive."""
-        readers = self.context.readers.values()
-        return self.context.feeder is None and all(reader.consecutive(rows) for reader in readers)
+        context = self.context
+        # Other draws than those of the seed differ from batch to batch.
+        alone = context.feeder is not None or context.draws is not None
+        return not alone and all(reader.consecutive(rows) for reader in context.readers.values())
 
     def run_rows(self, chunk: Chunk) -> ChunkResult:
         """Compute the results of a chunk.

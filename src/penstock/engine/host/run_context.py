@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Indices
 from penstock.core.stage_timers import StageTimers
@@ -12,8 +14,23 @@ from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.engine.host.worker_threads import Executor, SerialExecutor
 from penstock.graph import Node
 from penstock.graph.ir.reader_lineage import upstream_readers
-from penstock.sources.order.schedule import Schedule
+from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import OnError
+
+
+class RandomDraws(Protocol):
+    """Random numbers that do not follow from a seed and the position of the sample: those of a captured loop."""
+
+    def bits(self, stream: int, step: BatchStep, rows: Indices, count: int) -> NDArray[np.uint32]:
+        """Return `count` words of 32 random bits for some rows.
+
+        Args:
+            stream: Stream of the node that draws.
+            step: The batch.
+            rows: Numbers of the rows in the batch.
+            count: Number of words per row.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,7 @@ class RunContext:
         executor: Runs chunks. The loader closes it.
         prefetch_depth: Number of batches to begin ahead of the consumer.
         local_rows: Returns the numbers of the rows that this process computes, given the number of rows of a batch.
+        draws: Random numbers of the nodes; None derives them from `seed`.
     """
 
     readers: Mapping[Node, ShardedReader]
@@ -44,6 +62,7 @@ class RunContext:
     executor: Executor = field(default_factory=SerialExecutor)
     prefetch_depth: int = 0
     local_rows: Callable[[int], Indices] = np.arange
+    draws: RandomDraws | None = None
 
     def on_error_of(self, node: Node) -> OnError:
         """Return the policy for rows on which a node fails: the strictest of the readers that it computes from."""

@@ -47,8 +47,12 @@ class OperandBinding:
             arguments[name] = self._varying(name, columns[register], frame)
         bits = None
         if self._bits:
-            # A pure function of key and position, so that chunks and threads do not change the numbers.
-            bits = random_bits(np, *self._key, frame.counters, self._bits)
+            draws = frame.context.draws
+            if draws is None:
+                # A pure function of key and position, so that chunks and threads do not change the numbers.
+                bits = random_bits(np, *self._key, frame.counters, self._bits)
+            else:
+                bits = draws.bits(self._node.stream, frame.step, frame.rows_in_batch, self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
 
     def _varying(self, name: str, column: Any, frame: ExecutionFrame) -> Any:
