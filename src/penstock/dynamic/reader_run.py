@@ -22,9 +22,6 @@ from penstock.pipeline.run_cursor import RunCursor
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
 
-# Name of the reader's node in the pipeline.
-READER = "reader"
-
 
 @dataclass(frozen=True)
 class ReaderPosition:
@@ -59,7 +56,7 @@ class ReaderRun:
     """Batches of a pipeline with one reader, from a position on.
 
     Args:
-        pipeline: The pipeline. Its reader has the name `READER`.
+        pipeline: The pipeline, which has one reader.
         policy: Policy for the last batch of exact epochs; None for batches that continue over epochs, as in DALI.
         position: Position of the first batch.
         bits: Random numbers of the pipeline; None if it draws none.
@@ -83,7 +80,8 @@ class ReaderRun:
                 fix='on_error="replace"',
             )
         executable = Executable.build([graph], layout, "host", dense_outputs=False)
-        readings = executable.readings(pipeline.order_seed, None if policy is None else READER, rows)
+        (reader,) = graph.readers
+        readings = executable.readings(pipeline.order_seed, None if policy is None else reader, rows)
         (self._reading,) = readings.values()
         if policy is None:
             stride = self._reading.stride(rows)
