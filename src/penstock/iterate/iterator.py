@@ -190,7 +190,7 @@ class DataIterator(InteractiveIterator):
         if len({pipeline.order_seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
         if dry is not None:
-            dry.listener(self.explain())
+            dry.listener(self)
         elif prepare_first_batch:
             self._prepare_first(graphs[0])
 

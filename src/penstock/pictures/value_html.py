@@ -1,0 +1,161 @@
+"""Values of samples as HTML: images and video as PNG, sound as a curve, other values as numbers."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+from PIL import Image
+
+from penstock.core import Array
+from penstock.errors import DefinitionError
+from penstock.pictures.operator_effects import SampleValue, number_text
+from penstock.pictures.sample_pixels import DisplayRange, as_frames, display_range, guess_layout, to_pixels
+
+# Larger images are reduced, because a page embeds one for each operator and sample.
+_MAX_SIDE = 256
+
+_MAX_FRAMES = 8
+
+# A layout tells an image of any size; without one, small matrices are more often numbers than pixels.
+_MIN_SIDE = 8
+
+# Shorter vectors are numbers, longer ones a curve.
+_MIN_CURVE = 33
+_CURVE_COLUMNS = 256
+
+_MAX_NUMBERS = 32
+
+
+def value_html(value: SampleValue, beside: SampleValue | None = None) -> str:
+    """Return a value as HTML.
+
+    Args:
+        value: The value.
+        beside: The value that it is compared with, which is drawn with the same black and white.
+    """
+    array = _plain(value.array)
+    shape = " x ".join(map(str, array.shape)) or "scalar"
+    facts = f"{value.array.dtype} {shape}" + (f" {value.info.layout}" if value.info.layout else "")
+    frames = image_frames(value)
+    if frames is not None:
+        others = None if beside is None else image_frames(beside)
+        values = display_range([frames] if others is None else [frames, others], value.info)
+        note = f", {values.note}" if values.note else ""
+        return f"{_images(frames, values)}<p class=facts>{escape(facts + note)}</p>"
+    if _is_spectrogram(value):
+        pixels = np.ascontiguousarray(array[::-1, :, None])
+        return f"{_images(pixels[None], display_range([pixels], value.info))}<p class=facts>{escape(facts)}</p>"
+    if _is_curve(value):
+        return f"{_curve(array)}<p class=facts>{escape(facts)}</p>"
+    return f"<code class=numbers>{escape(_numbers(array))}</code><p class=facts>{escape(facts)}</p>"
+
+
+def difference_html(first: SampleValue, second: SampleValue) -> str:
+    """Return the difference of two values as HTML; "" if they are equal.
+
+    Images of one size also give a picture of the absolute difference, scaled so that the largest one is white.
+    """
+    mine, theirs = _plain(first.array), _plain(second.array)
+    if mine.shape != theirs.shape:
+        return f"<p>shape {escape(str(list(mine.shape)))} and {escape(str(list(theirs.shape)))}</p>"
+    if first.array.dtype != second.array.dtype:
+        return f"<p>dtype {escape(str(first.array.dtype))} and {escape(str(second.array.dtype))}</p>"
+    if np.array_equal(mine, theirs, equal_nan=mine.dtype.kind in "fc"):
+        return ""
+    distance = np.abs(mine.astype(np.float64) - theirs.astype(np.float64))
+    largest = f"{float(np.nanmax(distance)):.4g}"
+    share = float(np.count_nonzero(mine != theirs)) / mine.size
+    text = f"<p>by {largest}</p>" if mine.size == 1 else f"<p>{share:.1%} of the values, by up to {largest}</p>"
+    frames, others = image_frames(first), image_frames(second)
+    if frames is None or others is None:
+        return text
+    # The largest difference of the channels, because a picture has no color for it.
+    gray = np.abs(frames.astype(np.float32) - others.astype(np.float32)).max(axis=-1, keepdims=True)
+    return f"{_images(gray, DisplayRange(0.0, max(float(np.nan_to_num(gray).max()), 1e-12)))}{text}"
+
+
+def image_frames(value: SampleValue) -> Array | None:
+    """Return the frames of an image or video, ``(F, H, W, C)``, with their normalization undone; otherwise None."""
+    array, layout = _plain(value.array), value.info.layout
+    if not array.size:
+        return None
+    if not layout:
+        small = array.ndim not in (2, 3) or min(sorted(array.shape)[-2:]) < _MIN_SIDE
+        channels = array.ndim == 3 and not {array.shape[0], array.shape[-1]} & {1, 3, 4}
+        if small or channels:
+            return None
+        layout = guess_layout(array.shape)
+    try:
+        frames = as_frames(array, layout)
+    except DefinitionError:  # volumes, sound, boxes
+        return None
+    return frames if value.info.normalization is None else value.info.normalization.undo(frames)
+
+
+def _plain(array: Array) -> Array:
+    """Return an array in a dtype of NumPy: bfloat16 becomes float32."""
+    return array if array.dtype.kind in "biuf" else array.astype(np.float32)
+
+
+def _images(frames: Array, values: DisplayRange) -> str:
+    shown = frames[:_MAX_FRAMES]
+    images = "".join(_image(to_pixels(frame, values)) for frame in shown)
+    more = len(frames) - len(shown)
+    return f"<div class=frames>{images}</div>" + (f"<p class=facts>and {more} more frames</p>" if more else "")
+
+
+def _image(pixels: Array) -> str:
+    picture = Image.fromarray(pixels)
+    size = picture.size
+    if max(size) > _MAX_SIDE:
+        picture.thumbnail((_MAX_SIDE, _MAX_SIDE))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    # A thumbnail of a few pixels is enlarged without smoothing, so that its pixels can be told apart.
+    factor = max(1, 128 // max(picture.size))
+    width, height = picture.size[0] * factor, picture.size[1] * factor
+    data = base64.b64encode(file.getvalue()).decode()
+    text = f"image of {size[0]} x {size[1]} pixels"
+    return f'<img alt="{text}" title="{text}" width={width} height={height} src="data:image/png;base64,{data}">'
+
+
+def _is_spectrogram(value: SampleValue) -> bool:
+    return value.info.layout == "ft" and value.array.ndim == 2 and value.array.size > 0
+
+
+def _is_curve(value: SampleValue) -> bool:
+    """True for sound and other long vectors of floats."""
+    array = value.array
+    sound = array.ndim == 1 or (array.ndim == 2 and value.info.layout in ("tc", "ct"))
+    return sound and array.dtype.kind not in "biu" and max(array.shape) >= _MIN_CURVE
+
+
+def _curve(array: Array) -> str:
+    """Return the envelope of a sound as SVG: lowest and highest value per column of pixels."""
+    mono = array if array.ndim == 1 else array.mean(axis=int(np.argmin(array.shape)))
+    parts: Sequence[Array] = np.array_split(np.nan_to_num(mono.astype(np.float64)), min(_CURVE_COLUMNS, len(mono)))
+    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    scale = 92 / max(high - low, 1e-12)
+    path = "".join(
+        f"M{column} {96 - (float(part.max()) - low) * scale:.1f}V{97 - (float(part.min()) - low) * scale:.1f}"
+        for column, part in enumerate(parts)
+    )
+    return (
+        f'<svg role=img aria-label="curve" viewBox="0 0 {len(parts)} 100" width=256 height=100><path d="{path}"/></svg>'
+    )
+
+
+def _numbers(array: Array) -> str:
+    """Return the numbers of an array, or the first ones of many."""
+    if array.dtype == np.uint8 and array.ndim == 1 and array.size > _MAX_NUMBERS:
+        return f"{array[:_MAX_NUMBERS].tobytes().hex(' ')} …"
+    if array.size > _MAX_NUMBERS:
+        limits = f"from {number_text(array.min())} to {number_text(array.max())}"
+        return f"{number_text(array.ravel()[:_MAX_NUMBERS])[:-1]}, …] {limits}"
+    if array.ndim < 2:
+        return number_text(array)
+    return np.array2string(array, separator=", ", precision=4, suppress_small=True, max_line_width=100)
