@@ -395,5 +395,5 @@ class DataIterator(InteractiveIterator):
         )
 
     def close(self) -> None:
-        """Stop the threads. Dropping the iterator also stops them; the next batch starts them again."""
+        """Stop the threads and free the prepared batches, as dropping the iterator does. The next batch restarts it."""
         self._cursor.run.close()
