@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.errors import SampleError
 from penstock.graph import Graph, Node, Value
-from penstock.graph.ir.node import CallResult, OperatorCall
+from penstock.graph.identity.graph_calls import Call, GraphCalls
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.pictures.output_info import OutputInfo, describe_output
 from penstock.plan.engine_operators import RowCoordinates
@@ -136,10 +136,7 @@ class EffectRecorder:
         target = replace(executable.plan.target, placement="host")
         self._program = GraphProgram(Graph(values, graph.name, graph.preserved), context, target)
         self._values, self._schedule, self._seed = values, schedule, seed
-        self._calls = _calls(graph)
-        self._names = _names(self._calls)
-        self._outputs = outputs
-        self._places = {(value.node.id, value.index): value for value in values}
+        self._calls, self._outputs = GraphCalls(graph), outputs
 
     def samples(self, count: int) -> tuple[SampleEffects, ...]:
         """Return the first samples of the first epoch.
@@ -175,17 +172,13 @@ class EffectRecorder:
             for value, column in zip(self._values, columns, strict=True)
             if column[place] is not None
         }
-        effects = tuple(
-            self._effect(call, nodes, arrays, self._coordinates(step, row)) for call, nodes in self._calls.items()
-        )
+        at = self._coordinates(step, row)
+        effects = tuple([self._effect(call, arrays, at) for call in self._calls.nodes])
         return SampleEffects(*self._origin(step, row), effects)
 
-    def _effect(
-        self, call: OperatorCall | Node, nodes: Sequence[Node], arrays: Mapping[Value, Array], at: RowCoordinates
-    ) -> OperatorEffect:
+    def _effect(self, call: Call, arrays: Mapping[Value, Array], at: RowCoordinates) -> OperatorEffect:
+        nodes, results = self._calls.nodes[call], self._calls.results(call)
         last = nodes[-1]
-        places = call.outputs if isinstance(call, OperatorCall) else ()
-        results = [self._places[place] for place in places if place in self._places] or list(last.values)
         # A dense value has zeros for the samples of other branches, so the guard decides.
         taken = last.guard is None or bool(arrays[last.guard])
         draws = tuple(pair for node in nodes if taken for pair in self._draws(node, results, arrays, at))
@@ -195,31 +188,13 @@ class EffectRecorder:
             if taken and value in arrays
         )
         where = f"{PurePath(last.where.file).name}:{last.where.line}"
-        return OperatorEffect(self._names[call], where, tuple(self._arguments(call, arrays)), draws, values)
 
-    def _arguments(self, call: OperatorCall | Node, arrays: Mapping[Value, Array]) -> Iterator[tuple[str, str]]:
-        """Yield the inputs and arguments of a call. Those that are computed have the value for this sample."""
-        if isinstance(call, Node):
-            yield from (("", self._result(value, arrays)) for value in call.inputs)
-            return
-        for name, pieces in call.arguments_text:
-            texts = [piece if isinstance(piece, str) else self._piece(piece, arrays) for piece in pieces]
-            yield name, "".join(texts)
+        def text(value: Value, name: str) -> str:
+            array = arrays.get(value)
+            return name if array is None or array.size > _MAX_NUMBERS else f"{number_text(array)} ({name})"
 
-    def _piece(self, result: CallResult, arrays: Mapping[Value, Array]) -> str:
-        call, number = result
-        value = self._places.get(call.outputs[number]) if number < len(call.outputs) else None
-        return self._names.get(call, call.kind) if value is None else self._result(value, arrays, call)
-
-    def _result(self, value: Value, arrays: Mapping[Value, Array], call: OperatorCall | None = None) -> str:
-        """Return a value as text: its number if it has few, and the operator that computes it."""
-        owner = call or value.node.call or value.node
-        place = (value.node.id, value.index)
-        places = owner.outputs if isinstance(owner, OperatorCall) else ()
-        output = f"[{places.index(place)}]" if len(places) > 1 and place in places else ""
-        name = f"{self._names.get(owner, value.node.kind)}{output}"
-        array = arrays.get(value)
-        return name if array is None or array.size > _MAX_NUMBERS else f"{number_text(array)} ({name})"
+        arguments = tuple(self._calls.arguments(call, text))
+        return OperatorEffect(self._calls.names[call], where, arguments, draws, values)
 
     def _draws(
         self, node: Node, results: Sequence[Value], arrays: Mapping[Value, Array], at: RowCoordinates
@@ -273,25 +248,3 @@ def _strict(reading: ShardedReader) -> ShardedReader:
     strict = copy(reading)
     strict.readers = tuple(replace(reader, on_error="raise") for reader in reading.readers)
     return strict
-
-
-def _calls(graph: Graph) -> dict[OperatorCall | Node, list[Node]]:
-    """Return the calls of a definition with their nodes, in order. A node of the engine is its own call."""
-    calls: dict[OperatorCall | Node, list[Node]] = {}
-    for node in graph.nodes:
-        calls.setdefault(node.call or node, []).append(node)
-    # Constants that are not a part of a call are in the arguments of those that use them.
-    calls = {call: nodes for call, nodes in calls.items() if isinstance(call, OperatorCall) or call.kind != "constant"}
-    # The arguments of a call may be calls, which are computed before its last node.
-    return dict(sorted(calls.items(), key=lambda item: item[1][-1].id))
-
-
-def _names(calls: Mapping[OperatorCall | Node, Any]) -> dict[OperatorCall | Node, str]:
-    """Return a name for each call: its operator, numbered if there are several."""
-    kinds = [call.kind for call in calls]
-    numbers: dict[str, int] = {}
-    names: dict[OperatorCall | Node, str] = {}
-    for call in calls:
-        numbers[call.kind] = numbers.get(call.kind, 0) + 1
-        names[call] = call.kind if kinds.count(call.kind) == 1 else f"{call.kind} {numbers[call.kind]}"
-    return cast(Any, names)

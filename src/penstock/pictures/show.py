@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from penstock.core import Array
+from penstock.display.sample_pixels import as_frames, display_range, guess_layout, to_pixels
 from penstock.eager import Batch
 from penstock.errors import DefinitionError
 from penstock.graph import Range, check_annotations
 from penstock.pictures.batch_figure import Tile, draw
 from penstock.pictures.batch_roles import BatchRoles, class_text, find_roles, label_text
 from penstock.pictures.output_info import OutputInfo
-from penstock.pictures.sample_pixels import as_frames, display_range, guess_layout, to_pixels
 from penstock.pipeline.tensor_list import TensorList
 
 ClassNames = Sequence[str] | Mapping[int, str]
@@ -100,7 +100,7 @@ def show(
     frames = [as_frames(sample, axes) for sample in samples]
     if info.normalization is not None:
         frames = [info.normalization.undo(item) for item in frames]
-    values = display_range(frames, info)
+    values = display_range(frames, normalized=info.normalization is not None, peak=info.peak)
     tiles = [
         _tile(roles, row, title, to_pixels(item, values), class_names, box_layout)
         for row, (item, title) in enumerate(zip(frames, titles, strict=True))

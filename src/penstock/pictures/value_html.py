@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Sequence
 from html import escape
 
 import numpy as np
-from PIL import Image
 
 from penstock.core import Array
-from penstock.errors import DefinitionError
+from penstock.display.inline_image import inline_image
+from penstock.display.sample_pixels import DisplayRange, display_range, image_frames, to_pixels
 from penstock.pictures.operator_effects import SampleValue, number_text
-from penstock.pictures.sample_pixels import DisplayRange, as_frames, display_range, guess_layout, to_pixels
 
 # Larger images are reduced, because a page embeds one for each operator and sample.
 _MAX_SIDE = 256
 
 _MAX_FRAMES = 8
-
-# A layout tells an image of any size; without one, small matrices are more often numbers than pixels.
-_MIN_SIDE = 8
 
 # Shorter vectors are numbers, longer ones a curve.
 _MIN_CURVE = 33
@@ -40,15 +34,17 @@ def value_html(value: SampleValue, beside: SampleValue | None = None) -> str:
     array = _plain(value.array)
     shape = " x ".join(map(str, array.shape)) or "scalar"
     facts = f"{value.array.dtype} {shape}" + (f" {value.info.layout}" if value.info.layout else "")
-    frames = image_frames(value)
+    frames = _frames(value)
     if frames is not None:
-        others = None if beside is None else image_frames(beside)
-        values = display_range([frames] if others is None else [frames, others], value.info)
+        others = None if beside is None else _frames(beside)
+        normalized = value.info.normalization is not None
+        compared = [frames] if others is None else [frames, others]
+        values = display_range(compared, normalized=normalized, peak=value.info.peak)
         note = f", {values.note}" if values.note else ""
         return f"{_images(frames, values)}<p class=facts>{escape(facts + note)}</p>"
     if _is_spectrogram(value):
         pixels = np.ascontiguousarray(array[::-1, :, None])
-        return f"{_images(pixels[None], display_range([pixels], value.info))}<p class=facts>{escape(facts)}</p>"
+        return f"{_images(pixels[None], display_range([pixels]))}<p class=facts>{escape(facts)}</p>"
     if _is_curve(value):
         return f"{_curve(array)}<p class=facts>{escape(facts)}</p>"
     return f"<code class=numbers>{escape(_numbers(array))}</code><p class=facts>{escape(facts)}</p>"
@@ -70,7 +66,7 @@ def difference_html(first: SampleValue, second: SampleValue) -> str:
     largest = f"{float(np.nanmax(distance)):.4g}"
     share = float(np.count_nonzero(mine != theirs)) / mine.size
     text = f"<p>by {largest}</p>" if mine.size == 1 else f"<p>{share:.1%} of the values, by up to {largest}</p>"
-    frames, others = image_frames(first), image_frames(second)
+    frames, others = _frames(first), _frames(second)
     if frames is None or others is None:
         return text
     # The largest difference of the channels, because a picture has no color for it.
@@ -78,22 +74,10 @@ def difference_html(first: SampleValue, second: SampleValue) -> str:
     return f"{_images(gray, DisplayRange(0.0, max(float(np.nan_to_num(gray).max()), 1e-12)))}{text}"
 
 
-def image_frames(value: SampleValue) -> Array | None:
-    """Return the frames of an image or video, ``(F, H, W, C)``, with their normalization undone; otherwise None."""
-    array, layout = _plain(value.array), value.info.layout
-    if not array.size:
-        return None
-    if not layout:
-        small = array.ndim not in (2, 3) or min(sorted(array.shape)[-2:]) < _MIN_SIDE
-        channels = array.ndim == 3 and not {array.shape[0], array.shape[-1]} & {1, 3, 4}
-        if small or channels:
-            return None
-        layout = guess_layout(array.shape)
-    try:
-        frames = as_frames(array, layout)
-    except DefinitionError:  # volumes, sound, boxes
-        return None
-    return frames if value.info.normalization is None else value.info.normalization.undo(frames)
+def _frames(value: SampleValue) -> Array | None:
+    """Return the frames of an image or video, with their normalization undone; otherwise None."""
+    frames = image_frames(value.array, value.info.layout)
+    return frames if frames is None or value.info.normalization is None else value.info.normalization.undo(frames)
 
 
 def _plain(array: Array) -> Array:
@@ -103,24 +87,9 @@ def _plain(array: Array) -> Array:
 
 def _images(frames: Array, values: DisplayRange) -> str:
     shown = frames[:_MAX_FRAMES]
-    images = "".join(_image(to_pixels(frame, values)) for frame in shown)
+    images = "".join(inline_image(to_pixels(frame, values), _MAX_SIDE) for frame in shown)
     more = len(frames) - len(shown)
     return f"<div class=frames>{images}</div>" + (f"<p class=facts>and {more} more frames</p>" if more else "")
-
-
-def _image(pixels: Array) -> str:
-    picture = Image.fromarray(pixels)
-    size = picture.size
-    if max(size) > _MAX_SIDE:
-        picture.thumbnail((_MAX_SIDE, _MAX_SIDE))
-    file = io.BytesIO()
-    picture.save(file, "PNG")
-    # A thumbnail of a few pixels is enlarged without smoothing, so that its pixels can be told apart.
-    factor = max(1, 128 // max(picture.size))
-    width, height = picture.size[0] * factor, picture.size[1] * factor
-    data = base64.b64encode(file.getvalue()).decode()
-    text = f"image of {size[0]} x {size[1]} pixels"
-    return f'<img alt="{text}" title="{text}" width={width} height={height} src="data:image/png;base64,{data}">'
 
 
 def _is_spectrogram(value: SampleValue) -> bool:

@@ -107,6 +107,9 @@ class Stream(ABC):
         # The user may feed the batch after this error, so the request must be able to succeed later.
         if isinstance(batch, NothingFedError):
             del self._produced[request]
+        if isinstance(batch, EndOfStreamError):
+            # A new one: the traceback of an error that is kept holds the frames of all callers, and their data.
+            raise EndOfStreamError
         if isinstance(batch, Exception):
             raise batch
         return batch
