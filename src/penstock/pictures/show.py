@@ -69,7 +69,7 @@ def show(
             out.
         masks: ``(H, W)`` integers per sample, with or without a channel axis; 0 is the background.
         points: ``(k, 2)`` x and y per sample, in the units of `boxes`.
-        class_names: Names by class.
+        class_names: Names by class; by default those that the data set of an iterator has.
         box_layout: "ltrb" for left, top, right, bottom; "xywh" for left, top, width, height.
         audio: How to draw sound.
 
@@ -90,7 +90,9 @@ def show(
     described = data if isinstance(data, DescribedBatch) else DescribedBatch(_as_batch(data, layout))
     infos, origins = described.infos, described.origins
     roles = find_roles(described.values, chosen, {name: info.ndim for name, info in infos.items()})
+    key = roles.names.get("labels", "")
     info = infos.get(roles.image_name, OutputInfo("", np.ndim(roles.images[0])))
+    class_names = infos[key].class_names if class_names is None and key in infos else class_names
     samples = [_float(np.asarray(sample)) for sample in roles.images[:n]]
     axes = layout or roles.layout or info.layout or guess_layout(samples[0].shape)
     titles = [_title(roles, row, class_names, origins) for row in range(len(samples))]

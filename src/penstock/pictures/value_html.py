@@ -47,7 +47,10 @@ def value_html(value: SampleValue, beside: SampleValue | None = None) -> str:
         return f"{_images(pixels[None], display_range([pixels]))}<p class=facts>{escape(facts)}</p>"
     if _is_curve(value):
         return f"{_curve(array)}<p class=facts>{escape(facts)}</p>"
-    return f"<code class=numbers>{escape(_numbers(array))}</code><p class=facts>{escape(facts)}</p>"
+    numbers, names = _numbers(array), value.info.class_names
+    if names and array.size == 1 and int(array.item()) in names:
+        numbers += f" ({names[int(array.item())]})"
+    return f"<code class=numbers>{escape(numbers)}</code><p class=facts>{escape(facts)}</p>"
 
 
 def difference_html(first: SampleValue, second: SampleValue) -> str:

@@ -631,21 +631,23 @@ def test_arrays_of_other_classes_are_samples(batch):
 
 
 def test_the_end_of_a_source_does_not_keep_the_frames_of_its_callers():
-    def define():
-        return fn.external_source(iter([np.zeros((8, 3), np.int32)]))
-
-    ended = iterator(define)
-
     class Data:
         pass
 
-    def take():
+    def make():
+        data = Data()
+        # Reads ahead, to the end of the source.
+        return iterator(lambda: fn.external_source(iter([np.zeros((8, 3), np.int32)]))), weakref.ref(data)
+
+    def take(ended):
         data = Data()
         assert len(firsts(ended)) == 1
         return weakref.ref(data)
 
     gc.disable()  # a cycle would be enough to keep the data of a notebook's cell until the next collection
     try:
-        assert take()() is None
+        ended, at_start = make()
+        at_end = take(ended)
+        assert (at_start(), at_end()) == (None, None)
     finally:
         gc.enable()
