@@ -1,5 +1,6 @@
 """The page of `penstock view`: its values are those of batches, its text is data, and it works in a browser."""
 
+import base64
 import io
 import re
 import shutil
@@ -82,8 +83,8 @@ def outputs(sample):
 def conditional(data):
     images = fn.readers.arrays(data, layout="HWC", random_shuffle=True, name="reader")
     brighter = fn.random.coin_flip()
-    if brighter:  # noqa: SIM108  # statements are what conditionals rewrite
-        images = fn.brightness(images, brightness=2.0)
+    if brighter:  # statements are what conditionals rewrite
+        images = fn.brightness(images, brightness=fn.random.uniform(range=(1.5, 2.5)))
     else:
         images = fn.flip(images, horizontal=1)
     return fn.noise.gaussian(fn.random_resized_crop(images, size=[8, 8]), stddev=9.0), fn.cast(
@@ -147,6 +148,13 @@ def test_draws_and_arguments_have_their_values(images):
         flip = dict(calls["random.coin_flip"].draws)["coin_flip"]
         assert calls["cast"].arguments[0] == ("", f"{flip} (random.coin_flip)")
         assert [bool(calls[name].values) for name in ("brightness", "flip")] == [flip == "1", flip == "0"]
+        # A value that was not computed has no number.
+        noise = dict(calls["random.uniform"].draws)
+        assert bool(noise) == (flip == "1")
+        assert (("brightness", f"{noise.get('uniform')} (random.uniform)") in calls["brightness"].arguments) == (
+            flip == "1"
+        )
+        assert (("brightness", "random.uniform") in calls["brightness"].arguments) == (flip == "0")
         assert ("size", "(8, 8)") in calls["random_resized_crop"].arguments
         top, left, height, width = (int(text) for _, text in calls["random_resized_crop"].draws)
         assert 0 <= top <= top + height <= 12
@@ -238,6 +246,22 @@ def test_kinds_of_values():
     assert texts[0].replace("\n", "") == "[[1.5, 2. , 3. , 4. ], [5. , 6. , 7. , 8. ]]"
     assert texts[1].startswith("00 01 02")
     assert "and 2 more frames" in [text for _, text in page.all("p")]
+
+
+def test_masks_have_a_color_per_number():
+    mask = np.zeros((1, 8, 9, 1), np.uint8)
+    mask[0, 0, :4, 0] = 0, 2, 12, 255
+
+    @data_iterator(output_map=["mask"], reader_name="reader")
+    def masks():
+        return fn.readers.arrays(mask, layout="HWC", name="reader")
+
+    ((attributes, _),) = Page(view_page(effects_of(masks(batch_size=1), 1))).all("img")
+    with Image.open(io.BytesIO(base64.b64decode(attributes["src"].partition(",")[2]))) as image:
+        first, second, twelfth, ignored = np.asarray(image)[0, :4].tolist()
+    assert first == [0, 0, 0]
+    assert second == twelfth == [255, 127, 14]
+    assert ignored == [255, 255, 255]
 
 
 def test_two_seeds_differ_where_they_draw(images):

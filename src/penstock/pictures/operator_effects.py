@@ -167,27 +167,27 @@ class EffectRecorder:
         return self._sample(step, row, columns, 0)
 
     def _sample(self, step: BatchStep, row: int, columns: Sequence[Any], place: int) -> SampleEffects:
-        arrays = {
-            value: np.asarray(column[place])
-            for value, column in zip(self._values, columns, strict=True)
-            if column[place] is not None
-        }
+        arrays: dict[Value, Array] = {}
+        for value, column in zip(self._values, columns, strict=True):
+            # A dense value has zeros for the samples of other branches, so the guard decides. It comes first.
+            guard = value.node.guard
+            if column[place] is not None and (guard is None or (arrays.get(guard))):
+                arrays[value] = np.asarray(column[place])
         at = self._coordinates(step, row)
         effects = tuple([self._effect(call, arrays, at) for call in self._calls.nodes])
         return SampleEffects(*self._origin(step, row), effects)
 
     def _effect(self, call: Call, arrays: Mapping[Value, Array], at: RowCoordinates) -> OperatorEffect:
         nodes, results = self._calls.nodes[call], self._calls.results(call)
-        last = nodes[-1]
-        # A dense value has zeros for the samples of other branches, so the guard decides.
-        taken = last.guard is None or bool(arrays[last.guard])
-        draws = tuple(pair for node in nodes if taken for pair in self._draws(node, results, arrays, at))
+        draws = tuple([pair for node in nodes for pair in self._draws(node, results, arrays, at)])
         values = tuple(
-            SampleValue(arrays[value], describe_output(value), self._outputs.get(value, ()))
-            for value in results
-            if taken and value in arrays
+            [
+                SampleValue(arrays[value], describe_output(value), self._outputs.get(value, ()))
+                for value in results
+                if value in arrays
+            ]
         )
-        where = f"{PurePath(last.where.file).name}:{last.where.line}"
+        where = f"{PurePath(nodes[-1].where.file).name}:{nodes[-1].where.line}"
 
         def text(value: Value, name: str) -> str:
             array = arrays.get(value)
@@ -201,7 +201,7 @@ class EffectRecorder:
     ) -> Iterator[tuple[str, str]]:
         """Yield the random numbers of a node, as far as they are few."""
         bits = node.operator.random_bits
-        if not bits:
+        if not bits or not node.values or node.values[0] not in arrays:
             return
         if node.inputs and node.inputs[0] in arrays:
             (words,) = random_bits(np, *node.key(self._seed), row_counters(at.epoch, at.positions), bits)

@@ -23,6 +23,17 @@ _CURVE_COLUMNS = 256
 
 _MAX_NUMBERS = 32
 
+# An image of one channel with fewer different numbers, all of them small, is a mask: on a gray scale it would be black.
+_MAX_CLASSES = 21
+_IGNORED_CLASS = 255
+_CLASS_COLORS = np.array(
+    [
+        [0, 0, 0], [31, 119, 180], [255, 127, 14], [44, 160, 44], [214, 39, 40], [148, 103, 189], [140, 86, 75],
+        [227, 119, 194], [188, 189, 34], [23, 190, 207],
+    ],
+    np.uint8,
+)  # fmt: skip
+
 
 def value_html(value: SampleValue, beside: SampleValue | None = None) -> str:
     """Return a value as HTML.
@@ -35,6 +46,10 @@ def value_html(value: SampleValue, beside: SampleValue | None = None) -> str:
     shape = " x ".join(map(str, array.shape)) or "scalar"
     facts = f"{value.array.dtype} {shape}" + (f" {value.info.layout}" if value.info.layout else "")
     frames = _frames(value)
+    if frames is not None and _is_mask(frames):
+        colors = _CLASS_COLORS[frames[..., 0] % len(_CLASS_COLORS)]
+        colors[frames[..., 0] == _IGNORED_CLASS] = 255
+        return f"{_images(colors, DisplayRange(0, 255))}<p class=facts>{escape(facts)}, a color per number</p>"
     if frames is not None:
         others = None if beside is None else _frames(beside)
         normalized = value.info.normalization is not None
@@ -81,6 +96,14 @@ def _frames(value: SampleValue) -> Array | None:
     """Return the frames of an image or video, with their normalization undone; otherwise None."""
     frames = image_frames(value.array, value.info.layout)
     return frames if frames is None or value.info.normalization is None else value.info.normalization.undo(frames)
+
+
+def _is_mask(frames: Array) -> bool:
+    if frames.shape[-1] != 1 or frames.dtype.kind not in "iu":
+        return False
+    numbers = np.unique(frames)
+    numbers = numbers[numbers != _IGNORED_CLASS]
+    return numbers.size > 0 and numbers[0] >= 0 and 0 < numbers[-1] < _MAX_CLASSES
 
 
 def _plain(array: Array) -> Array:
