@@ -322,6 +322,16 @@ def test_mistakes_of_the_command(program, tmp_path, capsys):
     )
     assert view(program, "--output", tmp_path / "none" / "page.html") == 2
     assert "there is no folder" in capsys.readouterr().err
+    program.write_text(
+        "import numpy as np\n"
+        "from penstock import data_iterator, fn, types\n"
+        "@data_iterator(output_map=['x'])\n"
+        "def empty():\n"
+        "    return fn.external_source(iter([]), dtype=types.UINT8, ndim=0)\n"
+        "empty(batch_size=2)\n"
+    )
+    assert view(program) == 1
+    assert "the data of empty end before the first sample" in capsys.readouterr().err
     for wrong in (["none.py"], ["--samples", "0", str(program)], ["--compare", "none.py:x", str(program)]):
         with pytest.raises(SystemExit) as ended:
             main(["view", *wrong])

@@ -84,6 +84,9 @@ def _effects(
             raise FirstBatchError
 
     run_program(program.script, arguments, record)
+    if effects and not effects[0].samples:
+        print(f"penstock view: the data of {effects[0].name} end before the first sample", file=sys.stderr)
+        return None
     if effects:
         return effects[0]
     listed = ", ".join(dict.fromkeys(names))
