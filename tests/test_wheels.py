@@ -53,7 +53,7 @@ def names(wheel):
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-SOURCES = (".py", ".pyi", ".typed", ".md")
+SOURCES = (".py", ".pyi", ".typed", ".md", ".css", ".js")
 
 
 def machine_code_in(wheel):

@@ -5,6 +5,7 @@ import sys
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from PIL import Image
 
 import penstock
 from penstock import Batch, data_iterator, fn, pipeline_def
@@ -27,8 +28,6 @@ def images():
 
 @pytest.fixture
 def folder(tmp_path):
-    from PIL import Image
-
     for name, level in (("a", 10), ("b", 200)):
         (tmp_path / name).mkdir()
         Image.new("RGB", (12, 8), (level, level, level)).save(tmp_path / name / f"{name}<i>$x$.png")
@@ -172,6 +171,90 @@ def test_iterators_undo_the_normalization_and_name_the_files(folder):
         assert path.endswith(f"{name}<i>$x$.png")
     # File names are data: `$x$` is not mathematics.
     assert len(figure._repr_png_()) > 1000
+
+
+def test_class_names_are_those_of_the_folders(folder):
+    figure = normalized_photographs(folder=folder, batch_size=2, seed=3).show()
+    for title in titles(figure):
+        name, index, _ = title.split("\n")
+        assert (name, index) in (("a", "sample 0"), ("b", "sample 1"))
+    given = normalized_photographs(folder=folder, batch_size=2, seed=3).show(class_names=["first", "second"])
+    assert {title.split("\n")[0] for title in titles(given)} == {"first", "second"}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda labels: fn.one_hot(labels, num_classes=4), "dog"),
+        (lambda labels: fn.cast(fn.squeeze(labels, axes=0), dtype=np.int64), "dog"),
+        (lambda labels: labels + 1, "2"),
+        (lambda labels: fn.constant(1), "1"),
+    ],
+    ids=["one_hot", "cast", "other numbers", "constant"],
+)
+def test_class_names_apply_to_the_labels_of_the_reader(tmp_path, change, expected):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+    Image.new("RGB", (12, 8)).save(tmp_path / "dog" / "1.png")
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def photographs():
+        encoded, labels = fn.readers.file(file_root=str(tmp_path), name="reader")
+        return fn.resize(fn.decoders.image(encoded), size=[6, 6]), change(labels)
+
+    (title,) = titles(photographs(batch_size=1).show())
+    assert title.split("\n")[0] == expected
+
+
+class Labeled:
+    """A data set of torchvision: items, and the names of their classes."""
+
+    classes = ("cat", "dog")
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return np.zeros((8, 8, 3), np.uint8), index
+
+
+def test_class_names_of_libraries():
+    import datasets
+
+    features = datasets.Features(
+        {"image": datasets.Sequence(datasets.Value("uint8")), "label": datasets.ClassLabel(names=["cat", "dog"])}
+    )
+    table = datasets.Dataset.from_dict({"image": [[0] * 64, [1] * 64], "label": [0, 1]}, features=features)
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def torch():
+        return tuple(fn.readers.items(Labeled(), layout={0: "HWC"}, name="reader"))
+
+    @data_iterator(output_map=["images", "labels"], reader_name="reader")
+    def hugging_face():
+        columns = fn.readers.items(table, name="reader")
+        return fn.reshape(columns["image"], shape=[8, 8], layout="HW"), columns["label"]
+
+    for make in (torch, hugging_face):
+        assert [title.split("\n")[0] for title in titles(make(batch_size=2).show())] == ["cat", "dog"]
+
+
+def test_a_concatenation_has_the_names_that_its_parts_agree_on(tmp_path):
+    from penstock.sources.combine.concatenation import ConcatMember, ConcatSource
+    from penstock.sources.combine.flat_labels import FlatLabelSource
+    from penstock.sources.combine.subset import make_subset
+    from penstock.sources.files.class_folders import list_class_folders
+
+    sources = []
+    for place, names in (("one", "ab"), ("two", "ab"), ("three", "bc")):
+        for name in names:
+            (tmp_path / place / name).mkdir(parents=True)
+            (tmp_path / place / name / "1.png").write_bytes(b"")
+        sources.append(list_class_folders(str(tmp_path / place), (), (), True))
+    one, two, three = (ConcatMember(make_subset(FlatLabelSource(source, 1), [0]), (1, 0), "part") for source in sources)
+    assert ConcatSource([one, two]).class_names(0) == {0: "a", 1: "b"}
+    assert ConcatSource([one, two]).class_names(1) == {}
+    assert ConcatSource([one, three]).class_names(0) == {}
 
 
 def test_show_does_not_move_an_iterator(folder):

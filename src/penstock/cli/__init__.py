@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from penstock.cli import doctor_command, launch_command, pack_command, plan_command
+from penstock.cli import doctor_command, launch_command, pack_command, plan_command, view_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,5 +18,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     launch_command.add_to(commands)
     pack_command.add_to(commands)
     plan_command.add_to(commands)
+    view_command.add_to(commands)
     parsed = parser.parse_args(arguments)
     return parsed.run(parsed)

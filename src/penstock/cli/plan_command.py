@@ -1,12 +1,9 @@
 """The command `penstock plan script.py`: print the plans of a program without training."""
 
 import argparse
-import runpy
-import sys
-from pathlib import Path
 from typing import Any
 
-from penstock.iterate.dry_run import dry_run
+from penstock.cli.program_run import existing_script, run_program
 
 
 def add_to(commands: Any) -> None:
@@ -17,26 +14,14 @@ def add_to(commands: Any) -> None:
         description="Runs a program up to its first batch, and prints the plan of each iterator that it has made.",
     )
     parser.add_argument("--placement", choices=("auto", "host", "device"), help="override the program's placement")
-    parser.add_argument("script", type=Path, help="the program")
+    parser.add_argument("script", type=existing_script, help="the program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
     parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the program up to its first batch, and print the plans."""
-    if not parsed.script.is_file():
-        print(f"penstock plan: there is no file {str(parsed.script)!r}", file=sys.stderr)
-        return 2
     plans: list[str] = []
-    # The program gets its own arguments and import path, as with `python program.py`.
-    argv, path = sys.argv, sys.path[:]
-    sys.argv = [str(parsed.script), *parsed.arguments]
-    sys.path.insert(0, str(parsed.script.resolve().parent))
-    # As "__main__", so that the main block runs and makes its iterators.
-    try:
-        with dry_run(plans.append, parsed.placement):
-            runpy.run_path(str(parsed.script), run_name="__main__")
-    finally:
-        sys.argv, sys.path[:] = argv, path
+    run_program(parsed.script, parsed.arguments, lambda iterator: plans.append(iterator.explain()), parsed.placement)
     print("\n\n".join(plans) or f"{parsed.script} made no iterator before it ended")
     return 0 if plans else 1

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX, Array, Column, Spec, with_call_site
+from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import check_layout
 from penstock.graph.tracing.expression import Expression
@@ -114,6 +115,15 @@ class Batch:
 
     def __repr__(self) -> str:
         return f"Batch({len(self)} x {Spec(self.dtype, self.shape[1:], self._layout)})"
+
+    def _repr_html_(self) -> str:
+        """Return a table and the first images, for notebooks."""
+        return batch_html(
+            type(self).__name__,
+            list(self._column[:MAX_SHOWN]),
+            len(self),
+            Spec(self.dtype, self.shape[1:], self._layout),
+        )
 
 
 # A batch computes like a node; the operators are called on its data at once.

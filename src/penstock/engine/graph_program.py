@@ -14,11 +14,12 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
+from penstock.engine.host.column_rows import select_rows
 from penstock.engine.host.host_program import Chunk, HostProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stream_feed import FedBatch, StreamFeeder
 from penstock.errors import ContextError
-from penstock.graph import Graph, Node, StreamInput
+from penstock.graph import Graph, Node, StreamInput, WholeBatchKernel
 from penstock.plan.placement import TargetMachine
 from penstock.plan.plan import make_plan
 from penstock.sources.order.schedule import BatchStep
@@ -97,6 +98,7 @@ class GraphProgram:
         self._outputs = [numbers.get(value, -1) for value in graph.outputs]
         self._slots: list[Array | None] = [None] * len(plan.results)
         self.inputs = graph.feeds
+        self._whole = any(isinstance(node.operator, WholeBatchKernel) for node in graph.nodes)
         self._lock = threading.Lock()
         self._set_context(context)
         self._last_seeded = self
@@ -116,12 +118,13 @@ class GraphProgram:
             self._last_seeded = program
         return program
 
-    def compute(self, step: BatchStep, columns: Mapping[Node, Columns]) -> list[Any]:
+    def compute(self, step: BatchStep, columns: Mapping[Node, Columns], rows: Indices | None = None) -> list[Any]:
         """Compute a batch of a graph that the host computes alone.
 
         Args:
             step: The batch.
             columns: Columns of each input.
+            rows: Numbers of the rows to compute, ascending; all by default.
 
         Returns:
             A column per output.
@@ -130,18 +133,27 @@ class GraphProgram:
             PenstockError: A sample cannot be computed.
         """
         fed = FedBatch(step.rows, columns, _same_rows)
-        results = self._host.run_rows(Chunk(step, np.arange(step.rows), self._slots, fed)).columns
-        return [results[number] for number in self._outputs]
+        # An operator on whole batches needs every row.
+        numbers = np.arange(step.rows) if rows is None or self._whole else rows
+        results = self._host.run_rows(Chunk(step, numbers, self._slots, fed)).columns
+        outputs = [results[number] for number in self._outputs]
+        return outputs if rows is None or not self._whole else [select_rows(column, rows) for column in outputs]
 
     def run(
-        self, step: BatchStep, columns: Mapping[Node, Columns] | None = None, state: Any = None
+        self,
+        step: BatchStep,
+        columns: Mapping[Node, Columns] | None = None,
+        state: Any = None,
+        rows: Indices | None = None,
     ) -> tuple[list[Any], Any]:
         """Compute a batch, with the device program of the graph if it has one.
 
         Args:
             step: The batch.
-            columns: Columns of each input, a `GivenColumn`; by default those that the inputs hold.
+            columns: Columns of each input, a `GivenColumn`; by default those that the inputs hold, or those of the
+                context's feeder if it has one.
             state: State of stateful operators before the batch; None for the initial one.
+            rows: Numbers of the rows to return, ascending; all by default.
 
         Returns:
             A column per output, in host memory, and the state after the batch.
@@ -150,8 +162,13 @@ class GraphProgram:
             PenstockError: A sample cannot be computed.
         """
         if not self._plan.device:
+            if columns is None and self._context.feeder is not None:
+                fed = self._context.feeder.next_batch(step, at_once=True)
+                # A source may return fewer rows than a full batch.
+                step, columns = replace(step, rows=fed.rows), fed.columns
+                rows = None if rows is None else rows[rows < fed.rows]
             held = {node: (_given(node).column,) for node in self.inputs} if columns is None else columns
-            return self.compute(step, cast(Mapping[Node, Columns], held)), None
+            return self.compute(step, cast(Mapping[Node, Columns], held), rows), None
         # The inputs hold the columns of one batch at a time.
         with self._lock:
             for node, (column,) in (columns or {}).items():
@@ -160,15 +177,20 @@ class GraphProgram:
             run.resume(step, state)
             outputs, _ = run.outputs(step)
             after = run.carried(self._context.schedule.next_step(step))
-        return [output if isinstance(output, list) else np.asarray(output) for output in outputs], after
+        results = [output if isinstance(output, list) else np.asarray(output) for output in outputs]
+        if rows is not None:
+            results = [select_rows(result, rows[rows < len(result)]) for result in results]
+        return results, after
 
     def _start(self) -> Any:
         """Return a run of the graph, with its device program."""
         from penstock.engine.run import Run  # noqa: PLC0415  # needs JAX, which programs of the host do not
         from penstock.engine.transfer.batch_layout import SingleDevice  # noqa: PLC0415  # as above
 
-        streams = {node: (_given(node),) for node in self.inputs}
-        feeder = StreamFeeder(streams, (), (0,), 1, self._context.schedule) if streams else None
+        feeder = self._context.feeder
+        if feeder is None and self.inputs:
+            streams = {node: (_given(node),) for node in self.inputs}
+            feeder = StreamFeeder(streams, (), (0,), 1, self._context.schedule)
         return Run(self._plan, SingleDevice(), replace(self._context, feeder=feeder), narrow=False)
 
 

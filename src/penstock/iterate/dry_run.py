@@ -1,9 +1,10 @@
-"""Dry runs: a program runs only as far as its plans."""
+"""Dry runs: a program runs only as far as its first batch."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.plan.placement import PlacementHint
 
@@ -13,11 +14,11 @@ class DryRun:
     """An active dry run.
 
     Args:
-        listener: Receives the text of each plan.
+        listener: Receives each new iterator.
         placement: Replaces the placement of the pipelines, unless it is None.
     """
 
-    listener: Callable[[str], None]
+    listener: Callable[[Any], None]
     placement: PlacementHint | None
 
 
@@ -29,11 +30,11 @@ class FirstBatchError(BaseException):
 
 
 @contextmanager
-def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = None) -> Generator[None]:
-    """Pass the plan of every new iterator to `listener`, and end the program when it asks for a batch.
+def dry_run(listener: Callable[[Any], None], placement: PlacementHint | None = None) -> Generator[None]:
+    """Pass every new iterator to `listener`, and end the program when it asks for a batch.
 
     Args:
-        listener: Receives the text of each plan.
+        listener: Receives each new iterator. It may raise `FirstBatchError` to end the program there.
         placement: Replaces the placement of all pipelines, unless it is None.
 
     Example:
@@ -42,11 +43,11 @@ def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = N
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
-        >>> plans = []
-        >>> with dry_run(plans.append):
+        >>> iterators = []
+        >>> with dry_run(iterators.append):
         ...     next(DataIterator(pipeline, ["x"]))
-        >>> len(plans)
-        1
+        >>> iterators
+        [DataIterator(pipeline: x int32[2]; epoch 0, batch 0)]
     """
     token = _current.set(DryRun(listener, placement))
     try:

@@ -16,6 +16,7 @@ from penstock.engine.run import Run
 from penstock.errors import StateError, UsageError
 from penstock.graph import Node, Range, check_annotations
 from penstock.iterate.epoch_schedule import check_seeks
+from penstock.iterate.iterator_html import iterator_html
 from penstock.iterate.iterator_state import StateIdentity, operator_arrays
 from penstock.iterate.next_batch_figure import show_next
 from penstock.pipeline.pipeline import Pipeline
@@ -67,15 +68,20 @@ class InteractiveIterator(ABC):
         self.close()
 
     def __repr__(self) -> str:
-        # Without the lock: another thread holds it while it waits for a batch, and a debugger must not wait.
-        step, total = self._cursor.step, self._schedule.batches_per_epoch
         outputs = ", ".join(
             f"{name} {struct.dtype}{list(struct.shape)}"
             for name, struct in zip(self._names, self._structs(), strict=True)
         )
+        return f"{type(self).__name__}({self._executable.plan.graph.name}: {outputs}; {self._place()})"
+
+    def _place(self) -> str:
+        """Return the position as text."""
+        # Without the lock: another thread holds it while it waits for a batch, and a debugger must not wait.
+        step, total = self._cursor.step, self._schedule.batches_per_epoch
         count = "" if total is None else f" of {total}"
-        place = f"epoch {step.epoch}, batch {self._schedule.batches_before(step)}{count}"
-        return f"{type(self).__name__}({self._executable.plan.graph.name}: {outputs}; {place})"
+        return f"epoch {step.epoch}, batch {self._schedule.batches_before(step)}{count}"
+
+    _repr_html_ = iterator_html
 
     @check_annotations
     def take(self, count: Annotated[int, Range(0)]) -> Iterator[Any]:

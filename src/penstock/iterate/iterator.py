@@ -191,7 +191,7 @@ class DataIterator(InteractiveIterator):
         if len({pipeline.order_seed for pipeline in group}) > 1:
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
         if dry is not None:
-            dry.listener(self.explain())
+            dry.listener(self)
         elif prepare_first_batch:
             self._prepare_first(graphs[0])
 
@@ -395,5 +395,5 @@ class DataIterator(InteractiveIterator):
         )
 
     def close(self) -> None:
-        """Stop the threads. Dropping the iterator also stops them; the next batch starts them again."""
+        """Stop the threads and free the prepared batches, as dropping the iterator does. The next batch restarts it."""
         self._cursor.run.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -64,6 +65,9 @@ def show_next(self: Any, n: int = 16, **options: Any) -> Any:
         batch = dict(zip(self._names, arrays, strict=True))
         outputs = executable.plan.graph.outputs
         infos = {name: describe_output(value) for name, value in zip(self.output_map, outputs, strict=True)}
+        # The readers of separate blocks of rows may number other classes.
+        if executable.program.local:
+            infos = {name: replace(info, class_names={}) for name, info in infos.items()}
         origins = _origins(self, outputs, step, n)
     return show(DescribedBatch(batch, infos, origins), n=n, **options)
 

@@ -32,12 +32,14 @@ class BatchRoles:
         images: Images, videos or sound.
         layout: Layout of `images`, or "" if unknown.
         extras: Labels, boxes, masks and points, by the name of the role.
+        names: Names of those extras that are values of the batch, by role.
     """
 
     image_name: str
     images: Column
     layout: str
     extras: Mapping[str, Column]
+    names: Mapping[str, str]
 
 
 def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -> BatchRoles:
@@ -64,6 +66,7 @@ def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -
             raise UsageError("the batch has no value of this name", given=f"image={name!r}", fix=_fix(name, values))
         layout, images = samples_of(values.pop(name), ndims.get(name))
     extras: dict[str, Column] = {}
+    names: dict[str, str] = {}
     for role in _NAMES:
         picked = chosen[role]
         if isinstance(picked, str) and picked not in values:
@@ -74,14 +77,14 @@ def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -
         if picked is None:
             key = next((item for item in values if _role(item) == role), None)
         if key is not None:
-            extras[role] = samples_of(values.pop(key), ndims.get(key))[1]
+            extras[role], names[role] = samples_of(values.pop(key), ndims.get(key))[1], key
         elif picked is not None:
             extras[role] = samples_of(picked)[1]
         if role in extras and len(extras[role]) != len(images):
             raise UsageError(
                 f"{role} needs an entry for each sample", given=len(extras[role]), expected=f"{len(images)} samples"
             )
-    return BatchRoles(name, images, layout, extras)
+    return BatchRoles(name, images, layout, extras, names)
 
 
 def samples_of(data: Any, ndim: int | None = None) -> tuple[str, Column]:

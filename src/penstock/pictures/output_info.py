@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array
-from penstock.graph import Value, parameters
+from penstock.graph import Reader, Value, parameters
 
 # Operators that keep the values of pixels, so that a normalization before them still applies.
 _KEEP_VALUES = ("cast", "copy", "flip", "transpose")
+
+# Operators after which labels still number the same classes.
+_KEEP_CLASSES = ("cast", "copy", "one_hot", "reshape", "squeeze", "expand_dims")
 
 
 @dataclass(frozen=True)
@@ -48,26 +52,36 @@ class OutputInfo:
         ndim: Number of axes of a sample.
         normalization: Normalization of the pixels by constants; None if there is none or it is unknown.
         peak: Pixel value of white before the normalization; 0 if unknown.
+        class_names: Names of the classes that the value numbers; empty if unknown.
     """
 
     layout: str
     ndim: int
     normalization: Normalization | None = None
     peak: float = 0.0
+    class_names: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 def describe_output(value: Value) -> OutputInfo:
-    """Describe an output of a graph."""
-    node = value.node
+    """Describe a value of a graph."""
+    node, class_names = value.node, _class_names(value)
     while node.kind in _KEEP_VALUES and node.inputs:
         node = node.inputs[0].node
     layout, ndim = value.spec.layout, len(value.spec.shape)
     # Means that differ from sample to sample are nodes, and the values of a node are not known here.
     if node.kind != "crop_mirror_normalize" or {"mean", "std"} & set(node.node_arguments):
-        return OutputInfo(layout, ndim)
+        return OutputInfo(layout, ndim, class_names=class_names)
     constants: dict[str, Any] = {**parameters(node.operator), **node.constants}
     if not {"mean", "std", "scale", "shift"} <= set(constants) or not constants["scale"]:
         return OutputInfo(layout, ndim)
     mean, std = (tuple(np.ravel(constants[name]).tolist()) for name in ("mean", "std"))
     peak = 255.0 if node.inputs[0].spec.dtype == np.uint8 else 0.0
     return OutputInfo(layout, ndim, Normalization(mean, std, constants["scale"], constants["shift"]), peak)
+
+
+def _class_names(value: Value) -> Mapping[int, str]:
+    """Return the class names that the reader of a value has for it."""
+    while value.node.kind in _KEEP_CLASSES and value.node.inputs:
+        value = value.node.inputs[0]
+    operator = value.node.operator
+    return operator.source.class_names(value.index) if isinstance(operator, Reader) else {}

@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from penstock.core import Array
+from penstock.display.sample_pixels import as_frames, display_range, guess_layout, to_pixels
 from penstock.eager import Batch
 from penstock.errors import DefinitionError
 from penstock.graph import Range, check_annotations
 from penstock.pictures.batch_figure import Tile, draw
 from penstock.pictures.batch_roles import BatchRoles, class_text, find_roles, label_text
 from penstock.pictures.output_info import OutputInfo
-from penstock.pictures.sample_pixels import as_frames, display_range, guess_layout, to_pixels
 from penstock.pipeline.tensor_list import TensorList
 
 ClassNames = Sequence[str] | Mapping[int, str]
@@ -69,7 +69,7 @@ def show(
             out.
         masks: ``(H, W)`` integers per sample, with or without a channel axis; 0 is the background.
         points: ``(k, 2)`` x and y per sample, in the units of `boxes`.
-        class_names: Names by class.
+        class_names: Names by class; by default those that the data set of an iterator has.
         box_layout: "ltrb" for left, top, right, bottom; "xywh" for left, top, width, height.
         audio: How to draw sound.
 
@@ -90,7 +90,9 @@ def show(
     described = data if isinstance(data, DescribedBatch) else DescribedBatch(_as_batch(data, layout))
     infos, origins = described.infos, described.origins
     roles = find_roles(described.values, chosen, {name: info.ndim for name, info in infos.items()})
+    key = roles.names.get("labels", "")
     info = infos.get(roles.image_name, OutputInfo("", np.ndim(roles.images[0])))
+    class_names = infos[key].class_names if class_names is None and key in infos else class_names
     samples = [_float(np.asarray(sample)) for sample in roles.images[:n]]
     axes = layout or roles.layout or info.layout or guess_layout(samples[0].shape)
     titles = [_title(roles, row, class_names, origins) for row in range(len(samples))]
@@ -100,7 +102,7 @@ def show(
     frames = [as_frames(sample, axes) for sample in samples]
     if info.normalization is not None:
         frames = [info.normalization.undo(item) for item in frames]
-    values = display_range(frames, info)
+    values = display_range(frames, normalized=info.normalization is not None, peak=info.peak)
     tiles = [
         _tile(roles, row, title, to_pixels(item, values), class_names, box_layout)
         for row, (item, title) in enumerate(zip(frames, titles, strict=True))

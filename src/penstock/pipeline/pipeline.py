@@ -15,6 +15,7 @@ from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition
+from penstock.pipeline.pipeline_html import pipeline_html
 from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
@@ -373,6 +374,8 @@ class Pipeline(DaliMethods):
     def __del__(self) -> None:
         """Release the run without waiting for it. Programs written for DALI also call it directly."""
         self._session = None
+
+    _repr_html_ = pipeline_html
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""

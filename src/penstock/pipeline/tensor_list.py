@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
 from penstock.core.unsupported import refuse_attributes
+from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
@@ -161,7 +162,16 @@ class TensorList:
         return self._dense().__dlpack_device__()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} x {Spec(self._dtype, _common(self.shape()), self._layout)})"
+        return f"{type(self).__name__}({len(self)} x {self._spec})"
+
+    def _repr_html_(self) -> str:
+        """Return a table and, of a batch in host memory, the first images, for notebooks."""
+        first = self._samples[:MAX_SHOWN] if self._tensor is TensorCPU else ()
+        return batch_html(type(self).__name__, first, len(self), self._spec)
+
+    @property
+    def _spec(self) -> Spec:
+        return Spec(self._dtype, _common(self.shape()), self._layout)
 
 
 class TensorListCPU(TensorList):

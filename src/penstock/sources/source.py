@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -104,6 +104,15 @@ class Source(ABC):
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the source info of a value, for `fn.get_property`: its name in the data set."""
         return self.describe(index)
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the names of the classes that a value numbers, as far as the data set has them.
+
+        Args:
+            value: Position of the value among those of a sample.
+        """
+        del value
+        return {}
 
     def path(self, index: int) -> str | None:
         """Return the path of the file or database that holds a sample, if there is one."""

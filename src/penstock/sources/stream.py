@@ -107,6 +107,8 @@ class Stream(ABC):
         # The user may feed the batch after this error, so the request must be able to succeed later.
         if isinstance(batch, NothingFedError):
             del self._produced[request]
+        if isinstance(batch, EndOfStreamError):
+            raise EndOfStreamError
         if isinstance(batch, Exception):
             raise batch
         return batch
@@ -140,6 +142,10 @@ class Stream(ABC):
     def _attempt(self, request: BatchRequest) -> Columns | Exception:
         try:
             return self.produce(request)
+        except EndOfStreamError:
+            # A new one, here and where it is raised: the traceback of an error that is kept holds the frames of all
+            # callers, and their data.
+            return EndOfStreamError()
         except Exception as error:  # noqa: BLE001  # an error of the user's code, to be raised when the batch is requested
             return error
 

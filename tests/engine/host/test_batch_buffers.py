@@ -1,6 +1,7 @@
 """Tests that buffers are reused, but never while they are referenced."""
 
 import gc
+import weakref
 
 import jax
 import numpy as np
@@ -30,6 +31,19 @@ def test_buffers_of_unused_sizes_are_released():
     assert sum(memory.nbytes for unused in buffers._free.values() for memory in unused) == 0
     del pair
     assert sum(memory.nbytes for unused in buffers._free.values() for memory in unused) == 200 * 4
+
+
+def test_released_buffers_are_freed():
+    buffers = BatchBuffers(keep=4)
+    lent, unused = buffers.empty((100,), FLOAT), buffers.empty((100,), FLOAT)
+    memory = [weakref.ref(owner[1].base) for owner in buffers._owners.values()]
+    del unused
+    buffers.release()
+    assert [item() is None for item in memory] == [False, True]
+    del lent
+    assert memory[0]() is None
+    # The pool can be used again.
+    assert buffers.empty((100,), FLOAT).shape == (100,)
 
 
 @given(st.lists(st.integers(0, 5), max_size=3), st.sampled_from(["u1", "f4", "i8", "?"]))

@@ -628,3 +628,26 @@ def test_arrays_of_other_classes_are_samples(batch):
     source = (lambda: rows) if batch else (lambda info: rows[info.idx_in_batch])
     made = pipeline(source, batch_size=2, batch=batch)
     np.testing.assert_array_equal(made.run()[0].as_array(), rows)
+
+
+def test_the_end_of_a_source_does_not_keep_the_frames_of_its_callers():
+    class Data:
+        pass
+
+    def make():
+        data = Data()
+        # Reads ahead, to the end of the source.
+        return iterator(lambda: fn.external_source(iter([np.zeros((8, 3), np.int32)]))), weakref.ref(data)
+
+    def take(ended):
+        data = Data()
+        assert len(firsts(ended)) == 1
+        return weakref.ref(data)
+
+    gc.disable()  # a cycle would be enough to keep the data of a notebook's cell until the next collection
+    try:
+        ended, at_start = make()
+        at_end = take(ended)
+        assert (at_start(), at_end()) == (None, None)
+    finally:
+        gc.enable()

@@ -65,6 +65,14 @@ def test_objects_are_those_of_cocos_own_library(tmp_path, content, capsys):
         assert outlines == [each["segmentation"] for each in expected]
 
 
+def test_class_names_have_the_numbers_of_the_classes(tmp_path, content):
+    assert source(tmp_path, content).class_names(2) == {1: "x", 2: "y"}
+    assert source(tmp_path, content, avoid_class_remapping=True).class_names(2) == {3: "x", 50: "y"}
+    assert source(tmp_path, content).class_names(1) == {}
+    del content["categories"][0]["name"]
+    assert source(tmp_path, content).class_names(2) == {2: "y"}
+
+
 @pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning:pycocotools")
 def test_pixels_are_those_of_cocos_own_library(tmp_path, content, capsys):
     """Of the classes that a pixel belongs to, the largest: outlines as polygons, run lengths, and compressed ones."""

@@ -63,6 +63,10 @@ class BatchBuffers:
         lent: Array = np.frombuffer(cast(Any, owner), dtype)
         return lent.reshape(shape)
 
+    def release(self) -> None:
+        """Free the unused buffers, and those in use when they become unreachable."""
+        self._free.clear()
+
     def _fresh(self, size: int) -> Array:
         """Allocate a buffer, and free the unused ones of other sizes."""
         # Buffers change size when the scheduler begins to compute batches in pairs; the old size is not needed again.
@@ -73,7 +77,9 @@ class BatchBuffers:
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
-        self._free[size].append(memory)  # uses no global of the module: when Python exits, they are already gone
+        # Uses no global of the module: when Python exits, they are already gone.
+        if size in self._free:
+            self._free[size].append(memory)
 
 
 def _aligned(size: int) -> Array:

@@ -219,10 +219,11 @@ class HostLoader:
         return finished
 
     def close(self) -> None:
-        """End the threads and discard the batches begun ahead. The loader can be used again."""
+        """End the threads, and free the batches begun ahead and unused buffers. The loader can be used again."""
         self._discard()
         self._read_ahead.close()
         self._context.executor.close()
+        self._buffers.release()
 
     def _discard(self) -> None:
         for batch in self._ahead:

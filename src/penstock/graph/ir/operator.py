@@ -122,6 +122,18 @@ class Operator(ABC):
         """Number of 32-bit random words per sample."""
         return 0
 
+    def draws(self, bits: NDArray[np.uint32], shape: tuple[int, ...]) -> Mapping[str, int]:
+        """Return the random numbers of a sample by name, for pictures of the operator's effect.
+
+        Empty by default: for operators whose outputs are the numbers, and for those that draw many.
+
+        Args:
+            bits: Random bits of the sample, `(random_bits,)`.
+            shape: Shape of the sample of the first input.
+        """
+        del bits, shape
+        return {}
+
     @property
     def needs_one_shape(self) -> bool:
         """True if all samples of its inputs must have one shape even if its output may be ragged."""

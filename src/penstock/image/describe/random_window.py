@@ -64,6 +64,17 @@ class RandomWindow:
         draw_windows(sizes, np.ascontiguousarray(bits), np.array([*self.area, *self.ratio]), windows)
         return windows[:, 0], windows[:, 1], windows[:, 2], windows[:, 3]
 
+    def draws(self, height: int, width: int, bits: NDArray[np.uint32]) -> dict[str, int]:
+        """Return the window of one image by the names of its numbers.
+
+        Args:
+            height: Height of the image.
+            width: Width of the image.
+            bits: Random bits `(random_bits,)`.
+        """
+        window = self(np.array([height]), np.array([width]), bits[None])
+        return {name: int(item[0]) for name, item in zip(("top", "left", "height", "width"), window, strict=True)}
+
 
 @precompile("i8[2] u4[2] f8[1] i8[2]")
 @Compiled

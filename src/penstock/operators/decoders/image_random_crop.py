@@ -1,8 +1,11 @@
 """decoders.image_random_crop: decoding of a random window of images."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Spec
 from penstock.graph import DataNode, apply, operator, select_arguments
@@ -41,6 +44,10 @@ class RandomCrop(ImageOperator):
         """Return the crops of both axes, drawn for each row."""
         top, left, height, width = self.window(images.sizes[0], images.sizes[1], bits)
         return [CropStep(0, top, height), CropStep(1, left, width)]
+
+    def draws(self, bits: NDArray[np.uint32], shape: tuple[int, ...]) -> Mapping[str, int]:
+        """Return the window."""
+        return self.window.draws(shape[0], shape[1], bits)
 
 
 @operator("decoders.image_random_crop")

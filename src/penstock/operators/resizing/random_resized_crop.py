@@ -1,10 +1,11 @@
 """Operator that crops a random window and resizes it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Spec
 from penstock.graph import DataNode, Input, Range, apply, assumed_layout, operator
@@ -61,6 +62,11 @@ class RandomResizedCrop(Resampling):
                 first.astype(np.float64), (first + length).astype(np.float64), np.full(images.rows, size), filters
             )
         return [ResampleStep(parts, self.antialias, max_filter_support(min_filter, mag_filter)), cast_step(self.dtype)]
+
+    def draws(self, bits: NDArray[np.uint32], shape: tuple[int, ...]) -> Mapping[str, int]:
+        """Return the window."""
+        height, width = (shape[self.layout.index(axis)] for axis in "HW")
+        return self.window.draws(height, width, bits)
 
 
 @operator("random_resized_crop")

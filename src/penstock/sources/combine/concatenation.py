@@ -1,6 +1,6 @@
 """Concatenation and mixing of data sets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,6 +111,11 @@ class ConcatSource(Source):
         """Return the source info of the sample in its data set."""
         part, inner = self._find(index)
         return part.source.source_info(inner, part.values[value])
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the class names, if all data sets have the same."""
+        first, *others = (part.source.class_names(part.values[value]) for part in self._parts)
+        return first if all(names == first for names in others) else {}
 
     def path(self, index: int) -> str | None:
         """Return the path of the file that holds the sample."""

@@ -1,6 +1,6 @@
 """Data sets whose labels are scalars instead of vectors of one element."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,10 @@ class FlatLabelSource(Source):
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the source info of a value."""
         return self._source.source_info(index, value)
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the class names of the underlying data set."""
+        return self._source.class_names(value)
 
     def path(self, index: int) -> str | None:
         """Return the path of the file that holds the sample."""

@@ -1,6 +1,6 @@
 """Subsets of a data set, in any order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,10 @@ class SubsetSource(Source):
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the source info of the underlying sample."""
         return self._source.source_info(int(self._chosen[index]), value)
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the class names of the underlying data set."""
+        return self._source.class_names(value)
 
     def path(self, index: int) -> str | None:
         """Return the path of the file that holds the sample."""

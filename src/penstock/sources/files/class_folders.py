@@ -50,7 +50,8 @@ def list_class_folders(
             expected="one sub-folder per class, with files that match",
             fix="give the folder above the class folders, or file_filters that match",
         )
-    return _source(root, folders, np.repeat(np.arange(len(folders), dtype=np.int32), counts))
+    labels = np.repeat(np.arange(len(folders), dtype=np.int32), counts)
+    return _source(root, folders, labels, [os.fsdecode(name) for name, _ in folders])
 
 
 def list_files(root: str, file_filter: str) -> FileSource:
@@ -75,11 +76,13 @@ def list_files(root: str, file_filter: str) -> FileSource:
     return _source(root, tree, np.zeros(count, np.int32))
 
 
-def _source(root: str, folders: Sequence[_Folder], labels: NDArray[np.int32]) -> FileSource:
+def _source(
+    root: str, folders: Sequence[_Folder], labels: NDArray[np.int32], classes: Sequence[str] = ()
+) -> FileSource:
     prefixed = [(folder + b"/" if folder else b"", files) for folder, files in folders]
     names = [prefix + name for prefix, files in prefixed for name, _ in files]
     tags = [tag for _, files in folders for _, tag in files] if is_remote(root) else None
-    return FileSource(root, names, labels, tags)
+    return FileSource(root, names, labels, tags, classes)
 
 
 def _tree(root: str, wanted_folder: _Matcher, wanted: _Matcher) -> tuple[list[_Folder], list[bytes]]:

@@ -1,7 +1,7 @@
 """Source of files with labels. `class_folders` and `file_lists` create it."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -25,6 +25,7 @@ class FileSource(Source):
         names: Names of the files as bytes, in order.
         labels: One label per file.
         tags: ETags of remote files, if known.
+        classes: Name of each label; none if labels have no names.
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)), Spec(np.dtype(np.int32), (1,)))
@@ -35,8 +36,10 @@ class FileSource(Source):
         names: Sequence[bytes],
         labels: Sequence[int] | NDArray[np.int32],
         tags: Sequence[str] | None = None,
+        classes: Sequence[str] = (),
     ) -> None:
         self._root = os.fsencode(root)
+        self._classes = tuple(classes)
         self._tags = None if tags is None else np.array(tags, dtype=np.str_)
         self._remote = is_remote(root) or any(map(is_remote, names))
         self._names = np.array(names, dtype=np.bytes_)  # 25 bytes a file, where a list of str needs 100
@@ -141,6 +144,10 @@ class FileSource(Source):
         return os.fsdecode(self._path(index))
 
     path = describe
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the names of the labels."""
+        return dict(enumerate(self._classes)) if value == 1 else {}
 
     def check_first(self, fix: str) -> None:
         """Check that the first file exists.

@@ -47,6 +47,17 @@ class MapStyleSource(Source):
     def __len__(self) -> int:
         return self._length
 
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the names of a `ClassLabel` of Hugging Face, or those of the labels of a torchvision data set."""
+        features: Any = getattr(self._items, "features", None)
+        name = self.names[value]
+        if isinstance(features, Mapping):
+            names: Any = getattr(cast(Mapping[Any, Any], features).get(name), "names", None)
+        else:
+            names = getattr(self._items, "classes", None) if value == 1 else None
+        listed = cast(Sequence[Any], names) if isinstance(names, list | tuple) else ()
+        return {number: str(text) for number, text in enumerate(listed)}
+
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the items, requested one by one."""
         rows = [self._parts(self._item(index), index) for index in indices.tolist()]

@@ -44,8 +44,8 @@ class AnnotatedImage:
     outlines: list[tuple[int, Segmentation]] = field(default_factory=list[tuple[int, Segmentation]])
 
 
-def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
-    """Return the images sorted by id, with the objects that the options select.
+def load_annotations(path: str, options: CocoOptions) -> tuple[list[AnnotatedImage], dict[int, str]]:
+    """Return the images sorted by id, with the objects that the options select; and the names of the classes.
 
     Raises:
         SourceNotFoundError: The file does not exist.
@@ -67,6 +67,7 @@ def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
         ) from None
     images: dict[int, AnnotatedImage] = {}
     classes: dict[int, int] = {}
+    names: dict[int, str] = {}
     kind, place = "images", 0
     try:
         for place, entry in enumerate(entries[kind]):  # noqa: B007  # an error names it
@@ -80,6 +81,8 @@ def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
             number = _whole(entry["id"])
             # DALI numbers the categories from 1 in the order of the file, because COCO's ids have gaps.
             classes[number] = number if options.avoid_class_remapping else place + 1
+            if "name" in entry:
+                names[classes[number]] = str(entry["name"])
         kind = "annotations"
         for place, entry in enumerate(entries[kind]):  # noqa: B007  # an error names it
             image = images.get(_whole(entry["image_id"]))
@@ -88,7 +91,7 @@ def load_annotations(path: str, options: CocoOptions) -> list[AnnotatedImage]:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"{path!r} is damaged: entry {place} of {kind!r}: {reason}") from error
-    return [images[number] for number in sorted(images)]
+    return [images[number] for number in sorted(images)], names
 
 
 def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: CocoOptions) -> None:

@@ -4,7 +4,7 @@ Format: https://cocodataset.org/#format-data
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -21,6 +21,8 @@ from penstock.sources.formats.coco.segmentation_masks import Segmentation, class
 from penstock.sources.record_source import RecordSource
 from penstock.sources.storage.object_store import is_remote
 
+# Position of the classes among the values of a sample.
+_CLASSES_VALUE = 2
 _CLASSES = Spec(np.dtype(np.int32), (None,))
 _BOXES = Spec(np.dtype(np.float32), (None, 4))
 _PIXELS = Spec(np.dtype(np.int32), (None, None, 1), "HWC")
@@ -50,6 +52,7 @@ class CocoSource(RecordSource[FileSource]):
             raise SourceNotFoundError(f"file_root is not a folder: {root!r}")
         if options.pixelwise_masks:
             optional_import.import_extra("pycocotools.mask", "coco", "pixelwise_masks=True")
+        self._class_names: Mapping[int, str] = {}
         if options.preprocessed:
             images = read_preprocessed(
                 annotations,
@@ -58,7 +61,7 @@ class CocoSource(RecordSource[FileSource]):
                 numbers=options.image_ids,
             )
         else:
-            images = load_annotations(annotations, options)
+            images, self._class_names = load_annotations(annotations, options)
         if names is not None:
             by_name = {image.name: image for image in images}
             missing = [name for name in names if name not in by_name]
@@ -107,6 +110,10 @@ class CocoSource(RecordSource[FileSource]):
             raise SampleError(
                 f"{self.describe(index)!r} is annotated with {error}", index=index, path=self.describe(index)
             ) from error
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the names of the categories. Preprocessed annotations have none."""
+        return self._class_names if value == _CLASSES_VALUE else {}
 
     def identity(self) -> tuple[Any, ...]:
         """Return the image files, and the fingerprint for their objects."""

@@ -9,12 +9,13 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.pictures.output_info import OutputInfo
 
 # Shares of the values that may be clipped to black and to white, so that single outliers do not darken an image.
 _LOW, _HIGH = 0.5, 99.5
 
 _COLOR_CHANNELS = (1, 3, 4)
+
+_MIN_SIDE = 8
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,45 @@ def as_frames(sample: Array, layout: str) -> Array:
     return frames if "F" in layout else frames[None]
 
 
-def display_range(frames: Sequence[Array], info: OutputInfo) -> DisplayRange:
+def image_frames(sample: Array, layout: str) -> Array | None:
+    """Return the frames of a sample, ``(F, H, W, C)``, if it is an image or video; otherwise None.
+
+    A sample without a layout is an image if it has the shape of one and no side is shorter than 8 pixels: a smaller
+    matrix is more often numbers.
+
+    >>> image_frames(np.zeros((3, 9, 9)), "").shape, image_frames(np.zeros((4, 4)), "")
+    ((1, 9, 9, 3), None)
+    """
+    array = sample if sample.dtype.kind in "biuf" else sample.astype(np.float32)  # bfloat16
+    if not array.size:
+        return None
+    if not layout:
+        if array.ndim not in (2, 3) or min(sorted(array.shape)[-2:]) < _MIN_SIDE:
+            return None
+        if array.ndim == 3 and not {array.shape[0], array.shape[-1]} & {*_COLOR_CHANNELS}:
+            return None
+        layout = guess_layout(array.shape)
+    try:
+        return as_frames(array, layout)
+    except DefinitionError:  # volumes, sound, boxes
+        return None
+
+
+def display_range(frames: Sequence[Array], *, normalized: bool = False, peak: float = 0.0) -> DisplayRange:
     """Choose one range for all samples of a batch, so that they can be compared.
 
     Args:
-        frames: The samples, with their normalization undone.
-        info: Description of the output.
+        frames: The samples.
+        normalized: True if their normalization has been undone.
+        peak: Value of white before the normalization; 0 if unknown.
     """
     first = frames[0]
     if first.dtype == np.uint8:
         return DisplayRange(0, 255)
     if first.dtype == np.bool_:
         return DisplayRange(0, 1)
-    if info.normalization is not None and info.peak:
-        return DisplayRange(0, info.peak, "mean and std undone")
+    if normalized and peak:
+        return DisplayRange(0, peak, "mean and std undone")
     values = np.concatenate([np.ravel(item).astype(np.float32) for item in frames])
     values = values[np.isfinite(values)]
     if not values.size:
@@ -99,7 +125,7 @@ def display_range(frames: Sequence[Array], info: OutputInfo) -> DisplayRange:
         return DisplayRange(0, 1)
     if low != high:
         low, high = (float(bound) for bound in np.percentile(values, [_LOW, _HIGH]))
-    prefix = "mean and std undone, " if info.normalization is not None else ""
+    prefix = "mean and std undone, " if normalized else ""
     return DisplayRange(low, high, f"{prefix}black is {low:.4g}, white is {high:.4g}")
 
 

@@ -1,0 +1,69 @@
+"""Runs of a user's program up to its first batch, for commands that examine its iterators."""
+
+import argparse
+import runpy
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.iterate.dry_run import dry_run
+from penstock.plan.placement import PlacementHint
+
+
+class ProgramName(NamedTuple):
+    """A program and one of its definitions.
+
+    Args:
+        script: The program.
+        definition: Name of a definition; "" for the one of the first iterator.
+    """
+
+    script: Path
+    definition: str
+
+
+def existing_script(text: str) -> Path:
+    """Return the path of a program, for `argparse`.
+
+    Raises:
+        argparse.ArgumentTypeError: There is no such file.
+    """
+    if not Path(text).is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {text!r}")
+    return Path(text)
+
+
+def program_name(text: str) -> ProgramName:
+    """Return a program and the definition that ``PROGRAM:NAME`` names, for `argparse`.
+
+    Raises:
+        argparse.ArgumentTypeError: There is no such file.
+    """
+    script, colon, definition = text.rpartition(":")
+    if colon and definition.isidentifier():
+        return ProgramName(existing_script(script), definition)
+    return ProgramName(existing_script(text), "")
+
+
+def run_program(
+    script: Path, arguments: Sequence[str], listener: Callable[[Any], None], placement: PlacementHint | None = None
+) -> None:
+    """Run a program as the main program, up to its first batch.
+
+    Args:
+        script: The program.
+        arguments: Arguments of the program.
+        listener: Receives each iterator that the program makes. It may raise `FirstBatchError` to end the program.
+        placement: Replaces the placement of all pipelines, unless it is None.
+    """
+    # The program gets its own arguments and import path, as with `python program.py`.
+    argv, path = sys.argv, sys.path[:]
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.resolve().parent))
+    # As "__main__", so that the main block runs and makes its iterators.
+    try:
+        with dry_run(listener, placement):
+            runpy.run_path(str(script), run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = argv, path

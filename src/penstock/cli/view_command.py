@@ -1,0 +1,112 @@
+"""The command `penstock view PROGRAM`: show the effect of each operator on samples, in a browser."""
+
+import argparse
+import os
+import sys
+import tempfile
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.program_run import ProgramName, program_name, run_program
+from penstock.iterate.dry_run import FirstBatchError
+from penstock.iterate.iterator_effects import definition_name, iterator_effects
+from penstock.pictures.operator_effects import DefinitionEffects
+from penstock.pictures.view_page import view_page
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to an `argparse` parser."""
+    parser = commands.add_parser(
+        "view",
+        help="show the effect of each operator on samples, in a browser",
+        description="Runs a program up to the first iterator, or up to that of the definition NAME. Writes an HTML "
+        "page that shows what each operator of its definition takes, draws and returns for the first samples.",
+    )
+    parser.add_argument("--samples", type=_positive, default=4, metavar="N", help="number of samples (default: 4)")
+    parser.add_argument(
+        "--seed", type=int, metavar="SEED", help="seed of the random numbers; the samples stay the same"
+    )
+    parser.add_argument("--compare-seed", type=int, metavar="SEED", help="show another seed beside the first one")
+    parser.add_argument(
+        "--compare",
+        type=program_name,
+        metavar="PROGRAM[:NAME]",
+        help="show another definition beside the first one, with the same seeds and arguments",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="the page to write; by default a temporary file")
+    parser.add_argument("--no-browser", action="store_true", help="do not open the page")
+    parser.add_argument(
+        "program", type=program_name, metavar="PROGRAM[:NAME]", help="the program, and a definition of it"
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Write the page and open it. Returns 1 if the program does not make the iterator."""
+    if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
+        print(f"penstock view: there is no folder {str(parsed.output.absolute().parent)!r}", file=sys.stderr)
+        return 2
+    first = _effects(parsed.program, parsed.arguments, parsed.samples, parsed.seed, None)
+    second = None
+    if first is not None and (parsed.compare is not None or parsed.compare_seed is not None):
+        seed = first.seed if parsed.compare_seed is None else parsed.compare_seed
+        other = parsed.compare or parsed.program
+        second = _effects(other, parsed.arguments, parsed.samples, seed, first.order_seed)
+        if second is None:
+            return 1
+    if first is None:
+        return 1
+    # A file name need not be valid text; what cannot be encoded is written as an escape.
+    page = view_page(first, second).encode("utf-8", "backslashreplace")
+    path = parsed.output or _temporary_path()
+    path.write_bytes(page)
+    print(f"{path} ({len(page) / 1e6:.1f} MB)")
+    if not parsed.no_browser and not webbrowser.open(path.resolve().as_uri()):
+        print("there is no browser to open it in", file=sys.stderr)
+    return 0
+
+
+def _effects(
+    program: ProgramName, arguments: Sequence[str], count: int, seed: int | None, order_seed: int | None
+) -> DefinitionEffects | None:
+    """Return the effects of a definition; None, with a message, if the program makes no iterator of that name."""
+    names: list[str] = []
+    effects: list[DefinitionEffects] = []
+
+    def record(iterator: Any) -> None:
+        names.append(definition_name(iterator))
+        if program.definition in ("", names[-1]):
+            # Now, while the data exist: programs remove temporary folders when they end.
+            effects.append(iterator_effects(iterator, count, seed, order_seed))
+            raise FirstBatchError
+
+    run_program(program.script, arguments, record)
+    if effects and not effects[0].samples:
+        print(f"penstock view: the data of {effects[0].name} end before the first sample", file=sys.stderr)
+        return None
+    if effects:
+        return effects[0]
+    listed = ", ".join(dict.fromkeys(names))
+    problem = f"made no iterator of {program.definition!r}" if names else "made no iterator"
+    print(
+        f"penstock view: {program.script} {problem} before its first batch"
+        + (f"; it made those of {listed}" if names else ""),
+        file=sys.stderr,
+    )
+    return None
+
+
+def _temporary_path() -> Path:
+    handle, name = tempfile.mkstemp(prefix="penstock-view-", suffix=".html")
+    os.close(handle)
+    return Path(name)
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
