@@ -1,11 +1,11 @@
 """The command `penstock plan script.py`: print the plans of a program without training."""
 
 import argparse
-import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
+from penstock.cli.program_file import run_program
 from penstock.iterate.dry_run import dry_run
 
 
@@ -28,15 +28,7 @@ def run(parsed: argparse.Namespace) -> int:
         print(f"penstock plan: there is no file {str(parsed.script)!r}", file=sys.stderr)
         return 2
     plans: list[str] = []
-    # The program gets its own arguments and import path, as with `python program.py`.
-    argv, path = sys.argv, sys.path[:]
-    sys.argv = [str(parsed.script), *parsed.arguments]
-    sys.path.insert(0, str(parsed.script.resolve().parent))
-    # As "__main__", so that the main block runs and makes its iterators.
-    try:
-        with dry_run(plans.append, parsed.placement):
-            runpy.run_path(str(parsed.script), run_name="__main__")
-    finally:
-        sys.argv, sys.path[:] = argv, path
+    with dry_run(lambda iterator: plans.append(iterator.explain()), parsed.placement):
+        run_program(parsed.script, parsed.arguments)
     print("\n\n".join(plans) or f"{parsed.script} made no iterator before it ended")
     return 0 if plans else 1

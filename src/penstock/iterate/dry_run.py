@@ -1,11 +1,16 @@
-"""Dry runs: a program runs only as far as its plans."""
+"""Dry runs: a program runs only until one of its iterators is asked for its first batch."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.plan.placement import PlacementHint
+
+
+class FirstBatchError(BaseException):
+    """Raised in place of the first batch of a dry run, to end the program; not an Exception, so nothing catches it."""
 
 
 @dataclass(frozen=True)
@@ -13,28 +18,40 @@ class DryRun:
     """An active dry run.
 
     Args:
-        listener: Receives the text of each plan.
+        listener: Receives each new iterator.
         placement: Replaces the placement of the pipelines, unless it is None.
+        ends: Receives an iterator that is asked for a batch, and returns True to end the program.
     """
 
-    listener: Callable[[str], None]
+    listener: Callable[[Any], None]
     placement: PlacementHint | None
+    ends: Callable[[Any], bool]
+
+    def batch_requested(self, iterator: Any) -> None:
+        """Respond to the request of a batch.
+
+        Raises:
+            FirstBatchError: The program ends here.
+        """
+        if self.ends(iterator):
+            raise FirstBatchError
 
 
 _current: ContextVar[DryRun | None] = ContextVar("dry_run", default=None)
 
 
-class FirstBatchError(BaseException):
-    """Raised in place of the first batch of a dry run, to end the program; not an Exception, so nothing catches it."""
-
-
 @contextmanager
-def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = None) -> Generator[None]:
-    """Pass the plan of every new iterator to `listener`, and end the program when it asks for a batch.
+def dry_run(
+    listener: Callable[[Any], None],
+    placement: PlacementHint | None = None,
+    ends: Callable[[Any], bool] = lambda iterator: True,  # noqa: ARG005  # the default ends every program
+) -> Generator[None]:
+    """Pass every new iterator to `listener`, and end the program when an iterator is asked for a batch.
 
     Args:
-        listener: Receives the text of each plan.
+        listener: Receives each new iterator.
         placement: Replaces the placement of all pipelines, unless it is None.
+        ends: Receives an iterator that is asked for a batch. If it returns False, the program gets the batch.
 
     Example:
         >>> import penstock
@@ -42,13 +59,13 @@ def dry_run(listener: Callable[[str], None], placement: PlacementHint | None = N
         >>> pipeline = penstock.Pipeline(batch_size=2)
         >>> with pipeline:
         ...     pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
-        >>> plans = []
-        >>> with dry_run(plans.append):
+        >>> iterators = []
+        >>> with dry_run(iterators.append):
         ...     next(DataIterator(pipeline, ["x"]))
-        >>> len(plans)
+        >>> len(iterators)
         1
     """
-    token = _current.set(DryRun(listener, placement))
+    token = _current.set(DryRun(listener, placement, ends))
     try:
         yield
     except FirstBatchError:

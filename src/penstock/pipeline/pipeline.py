@@ -312,11 +312,11 @@ class Pipeline(DaliMethods):
             self._session = PipelineSession.start(self, graph)
         return self._session
 
-    def pool(self) -> ThreadExecutor | SerialExecutor:
-        """Return a new executor for host work."""
-        if not self.exec_async:
+    def pool(self, num_threads: int | None = None) -> ThreadExecutor | SerialExecutor:
+        """Return a new executor for host work, with another number of threads than the pipeline's if there is one."""
+        if num_threads is None and not self.exec_async:
             return SerialExecutor()
-        return ThreadExecutor(self.num_threads, self.read_threads, self._read_ahead_costs)
+        return ThreadExecutor(num_threads or self.num_threads, self.read_threads, self._read_ahead_costs)
 
     @with_call_site
     def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:
