@@ -1,0 +1,78 @@
+"""The command `penstock bench PROGRAM[:NAME]`: measure a program's pipeline, and name what limits it."""
+
+import argparse
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+from penstock.cli.program_file import run_program
+from penstock.diagnose.benchmark import Benchmark, benchmark
+from penstock.errors import PenstockError
+from penstock.iterate.dry_run import dry_run
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to an `argparse` parser."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure a program's pipeline, and name what limits it",
+        description="Runs a program until an iterator is asked for its first batch, and measures its pipeline there.",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--seconds", type=_seconds, default=30.0, help="duration of the measurements; 30 by default")
+    parser.add_argument(
+        "program",
+        metavar="PROGRAM[:NAME]",
+        help="the program, and the definition to measure if the program has several iterators",
+    )
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
+    parser.set_defaults(run=run)
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Run the program up to the first batch, measure, and print. Returns 1 if no iterator was measured."""
+    head, _, name = parsed.program.rpartition(":")
+    # Without a name, a colon belongs to the path, such as C:\\train.py.
+    program, name = (head, name) if head.endswith(".py") else (parsed.program, "")
+    if not Path(program).is_file():
+        print(f"penstock bench: there is no file {program!r}", file=sys.stderr)
+        return 2
+    results: list[Benchmark] = []
+    names: list[str] = []
+
+    def measure(iterator: Any) -> bool:
+        if name and name != _name(iterator):
+            return False
+        results.append(benchmark(iterator, parsed.seconds))
+        return True
+
+    try:
+        # The program may print, and a file of JSON must contain nothing else.
+        with redirect_stdout(sys.stderr), dry_run(lambda iterator: names.append(_name(iterator)), ends=measure):
+            names_of_program = run_program(Path(program), parsed.arguments)
+            # A module without a main block may define the iterator and leave its call to others.
+            if name in names_of_program and name not in names:
+                next(names_of_program[name]())
+    except PenstockError as error:
+        print(f"penstock bench: {error}", file=sys.stderr)
+        return 1
+    if not results:
+        known = f"its iterators are {', '.join(dict.fromkeys(names))}" if names else "it made no iterator"
+        print(f"penstock bench: {parsed.program} asked for no batch to measure; {known}", file=sys.stderr)
+        return 1
+    (result,) = results
+    print(json.dumps(result.as_json(), indent=2) if parsed.json else result.as_table())
+    return 0
+
+
+def _name(iterator: Any) -> str:
+    return iterator._executable.plan.graph.name  # noqa: SLF001  # the name of the definition, as in its repr
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not from 1 to 3600")
+    return seconds
