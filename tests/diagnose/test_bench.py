@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from textwrap import dedent
 
 import numpy as np
@@ -127,7 +128,7 @@ def test_slow_store_is_the_cause(bench, slow_store):
     assert (report["limit"], report["stage"]) == ("storage", "readers.file")
     assert report["verdict"].startswith("readers.file limits: it waits for the storage")
     assert "read_threads=" in report["fix"]
-    assert report["decode_samples_per_second"] > 2 * report["configured"]["samples_per_second"]
+    assert report["decoding"]["samples_per_second"] > 2 * report["configured"]["samples_per_second"]
 
 
 @pytest.mark.slow
@@ -154,9 +155,9 @@ def test_too_few_threads_are_the_cause(bench, tmp_path, work):
     assert report["best"]["num_threads"] > 1
 
 
-def setting(threads, rate, stages, *, gil=10.0, depth=2, rss=100.0):
+def setting(threads, rate, stages, *, gil=10.0, depth=2, rss=100.0, cpus=1.25, starved=0.0, others=0.0):
     stats = IteratorStatistics(TimerSnapshot(stages, elapsed_seconds=1.0, compilation_seconds=0.0))
-    return Measurement(threads, depth, rate, 1.5, gil, rss, stats)
+    return Measurement(threads, depth, rate, rate, cpus, starved, others, gil, rss, stats)
 
 
 READ, DECODE, PYTHON = "readers.file", "decoders.image + resize", "python_function"
@@ -167,7 +168,7 @@ READ, DECODE, PYTHON = "readers.file", "decoders.image + resize", "python_functi
     [
         ({READ: (0.9, 0.1), DECODE: (0.1, 0.1)}, 10, "storage", READ, "waits for the storage 89%", "read_threads"),
         ({READ: (0.9, 0.9), DECODE: (0.1, 0.1)}, 10, "stage", READ, "90% of the work", "read_threads"),
-        ({READ: (0.1, 0.1), DECODE: (0.9, 0.9)}, 10, "stage", DECODE, "1.5 of 2 CPUs busy", "reduced=True"),
+        ({READ: (0.1, 0.1), DECODE: (0.9, 0.9)}, 10, "stage", DECODE, "1.2 of 2 CPUs busy", "reduced=True"),
         ({READ: (0.1, 0.1), PYTHON: (0.9, 0.5)}, 90, "python", PYTHON, "90% contention", "numba_function"),
         # Threads that wait for the GIL use no CPU time, but that is not the storage.
         ({READ: (0.9, 0.4), DECODE: (0.1, 0.1)}, 90, "python", READ, "holds the GIL", "__getitem__"),
@@ -189,18 +190,30 @@ def test_verdict_on_threads_recommends_the_fewest_that_are_as_fast():
     result = find_bottleneck(setting(2, 100, totals), others, usable_cpus=4)
     assert result.text == "num_threads=2 limits: 4 threads deliver 198 samples per second instead of 100"
     assert result.fix == "num_threads=4, or leave num_threads out"
+    # On a busy machine, contention of several threads says little; that of one thread is small for decoders.
+    many, one = setting(2, 100, totals, gil=90), setting(1, 60, totals, gil=5)
+    assert find_bottleneck(many, [one], usable_cpus=2).cause == "stage"
+    assert find_bottleneck(one, [many], usable_cpus=2).cause == "threads"
     # Fewer threads that happen to be faster are not a lack of threads.
     assert find_bottleneck(setting(2, 100, totals), [setting(1, 200, totals)], usable_cpus=4).cause == "stage"
+
+
+@pytest.mark.parametrize(
+    ("cpu_seconds", "starved", "waits"),
+    [(0.2, 0.0, True), (0.9, 0.0, False), (0.2, 0.7, False)],  # a thread that waits for a CPU does not wait for data
+)
+def test_waiting_for_data_is_not_waiting_for_a_cpu(cpu_seconds, starved, waits):
+    measurement = setting(1, 100, {DECODE: StageTiming(4, 100, 1.0, cpu_seconds)})
+    assert replace(measurement, starved_threads=starved).mostly_waits == waits
 
 
 def test_table_names_the_best_setting_with_its_memory():
     totals = {DECODE: StageTiming(4, 100, 1.0, 1.0)}
     configured = setting(1, 100, totals)
     settings = [setting(2, 200, totals, rss=150), setting(4, 203, totals, rss=200)]
-    result = Benchmark(
-        "training", 32, 4, configured, settings, [setting(2, 199, totals, depth=1, rss=120)], 1000.0, None,
-        find_bottleneck(configured, settings, 4),
-    )  # fmt: skip
+    reading, depths = setting(1, 1000, {}), [setting(2, 199, totals, depth=1, rss=120)]
+    bottleneck = find_bottleneck(configured, settings, 4)
+    result = Benchmark("training", 32, 4, configured, settings, depths, reading, None, bottleneck)
     assert (result.best.num_threads, result.best.prefetch_queue_depth, result.best.peak_rss_megabytes) == (2, 1, 120)
     lines = result.as_table().splitlines()
     assert lines[0] == "training: 32 samples per batch, 4 CPUs"
@@ -209,6 +222,9 @@ def test_table_names_the_best_setting_with_its_memory():
     assert any(line.startswith("readers alone (configured reaches 10%)") for line in lines)
     assert not any(line.startswith("decoders alone") for line in lines)
     assert lines[-1].startswith("  fix: num_threads=")
+    assert not any("other processes" in line for line in lines)
+    noisy = replace(result, configured=setting(1, 100, totals, others=0.5))
+    assert "other processes kept 0.5 CPUs busy" in noisy.as_table()
 
 
 def test_command_measures_every_setting(bench, tmp_path):
@@ -219,8 +235,8 @@ def test_command_measures_every_setting(bench, tmp_path):
     assert {(1, 2), (usable, 2)} <= settings
     assert {depth for _, depth in settings} == {1, 2, 4}
     assert all(one["samples_per_second"] > 0 and one["peak_rss_megabytes"] > 0 for one in report["settings"])
-    assert report["read_samples_per_second"] > 0
-    assert report["decode_samples_per_second"] > 0
+    assert report["reading"]["samples_per_second"] > 0
+    assert report["decoding"]["samples_per_second"] > 0
     assert set(report["stages"]) == {"readers.file", "decoders.image + resize", "transfer and dispatch"}
     assert report["best"] in report["settings"]
 
@@ -272,7 +288,7 @@ def test_definition_that_no_main_block_calls(tmp_path, capsys):
     report = json.loads(capsys.readouterr().out)
     # A function without arguments cannot be rewound, so its pipeline is measured once.
     assert len(report["settings"]) == 1
-    assert report["read_samples_per_second"] is None
+    assert report["reading"] is None
     assert main(["bench", str(program)]) == 1
     assert "it made no iterator" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "missing.py")]) == 2

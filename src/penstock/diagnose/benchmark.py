@@ -1,11 +1,11 @@
 """Benchmark of an iterator's pipeline: its rates, the best number of threads and prefetch, and what limits it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.core.cpu_limits import cpu_limits
-from penstock.diagnose.bottleneck import WAITS, Bottleneck, find_bottleneck
+from penstock.diagnose.bottleneck import Bottleneck, find_bottleneck
 from penstock.diagnose.measured_pipeline import MeasuredPipeline, Measurement
 from penstock.iterate import DataIterator
 
@@ -14,6 +14,9 @@ _DEPTHS = (1, 2, 4)
 
 # Threads beyond the CPUs only help if they wait for data.
 _MAX_WAITING_THREADS = 64
+
+# CPUs that other processes use, from which they change the results.
+_NOISY_CPUS = 0.25
 
 # Within this share of the best throughput, the setting that takes less memory is better.
 _AS_GOOD = 0.97
@@ -30,8 +33,8 @@ class Benchmark:
         configured: The pipeline with the program's own options.
         by_threads: With other numbers of threads, ascending.
         by_prefetch: With other numbers of prefetched batches and the best number of threads, ascending.
-        read_samples_per_second: Rate of the readers alone; None without a reader.
-        decode_samples_per_second: Rate of the decoders alone; None without a decoder.
+        reading: The readers alone; None without a reader.
+        decoding: The decoders alone; None without a decoder.
         bottleneck: The cause that limits the pipeline.
     """
 
@@ -41,16 +44,16 @@ class Benchmark:
     configured: Measurement
     by_threads: Sequence[Measurement]
     by_prefetch: Sequence[Measurement]
-    read_samples_per_second: float | None
-    decode_samples_per_second: float | None
+    reading: Measurement | None
+    decoding: Measurement | None
     bottleneck: Bottleneck
 
     @property
     def best(self) -> Measurement:
         """The setting with the fewest threads and batches ahead that reaches 97% of the best throughput."""
         settings = self._settings
-        fastest = max(setting.samples_per_second for setting in settings)
-        good = [setting for setting in settings if setting.samples_per_second >= _AS_GOOD * fastest]
+        fastest = max(setting.unloaded_samples_per_second for setting in settings)
+        good = [setting for setting in settings if setting.unloaded_samples_per_second >= _AS_GOOD * fastest]
         return min(good, key=lambda setting: (setting.num_threads, setting.prefetch_queue_depth))
 
     @property
@@ -68,8 +71,8 @@ class Benchmark:
             "stage": self.bottleneck.stage,
             "verdict": self.bottleneck.text,
             "fix": self.bottleneck.fix,
-            "read_samples_per_second": self.read_samples_per_second,
-            "decode_samples_per_second": self.decode_samples_per_second,
+            "reading": None if self.reading is None else _as_json(self.reading),
+            "decoding": None if self.decoding is None else _as_json(self.decoding),
             "configured": _as_json(self.configured),
             "best": _as_json(self.best),
             "settings": [_as_json(setting) for setting in self._settings],
@@ -82,25 +85,23 @@ class Benchmark:
 
     def as_table(self) -> str:
         """Return the measurements as text, with the verdict and its remedy at the end."""
-        rows = [("", "samples/s", "CPUs busy", "GIL %", "peak RSS MB")]
+        rows: list[tuple[str, ...]] = [("", "samples/s", "unloaded", "CPUs busy", "GIL %", "peak RSS MB")]
         for setting in self._settings:
             label = f"num_threads={setting.num_threads}, prefetch_queue_depth={setting.prefetch_queue_depth}"
-            marks = [mark for mark, one in (("configured", self.configured), ("best", self.best)) if one is setting]
-            rows.append((
-                f"{label} ({', '.join(marks)})" if marks else label,
-                f"{setting.samples_per_second:,.0f}",
-                f"{setting.busy_cpus:.2f}",
-                f"{setting.gil_percent:.0f}",
-                f"{setting.peak_rss_megabytes:,.0f}",
-            ))  # fmt: skip
-        bare = {"readers alone": self.read_samples_per_second, "decoders alone": self.decode_samples_per_second}
-        for label, rate in bare.items():
-            if rate is not None:
-                reached = self.configured.samples_per_second / rate
-                rows.append((f"{label} (configured reaches {reached:.0%})", f"{rate:,.0f}", "", "", ""))
+            marks = [name for name, one in (("configured", self.configured), ("best", self.best)) if one is setting]
+            rows.append(_row(f"{label} ({', '.join(marks)})" if marks else label, setting))
+        for label, part in (("readers alone", self.reading), ("decoders alone", self.decoding)):
+            if part is not None:
+                reached = self.configured.unloaded_samples_per_second / part.unloaded_samples_per_second
+                rows.append(_row(f"{label} (configured reaches {reached:.0%})", part))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
         head = f"{self.name}: {self.batch_size} samples per batch, {self.usable_cpus} CPUs"
+        others = self.configured.other_cpus
+        if others >= _NOISY_CPUS:
+            lines += [
+                f"other processes kept {others:.1f} CPUs busy; the column unloaded estimates the rate without them"
+            ]
         return "\n".join([head, *lines, "", str(self.configured.stats), "", self.bottleneck.text,
                           f"  fix: {self.bottleneck.fix}"])  # fmt: skip
 
@@ -119,19 +120,24 @@ def benchmark(iterator: DataIterator, seconds: float) -> Benchmark:
     pipeline = MeasuredPipeline.of(iterator)
     usable, options = cpu_limits().usable, pipeline.pipeline
     depth = options.prefetch_queue_depth
-    # Powers of two up to the CPUs, two more if the threads wait, depths, readers and decoders.
-    share = seconds / (usable.bit_length() + 7)
-    configured = pipeline.measure(None, depth, share)
+    # The first measurement; powers of two up to the CPUs; two more if they wait; depths; readers and decoders.
+    share = seconds / (usable.bit_length() + 8)
+    configured = pipeline.measure(1 if pipeline.adjustable else None, depth, share, usable)
     threads: list[Measurement] = []
     depths: list[Measurement] = []
-    if pipeline.rewinds:
-        numbers = {2**power for power in range(usable.bit_length())} | {usable}
-        if _waits(configured):
+    if pipeline.adjustable:
+        numbers = {2**power for power in range(usable.bit_length())} | {usable, options.num_threads}
+        if configured.mostly_waits:
             numbers |= {number for number in (2 * usable, 4 * usable) if number <= _MAX_WAITING_THREADS}
-        # Ascending, because memory that an earlier run has freed may stay in the process.
-        threads = [pipeline.measure(number, depth, share) for number in sorted(numbers - {configured.num_threads})]
-        fastest = max([configured, *threads], key=lambda setting: setting.samples_per_second)
-        depths = [pipeline.measure(fastest.num_threads, number, share) for number in _DEPTHS if number != depth]
+        # The time in which one thread holds the GIL limits how many threads can work at the same time.
+        cpus = min(usable, 100 / max(configured.gil_percent, 1.0))
+        measured = _faster_of_two_rounds(pipeline, [(number, depth) for number in sorted(numbers)], share, cpus)
+        configured = next(one for one in measured if one.num_threads == options.num_threads)
+        threads = [setting for setting in measured if setting is not configured]
+        fastest = max(measured, key=lambda setting: setting.unloaded_samples_per_second)
+        others = [(fastest.num_threads, number) for number in _DEPTHS if number != depth]
+        depths = _faster_of_two_rounds(pipeline, others, share, cpus)
+    reading, decoding = pipeline.reading, pipeline.decoding()
     return Benchmark(
         pipeline.graph.name,
         pipeline.schedule.batch_size,
@@ -139,17 +145,40 @@ def benchmark(iterator: DataIterator, seconds: float) -> Benchmark:
         configured,
         threads,
         depths,
-        pipeline.read_rate(share),
-        pipeline.decode_rate(share),
+        None if reading is None else reading.measure(None, depth, share, usable),
+        None if decoding is None else decoding.measure(None, depth, share, usable),
         find_bottleneck(configured, threads, usable),
     )
 
 
-def _waits(measurement: Measurement) -> bool:
-    """True if the stages wait for data for most of their time."""
-    stages = measurement.stats.working_stages.values()
-    seconds = sum(stage.seconds for stage in stages)
-    return seconds > 0 and sum(stage.cpu_seconds for stage in stages) < (1 - WAITS) * seconds
+def _faster_of_two_rounds(
+    pipeline: MeasuredPipeline, settings: Sequence[tuple[int, int]], seconds: float, cpus: float
+) -> list[Measurement]:
+    """Measure settings, a number of threads and of prefetched batches each, and then again. Returns the faster ones.
+
+    In rounds, because the load of a machine changes; the faster one, because other processes only slow it down.
+    """
+    # Ascending, because memory that an earlier run has freed may stay in the process. So the first round counts for it.
+    first = [pipeline.measure(threads, depth, seconds / 2, cpus) for threads, depth in settings]
+    second = [pipeline.measure(threads, depth, seconds / 2, cpus) for threads, depth in settings]
+    return [
+        replace(
+            max(pair, key=lambda setting: setting.unloaded_samples_per_second),
+            peak_rss_megabytes=pair[0].peak_rss_megabytes,
+        )
+        for pair in zip(first, second, strict=True)
+    ]
+
+
+def _row(label: str, setting: Measurement) -> tuple[str, ...]:
+    return (
+        label,
+        f"{setting.samples_per_second:,.0f}",
+        f"{setting.unloaded_samples_per_second:,.0f}",
+        f"{setting.busy_cpus:.2f}",
+        f"{setting.gil_percent:.0f}",
+        f"{setting.peak_rss_megabytes:,.0f}",
+    )
 
 
 def _as_json(setting: Measurement) -> dict[str, Any]:
@@ -157,7 +186,9 @@ def _as_json(setting: Measurement) -> dict[str, Any]:
         "num_threads": setting.num_threads,
         "prefetch_queue_depth": setting.prefetch_queue_depth,
         "samples_per_second": setting.samples_per_second,
+        "unloaded_samples_per_second": setting.unloaded_samples_per_second,
         "busy_cpus": setting.busy_cpus,
+        "other_cpus": setting.other_cpus,
         "gil_percent": setting.gil_percent,
         "peak_rss_megabytes": setting.peak_rss_megabytes,
     }

@@ -13,11 +13,12 @@ Cause = Literal["threads", "storage", "python", "stage"]
 # Gain in throughput from which another number of threads is a remedy. Repeated measurements differ by 5 to 10%.
 _WORTHWHILE = 1.2
 
-# Contention from which the GIL limits. A Python function on two threads measures 80 to 100%, decoders less than 40%.
+# Contention with one thread from which the GIL limits: another thread could use the rest of the time. A Python function
+# measures 80 to 100%, decoders less than 10%. With more threads, the contention of both varies with the load.
 _GIL_BOUND_PERCENT = 60
 
 # Share of a stage's wall time without CPU time from which the stage waits.
-WAITS = 0.5
+_WAITS = 0.5
 
 
 @dataclass(frozen=True)
@@ -48,27 +49,24 @@ def find_bottleneck(configured: Measurement, others: list[Measurement], usable_c
     """
     stages = configured.stats.working_stages
     stage = max(stages, key=lambda name: stages[name].seconds)
-    timing = stages[stage]
+    timing, share = stages[stage], _share(stage, stages)
+    single = min([configured, *others], key=_threads)
+    if single.gil_percent >= _GIL_BOUND_PERCENT:
+        text = f"{stage} limits: Python holds the GIL, so threads do not help ({single.gil_percent:.0f}% contention)"
+        return Bottleneck("python", stage, f"{text}; {share}", _python_remedy(stage))
     faster = [other for other in others if other.num_threads > configured.num_threads]
-    best = max(faster, key=lambda other: other.samples_per_second, default=configured)
-    gain = best.samples_per_second / configured.samples_per_second
-    if gain >= _WORTHWHILE:
+    best = max(faster, key=_rate, default=configured)
+    if _rate(best) >= _WORTHWHILE * _rate(configured):
         # The fewest threads that are nearly as fast.
-        best = min((m for m in faster if m.samples_per_second >= 0.95 * best.samples_per_second), key=_threads)
+        best = min((other for other in faster if _rate(other) >= 0.95 * _rate(best)), key=_threads)
         text = (
             f"num_threads={configured.num_threads} limits: {best.num_threads} threads deliver "
-            f"{best.samples_per_second:,.0f} samples per second instead of {configured.samples_per_second:,.0f}"
+            f"{_rate(best):,.0f} samples per second instead of {_rate(configured):,.0f}"
         )
         automatic = ", or leave num_threads out" if best.num_threads == usable_cpus else ""
         return Bottleneck("threads", stage, text, f"num_threads={best.num_threads}{automatic}")
-    share = _share(stage, stages)
-    if configured.gil_percent >= _GIL_BOUND_PERCENT:
-        text = (
-            f"{stage} limits: Python holds the GIL ({configured.gil_percent:.0f}% contention), so threads do not help"
-        )
-        return Bottleneck("python", stage, f"{text}; {share}", _python_remedy(stage))
     waiting = 1 - timing.cpu_seconds / timing.seconds if timing.seconds > 0 else 0.0
-    if stage.startswith("readers.") and waiting >= WAITS:
+    if stage.startswith("readers.") and waiting >= _WAITS:
         text = f"{stage} limits: it waits for the storage {waiting:.0%} of its time"
         return Bottleneck("storage", stage, f"{text}; {share}", remedy(stage))
     text = f"{stage} limits: {share}, with {configured.busy_cpus:.1f} of {usable_cpus} CPUs busy"
@@ -77,6 +75,10 @@ def find_bottleneck(configured: Measurement, others: list[Measurement], usable_c
 
 def _threads(measurement: Measurement) -> int:
     return measurement.num_threads
+
+
+def _rate(measurement: Measurement) -> float:
+    return measurement.unloaded_samples_per_second
 
 
 def _share(stage: str, stages: Mapping[str, StageTiming]) -> str:

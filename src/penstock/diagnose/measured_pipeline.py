@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import jax
 
 from penstock.core import optional_import
 from penstock.core.stage_timers import StageTimers
+from penstock.diagnose.process_usage import ProcessUsage, resident_bytes
 from penstock.engine.executable import Executable
 from penstock.engine.graph_program import GivenColumn
 from penstock.engine.host.sharded_reader import ShardedReader
@@ -39,7 +41,10 @@ class Measurement:
         num_threads: Number of threads.
         prefetch_queue_depth: Number of batches prepared ahead.
         samples_per_second: Samples delivered per second of wall time.
+        unloaded_samples_per_second: Estimate without the load of other processes; see `unloaded_speedup`.
         busy_cpus: CPU time of the process per second of wall time.
+        starved_threads: Threads of the process that were ready to run but had no CPU, on average.
+        other_cpus: CPUs that other processes kept busy, on average.
         gil_percent: Contention for the GIL: share of the time in which a thread that asks for it has to wait.
         peak_rss_megabytes: Largest resident memory of the process.
         stats: Statistics of the stages.
@@ -48,15 +53,46 @@ class Measurement:
     num_threads: int
     prefetch_queue_depth: int
     samples_per_second: float
+    unloaded_samples_per_second: float
     busy_cpus: float
+    starved_threads: float
+    other_cpus: float
     gil_percent: float
     peak_rss_megabytes: float
     stats: IteratorStatistics
 
+    @property
+    def mostly_waits(self) -> bool:
+        """True if the stages wait for data for most of their time, and not for a CPU."""
+        stages = self.stats.working_stages.values()
+        seconds = sum(stage.seconds for stage in stages)
+        worked = sum(stage.cpu_seconds for stage in stages) + self.starved_threads * self.stats.elapsed_seconds
+        return worked < seconds / 2
+
+
+def unloaded_speedup(num_threads: int, busy_cpus: float, starved_threads: float, cpus: float) -> float:
+    """Return how much faster a run would be if its threads never waited for a CPU that other processes use.
+
+    >>> unloaded_speedup(num_threads=1, busy_cpus=0.5, starved_threads=0.5, cpus=2)
+    2.0
+    >>> unloaded_speedup(num_threads=4, busy_cpus=2.0, starved_threads=2.0, cpus=2)  # they wait for each other
+    1.0
+    """
+    waiting = min(starved_threads / num_threads, 0.9)
+    return max(1.0, min(1 / (1 - waiting), cpus / max(busy_cpus, 1e-3)))
+
+
+def _deliver(run: Run, step: BatchStep) -> None:
+    jax.block_until_ready(run.next_batch(step)[0])
+
+
+def _compute_on_host(run: Run, step: BatchStep) -> None:
+    run.outputs(step)
+
 
 @dataclass(frozen=True)
 class MeasuredPipeline:
-    """The definition of an iterator, planned for its devices.
+    """The definition of an iterator, planned for its devices, or a part of it.
 
     Runs of it do not move the iterator.
 
@@ -66,13 +102,15 @@ class MeasuredPipeline:
         readers: Readers of the plan.
         schedule: The batches.
         seed: Seed of the random numbers.
+        compute: Computes a batch in a run.
     """
 
     pipeline: Pipeline
     executable: Executable
-    readers: dict[Node, ShardedReader]
+    readers: Mapping[Node, ShardedReader]
     schedule: Schedule
     seed: int
+    compute: Callable[[Run, BatchStep], None] = _deliver
 
     @classmethod
     def of(cls, iterator: DataIterator) -> Self:
@@ -95,60 +133,67 @@ class MeasuredPipeline:
         return self.executable.plan.graph
 
     @property
-    def rewinds(self) -> bool:
-        """True if a run can begin at the first batch again: no source can only continue."""
-        return not self.executable.obstacles
+    def adjustable(self) -> bool:
+        """True if it can be measured with several settings: it uses threads, and every source can begin again."""
+        return self.pipeline.exec_async and not self.executable.obstacles
 
-    def measure(self, num_threads: int | None, prefetch_queue_depth: int, seconds: float) -> Measurement:
+    def measure(self, num_threads: int | None, prefetch_queue_depth: int, seconds: float, cpus: float) -> Measurement:
         """Run the pipeline.
 
         Args:
             num_threads: Number of threads; None leaves the choice to the pipeline.
             prefetch_queue_depth: Number of batches prepared ahead.
             seconds: Duration, after two batches to warm up.
+            cpus: CPUs that the threads could use on an idle machine.
 
         Raises:
             MissingExtraError: The extra `bench` is not installed.
             PenstockError: A batch cannot be computed.
         """
         sampler: Any = optional_import.import_extra("gilknocker", "bench", "penstock bench")
-        process = optional_import.import_extra("psutil", "bench", "penstock bench").Process()
         timers = StageTimers()
-        run = self._start(self.executable, num_threads, prefetch_queue_depth, timers)
-        batches = _Batches(self.schedule, lambda step: jax.block_until_ready(run.next_batch(step)[0]))
+        run = self._start(num_threads, prefetch_queue_depth, timers)
+        batches = _Batches(self.schedule, partial(self.compute, run))
         try:
             batches.take(_WARM_UP_BATCHES)
             before = IteratorStatistics(timers.snapshot())
             gil = sampler.KnockKnock(_GIL_POLL_MICROSECONDS)
             gil.start()
-            start, cpu, samples, peak = time.perf_counter(), time.process_time(), 0, 0
-            while samples == 0 or time.perf_counter() - start < seconds:
+            start, samples, peak = ProcessUsage.now(), 0, 0
+            while samples == 0 or time.perf_counter() - start.wall < seconds:
                 samples += batches.take(1)
-                peak = max(peak, process.memory_info().rss)
-            elapsed, cpu = time.perf_counter() - start, time.process_time() - cpu
+                peak = max(peak, resident_bytes())
+            usage = ProcessUsage.now().since(start)
             contention = gil.contention_metric
             gil.stop()
         finally:
             run.close()
+        workers = num_threads or self.pipeline.num_threads
+        busy, starved = usage.cpu / usage.wall, usage.starved / usage.wall
+        rate = samples / usage.wall
         return Measurement(
-            num_threads or self.pipeline.num_threads,
+            workers,
             prefetch_queue_depth,
-            samples / elapsed,
-            cpu / elapsed,
+            rate,
+            rate * unloaded_speedup(workers, busy, starved, cpus),
+            busy,
+            starved,
+            usage.other_cpus,
             100 * contention,
             peak / 1e6,
             IteratorStatistics(timers.snapshot()).since(before),
         )
 
-    def read_rate(self, seconds: float) -> float | None:
-        """Return the samples per second of the readers alone, with the pipeline's threads; None without a reader."""
+    @property
+    def reading(self) -> Self | None:
+        """The readers alone; None if there are none."""
         values = [value for node in self.graph.readers for value in node.values]
-        return self._host_rate(self._host_part(values), seconds) if values else None
+        return self._host_part(values) if values else None
 
-    def decode_rate(self, seconds: float) -> float | None:
-        """Return the samples per second of the decoders alone, on the encoded samples of one batch in memory.
+    def decoding(self) -> Self | None:
+        """Return the decoders alone, on the encoded samples of the first batch in memory.
 
-        None without a decoder that depends on data only.
+        None if there is no decoder that depends on data only.
         """
         decoders = [
             node
@@ -158,7 +203,7 @@ class MeasuredPipeline:
         if not decoders:
             return None
         encoded = self._host_part([node.inputs[0] for node in decoders])
-        run = self._start(encoded, None, 0, StageTimers())
+        run = encoded._start(None, 0, StageTimers())  # noqa: SLF001  # same class
         try:
             columns = run.outputs(self.schedule.first())[0]
         finally:
@@ -172,40 +217,18 @@ class MeasuredPipeline:
             streams[number] = (stream,)
             outputs += replace(node, inputs=memory.values, id=len(decoders) + number).values
         part = self._host_part(outputs)
-        program = replace(part.program, readers={}, streams=streams)
-        return self._host_rate(replace(part, program=program), seconds, readers={})
+        program = replace(part.executable.program, readers={}, streams=streams)
+        return replace(part, executable=replace(part.executable, program=program), readers={})
 
-    def _host_rate(
-        self, executable: Executable, seconds: float, readers: Mapping[Node, ShardedReader] | None = None
-    ) -> float:
-        run = self._start(executable, None, self.pipeline.prefetch_queue_depth, StageTimers(), readers)
-        batches = _Batches(self.schedule, run.outputs)
-        try:
-            batches.take(_WARM_UP_BATCHES)
-            start, samples = time.perf_counter(), 0
-            while samples == 0 or time.perf_counter() - start < seconds:
-                samples += batches.take(1)
-            return samples / (time.perf_counter() - start)
-        finally:
-            run.close()
-
-    def _host_part(self, values: Sequence[Value]) -> Executable:
-        """Return a plan that computes some values alone, on the host."""
+    def _host_part(self, values: Sequence[Value]) -> Self:
+        """Return a pipeline that computes some values alone, on the host."""
         graph = Graph(tuple(values), self.graph.name)
         plan = make_plan(graph, TargetMachine(placement="host"), dense_outputs=False)
-        return replace(self.executable, plan=plan)
+        return replace(self, executable=replace(self.executable, plan=plan), compute=_compute_on_host)
 
-    def _start(
-        self,
-        executable: Executable,
-        num_threads: int | None,
-        depth: int,
-        timers: StageTimers,
-        readers: Mapping[Node, ShardedReader] | None = None,
-    ) -> Run:
+    def _start(self, num_threads: int | None, depth: int, timers: StageTimers) -> Run:
         pool = self.pipeline.pool(num_threads)
-        used = self.readers if readers is None else readers
-        return executable.start(used, self.seed, pool, depth, self.schedule, timers, narrow=True)
+        return self.executable.start(self.readers, self.seed, pool, depth, self.schedule, timers, narrow=True)
 
 
 class _Batches:

@@ -313,8 +313,8 @@ class Pipeline(DaliMethods):
         return self._session
 
     def pool(self, num_threads: int | None = None) -> ThreadExecutor | SerialExecutor:
-        """Return a new executor for host work, with another number of threads than the pipeline's if there is one."""
-        if num_threads is None and not self.exec_async:
+        """Return a new executor for host work; with `num_threads` threads instead of the pipeline's, if it is given."""
+        if not self.exec_async:
             return SerialExecutor()
         return ThreadExecutor(num_threads or self.num_threads, self.read_threads, self._read_ahead_costs)
 
