@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock import data_iterator, fn
 from penstock.core.slice_recorder import CLOCK_MARKER, active_recorder
-from penstock.core.thread_clock import count_compilation, thread_times
+from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.errors import ContextError, UsageError
 
 
@@ -95,7 +95,7 @@ def test_folder_without_a_profile(tmp_path):
 
 def test_compilation_is_a_slice(tmp_path):
     with penstock.trace(tmp_path / "host.json"):
-        count_compilation(thread_times())
+        count_compilation(ThreadClock())
     assert [event.name for event in slices(load(tmp_path / "host.json"))] == ["compilation"]
 
 

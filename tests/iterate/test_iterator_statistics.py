@@ -1,7 +1,10 @@
 """Tests of `stats()`: a mapping that prints as a table, in wall and CPU time, without compilation."""
 
 import gc
+import itertools
 import re
+import time
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +12,7 @@ import pytest
 
 from penstock import data_iterator, fn
 from penstock.core.stage_timers import HOST_WAIT, StageTimers, StageTiming, TimerSnapshot
-from penstock.core.thread_clock import count_compilation, thread_times
+from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.iterate.iterator_statistics import IteratorStatistics
 from penstock.native.compiled import Compiled
 
@@ -65,19 +68,31 @@ def test_difference_of_two_results():
 
 
 def test_nested_compilation_is_counted_once():
-    timers = StageTimers()
-    start = thread_times()
-    outer = thread_times()
-    inner = thread_times()
+    timers, clock = StageTimers(), ThreadClock()
+    start = clock.start
+    outer = ThreadClock()
+    inner = ThreadClock()
     _ = sum(range(200_000))
     count_compilation(inner)
     _ = sum(range(200_000))
     count_compilation(outer)
-    end = timers.add("decode", start)
+    timers.add("decode", clock)
     snapshot = timers.snapshot()
     # Wall time is either work of the stage or compilation.
-    assert snapshot.stages["decode"].seconds + snapshot.compilation_seconds == pytest.approx(end.wall - start.wall)
+    assert snapshot.stages["decode"].seconds + snapshot.compilation_seconds == pytest.approx(clock.start - start)
     assert snapshot.compilation_seconds > snapshot.stages["decode"].seconds
+
+
+@pytest.mark.parametrize("seconds", [1e-6, 1.0])
+def test_waiting_takes_no_cpu_time_unless_it_is_too_short_to_tell(monkeypatch, seconds):
+    walls = itertools.count(step=seconds)
+    clock = SimpleNamespace(perf_counter=lambda: next(walls), thread_time=lambda: 0.0)
+    monkeypatch.setattr("penstock.core.thread_clock.time", clock)
+    timers, laps = StageTimers(), ThreadClock()
+    timers.add("read", laps)
+    timing = timers.snapshot().stages["read"]
+    assert timing.seconds == pytest.approx(seconds)
+    assert timing.cpu_seconds == pytest.approx(seconds if seconds < 1e-3 else 0.0)
 
 
 def test_compilation_of_loops_is_kept_apart(monkeypatch):
@@ -85,8 +100,8 @@ def test_compilation_of_loops_is_kept_apart(monkeypatch):
 
     def load_slowly(self, kinds):
         loads.append(kinds)
-        start = thread_times()
-        while thread_times().wall - start.wall < 0.2:
+        start = time.perf_counter()
+        while time.perf_counter() - start < 0.2:
             pass
         return load(self, kinds)
 

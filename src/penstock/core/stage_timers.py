@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from penstock.core.slice_recorder import active_recorder
-from penstock.core.thread_clock import ThreadTimes, thread_times
+from penstock.core.thread_clock import WallClock
 
 # Names of the timers that count idle time; all others count work.
 HOST_WAIT, DEVICES_WAIT = "wait for the host", "wait for emulated devices"
@@ -47,12 +47,12 @@ class TimerSnapshot:
 class StageTimers:
     """Totals of the stages of a run. Thread-safe.
 
-    >>> timers = StageTimers()
-    >>> start = thread_times()
-    >>> start = timers.add("read", start, samples=10)
-    >>> _ = timers.add("read", start, samples=10)
+    >>> from penstock.core.thread_clock import ThreadClock
+    >>> timers, clock = StageTimers(), ThreadClock()
+    >>> timers.add("read", clock, samples=10)
+    >>> timers.add("read", clock, samples=10)
     >>> timing = timers.snapshot().stages["read"]
-    >>> timing.calls, timing.samples, timing.seconds >= timing.cpu_seconds
+    >>> timing.calls, timing.samples, timing.seconds > 0
     (2, 20, True)
     """
 
@@ -60,21 +60,18 @@ class StageTimers:
         self._lock = threading.Lock()
         self._stages: dict[str, list[float]] = {}
         self._compilation = 0.0
-        self._first, self._last = float("inf"), float("-inf")
+        self._first, self._last = float("inf"), 0.0
 
-    def add(self, stage: str, start: ThreadTimes, *, samples: int = 0) -> ThreadTimes:
-        """Record a call of a stage by this thread.
+    def add(self, stage: str, clock: WallClock, *, samples: int = 0) -> None:
+        """Record a call of a stage by this thread, and begin the next lap of the clock.
 
         Args:
             stage: Name of the stage.
-            start: Times of the thread at the beginning of the call.
+            clock: Clock of the thread, whose lap began with the call.
             samples: Number of samples.
-
-        Returns:
-            Times at the end, which is now: the beginning of the next stage.
         """
-        end = thread_times()
-        seconds = end.work - start.work
+        start = clock.start
+        seconds, cpu_seconds = clock.lap()
         # Updates of a list are not atomic under the GIL.
         with self._lock:
             totals = self._stages.get(stage)
@@ -83,14 +80,15 @@ class StageTimers:
             totals[0] += 1
             totals[1] += samples
             totals[2] += seconds
-            totals[3] += end.cpu - start.cpu
+            totals[3] += cpu_seconds
             # A stage that compiles may run inside of a wait, which must not count it again.
             if stage not in IDLE:
-                self._compilation += end.wall - start.wall - seconds
-            self._first, self._last = min(self._first, start.wall), max(self._last, end.wall)
+                self._compilation += clock.start - start - seconds
+            if start < self._first:
+                self._first = start
+            self._last = clock.start
         if (recorder := active_recorder()) is not None:
-            recorder.add(stage, start.wall, end.wall, samples=samples)
-        return end
+            recorder.add(stage, start, clock.start, samples=samples)
 
     def snapshot(self) -> TimerSnapshot:
         """Return the totals so far."""

@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core import Array, Column, Indices
 from penstock.core.slice_recorder import CLOCK_MARKER, active_recorder
 from penstock.core.stage_timers import DEVICES_WAIT
-from penstock.core.thread_clock import thread_times
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
@@ -78,16 +78,16 @@ class Run:
         begin = time.perf_counter()
         batch = self._loader.get(step)
         columns = batch.columns
-        start = thread_times()
+        clock = ThreadClock()
         # Waits before the transfer, so that the time of the devices is not counted as transfer.
         self._in_flight_limit.wait()
-        caught_up = self.meter.add(DEVICES_WAIT, start, samples=step.rows)
+        self.meter.add(DEVICES_WAIT, clock, samples=step.rows)
         # All outputs of the host in one transfer: each call of JAX has a fixed cost.
         hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._host_outputs}
         outputs: dict[int | None, jax.Array] = {**self._device_outputs(batch), **self._layout.put_batch(hosted)}
         if None in self._output_order:
             outputs[None] = self._masks.put(len(columns[0]), self._masked_rows(batch))
-        self.meter.add("transfer and dispatch", caught_up, samples=step.rows)
+        self.meter.add("transfer and dispatch", clock, samples=step.rows)
         if (recorder := active_recorder()) is not None:
             # The same moment in a profile of JAX, if one is recorded, from which `penstock.trace` aligns the clocks.
             with jax.profiler.TraceAnnotation(CLOCK_MARKER, perf_counter_ns=time.perf_counter_ns()):

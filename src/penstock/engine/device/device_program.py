@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from penstock.core.thread_clock import count_compilation, thread_times
+from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph import BatchContext, BatchKernel, DeviceContext, DeviceKernel, Node, Value
@@ -61,11 +61,11 @@ class DeviceProgram:
         Call it on the consumer's thread only. Does not wait for the device.
         """
         self._traced = False
-        start = thread_times()
+        clock = ThreadClock()
         result = self._run(state, tuple(arrays))
         # JAX traces and compiles in the call, and returns without waiting for the computation.
         if self._traced:
-            count_compilation(start)
+            count_compilation(clock)
         return result
 
     def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices
 from penstock.core.slice_recorder import recorded
-from penstock.core.thread_clock import thread_times
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
@@ -129,7 +129,7 @@ class HostProgram:
         """
         failed: list[BadRow] = []
         with np.errstate(all="ignore"):  # NumPy warns of infinities and NaNs; XLA, which must agree, does not
-            before = thread_times()
+            clock = ThreadClock()
             for stage in self._stages:
                 if failed and not stage.row_independent:
                     return frame, failed
@@ -140,7 +140,7 @@ class HostProgram:
                     frame = run_row_by_row(stage, frame, error, failed)
                 else:
                     frame = without_failed_rows(frame, failed)
-                before = self.context.timers.add(stage.label, before, samples=rows)
+                self.context.timers.add(stage.label, clock, samples=rows)
                 # Readers and kernels assume at least one row.
                 if not frame.rows:
                     return frame, failed
