@@ -170,6 +170,7 @@ READ, DECODE, PYTHON = "readers.file", "decoders.image + resize", "python_functi
         ({READ: (0.9, 0.9), DECODE: (0.1, 0.1)}, 10, "stage", READ, "90% of the work", "read_threads"),
         ({READ: (0.1, 0.1), DECODE: (0.9, 0.9)}, 10, "stage", DECODE, "1.2 of 2 CPUs busy", "reduced=True"),
         ({READ: (0.1, 0.1), PYTHON: (0.9, 0.5)}, 90, "python", PYTHON, "90% contention", "numba_function"),
+        ({DECODE: (0.9, 0.9)}, 90, "python", DECODE, "holds the GIL", "compute a batch at once"),
         # Threads that wait for the GIL use no CPU time, but that is not the storage.
         ({READ: (0.9, 0.4), DECODE: (0.1, 0.1)}, 90, "python", READ, "holds the GIL", "__getitem__"),
         # An idle consumer is not a stage.
@@ -194,6 +195,10 @@ def test_verdict_on_threads_recommends_the_fewest_that_are_as_fast():
     many, one = setting(2, 100, totals, gil=90), setting(1, 60, totals, gil=5)
     assert find_bottleneck(many, [one], usable_cpus=2).cause == "stage"
     assert find_bottleneck(one, [many], usable_cpus=2).cause == "threads"
+    # A reader that had no CPU did not wait for the storage.
+    reads = {READ: StageTiming(4, 100, 1.0, 0.2)}
+    assert find_bottleneck(setting(1, 60, reads), [], usable_cpus=2).cause == "storage"
+    assert find_bottleneck(setting(1, 60, reads, starved=0.7), [], usable_cpus=2).cause == "stage"
     # Fewer threads that happen to be faster are not a lack of threads.
     assert find_bottleneck(setting(2, 100, totals), [setting(1, 200, totals)], usable_cpus=4).cause == "stage"
 

@@ -5,7 +5,7 @@ import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from penstock.cli.program_file import run_program
 from penstock.diagnose.benchmark import Benchmark, benchmark
@@ -53,8 +53,9 @@ def run(parsed: argparse.Namespace) -> int:
         with redirect_stdout(sys.stderr), dry_run(lambda iterator: names.append(_name(iterator)), ends=measure):
             names_of_program = run_program(Path(program), parsed.arguments)
             # A module without a main block may define the iterator and leave its call to others.
-            if name in names_of_program and name not in names:
-                next(names_of_program[name]())
+            make: Any = names_of_program.get(name)
+            if name not in names and callable(make):
+                next(cast(Any, make()))
     except PenstockError as error:
         print(f"penstock bench: {error}", file=sys.stderr)
         return 1

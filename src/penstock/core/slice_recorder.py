@@ -14,9 +14,9 @@ class Slice(NamedTuple):
     """An interval of a thread.
 
     Args:
-        name: What it did.
+        name: Stage, or other work.
         start: Beginning, in seconds of `time.perf_counter`.
-        end: End, likewise.
+        end: End, in the same unit.
         thread: Number of the thread in the operating system.
         args: Details, such as the number of samples.
     """

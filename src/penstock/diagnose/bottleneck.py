@@ -49,11 +49,18 @@ def find_bottleneck(configured: Measurement, others: list[Measurement], usable_c
     """
     stages = configured.stats.working_stages
     stage = max(stages, key=lambda name: stages[name].seconds)
-    timing, share = stages[stage], _share(stage, stages)
+    share = _share(stage, stages)
     single = min([configured, *others], key=_threads)
-    if single.gil_percent >= _GIL_BOUND_PERCENT:
+    # A thread that holds the GIL computes. In a pipeline that mostly waits, the sampler sees few and uneven moments.
+    computing = single.busy_cpus + single.starved_threads >= _GIL_BOUND_PERCENT / 100
+    if single.gil_percent >= _GIL_BOUND_PERCENT and computing:
         text = f"{stage} limits: Python holds the GIL, so threads do not help ({single.gil_percent:.0f}% contention)"
         return Bottleneck("python", stage, f"{text}; {share}", _python_remedy(stage))
+    # Before the threads: more of them would wait at the same time, but `read_threads` does so without them.
+    waiting = _waiting(stage, configured)
+    if stage.startswith("readers.") and waiting >= _WAITS:
+        text = f"{stage} limits: it waits for the storage {waiting:.0%} of its time"
+        return Bottleneck("storage", stage, f"{text}; {share}", remedy(stage))
     faster = [other for other in others if other.num_threads > configured.num_threads]
     best = max(faster, key=_rate, default=configured)
     if _rate(best) >= _WORTHWHILE * _rate(configured):
@@ -65,10 +72,6 @@ def find_bottleneck(configured: Measurement, others: list[Measurement], usable_c
         )
         automatic = ", or leave num_threads out" if best.num_threads == usable_cpus else ""
         return Bottleneck("threads", stage, text, f"num_threads={best.num_threads}{automatic}")
-    waiting = 1 - timing.cpu_seconds / timing.seconds if timing.seconds > 0 else 0.0
-    if stage.startswith("readers.") and waiting >= _WAITS:
-        text = f"{stage} limits: it waits for the storage {waiting:.0%} of its time"
-        return Bottleneck("storage", stage, f"{text}; {share}", remedy(stage))
     text = f"{stage} limits: {share}, with {configured.busy_cpus:.1f} of {usable_cpus} CPUs busy"
     return Bottleneck("stage", stage, text, remedy(stage))
 
@@ -87,8 +90,20 @@ def _share(stage: str, stages: Mapping[str, StageTiming]) -> str:
     return f"{timing.seconds / total:.0%} of the work of the pipeline, {per_sample:,.0f} us per sample"
 
 
+def _waiting(stage: str, measurement: Measurement) -> float:
+    """Return the share of a stage's time in which it neither computes nor waits for a CPU."""
+    stages = measurement.stats.working_stages
+    seconds, total = stages[stage].seconds, sum(item.seconds for item in stages.values())
+    if seconds <= 0:
+        return 0.0
+    # The clocks of the stages do not tell which of them had no CPU, so each gets its share.
+    starved = measurement.starved_threads * measurement.stats.elapsed_seconds * seconds / total
+    return 1 - (stages[stage].cpu_seconds + starved) / seconds
+
+
 def _python_remedy(stage: str) -> str:
-    # Readers of Python objects, and external sources, have no remedy of their own for the GIL.
     if stage.startswith("readers."):
         return "less Python in the data set's __getitem__, or fn.external_source(parallel=True), which uses processes"
-    return remedy(stage)
+    if "python_function" in stage or "external_source" in stage:
+        return remedy(stage)
+    return "operators that compute a batch at once, or data that need no work per sample, such as decoded images"

@@ -159,9 +159,11 @@ class MeasuredPipeline:
             before = IteratorStatistics(timers.snapshot())
             gil = sampler.KnockKnock(_GIL_POLL_MICROSECONDS)
             gil.start()
-            start, samples, peak = ProcessUsage.now(), 0, 0
-            while samples == 0 or time.perf_counter() - start.wall < seconds:
+            start, samples, peak, count = ProcessUsage.now(), 0, 0, 0
+            # More batches than were begun before, so that the stages of some are measured from their beginning.
+            while count < prefetch_queue_depth + 2 or time.perf_counter() - start.wall < seconds:
                 samples += batches.take(1)
+                count += 1
                 peak = max(peak, resident_bytes())
             usage = ProcessUsage.now().since(start)
             contention = gil.contention_metric
