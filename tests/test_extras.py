@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock import Pipeline, fn, ops, show, tfrecord, train
+from penstock import DataIterator, Pipeline, fn, ops, show, tfrecord, train
 from penstock.cli import main
+from penstock.diagnose.benchmark import benchmark
 from penstock.errors import MissingExtraError
 from penstock.graph.tracing import registry
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -102,6 +103,13 @@ def test_the_search_sees_every_form_of_an_import(text, tmp_path):
     assert any(module.startswith("lmdb") and extra is None for module, extra in imports(file))
 
 
+def measure():
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        pipeline.set_outputs(fn.readers.arrays([1, 2]))
+    return benchmark(DataIterator(pipeline, ["x"]), 1.0)
+
+
 def encoded():
     return fn.constant(np.zeros(4, np.uint8))
 
@@ -151,6 +159,8 @@ NEEDS = [
         lambda: fn.readers.coco(file_root="s3://bucket/a", annotations_file="s3://bucket/a.json"),
     ),
     ("xxhash", "Cache", lambda: DiskCache("none", 1)),
+    ("gilknocker", "penstock bench (GIL)", lambda: measure()),
+    ("psutil", "penstock bench (memory)", lambda: measure()),
     ("matplotlib", "show", lambda: show(np.zeros((1, 2, 2, 3), np.uint8))),
     ("matplotlib", "train.History.plot", lambda: train.History().plot("none.png")),
     ("orbax", "train.Checkpoint", lambda: train.Checkpoint("none")),

@@ -49,6 +49,7 @@ def test_the_public_names():
         "show",
         "tensors",
         "tfrecord",
+        "trace",
         "train",
         "types",
     ]

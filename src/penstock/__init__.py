@@ -25,6 +25,7 @@ The names that you need:
 * `math`: mathematical functions of values.
 * `Batch`, `Generator`: data and random numbers of operators that are called outside of a pipeline.
 * `show`: draw a batch.
+* `trace`: record what the threads do, for Perfetto.
 * `dynamic`: DALI's dynamic mode, by changed imports.
 * `pipeline_def`: turn a function into a factory of pipelines, as in DALI.
 * `Pipeline`: a pipeline that you run batch by batch, as in DALI.
@@ -58,6 +59,7 @@ _HOMES = {
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
     "show": "penstock.pictures",
+    "trace": "penstock.diagnose",
 }
 _MODULES = (
     "backend",

@@ -15,6 +15,7 @@ from penstock import tensors as tensors
 from penstock import tfrecord as tfrecord
 from penstock import train as train
 from penstock import types as types
+from penstock.diagnose import trace as trace
 from penstock.eager import Batch as Batch
 from penstock.eager import Generator as Generator
 from penstock.iterate import DALIGenericIterator as DALIGenericIterator

@@ -183,10 +183,14 @@ class MissingExtraError(PenstockError, ImportError):
         package: The module that could not be imported.
         extra: The extra of penstock that installs it.
         needed_for: The feature that needs it.
+
+    Attributes:
+        command: The command that installs the extra.
     """
 
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
-        super().__init__(f"{needed_for} needs the package {package!r}", fix=f'pip install "penstock[{extra}]"')
+        self.command = f'pip install "penstock[{extra}]"'
+        super().__init__(f"{needed_for} needs the package {package!r}", fix=self.command)
 
 
 class MissingModuleError(PenstockError, ModuleNotFoundError):

@@ -3,6 +3,7 @@
 import http.server
 import importlib.metadata
 import json
+import sys
 import threading
 import time
 
@@ -79,6 +80,16 @@ def test_reads_of_files(tmp_path):
             "MB/s, one request at a time",
             "MB/s, many requests at once",
         ]
+
+
+def test_url_without_the_extra_is_a_line_of_the_report(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "obstore.store", None)  # importing it raises ImportError
+    assert main(["doctor", "s3://bucket/train"]) == 1
+    text = capsys.readouterr().out
+    assert "reads of s3://bucket/train" in text
+    assert text.endswith(
+        "access: a path of an object store needs the package 'obstore'\n    fix: pip install \"penstock[stores]\"\n"
+    )
 
 
 def test_paths_that_cannot_be_read(tmp_path):

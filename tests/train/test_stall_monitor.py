@@ -1,8 +1,6 @@
 """Tests of the stall monitor."""
 
-import itertools
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -130,9 +128,16 @@ def test_summary_has_a_remedy_if_the_step_waited(clock, fetch, fixed):
 
 
 def test_slow_operator_is_reported(monkeypatch):
-    """Uses a fake clock on which each operator call takes a day, because real times depend on the load."""
-    days = itertools.count(step=86400.0)
-    monkeypatch.setattr("penstock.engine.host.host_program.time", SimpleNamespace(perf_counter=lambda: next(days)))
+    """Uses a fake clock on which each stage takes a day, because real times depend on the load."""
+
+    class Days:
+        start = 0.0
+
+        def lap(self):
+            self.start += 86400.0
+            return 86400.0, 86400.0
+
+    monkeypatch.setattr("penstock.engine.host.host_program.ThreadClock", Days)
 
     def definition():
         images = fn.readers.arrays(np.zeros((64, 8, 8, 3), np.uint8), layout="HWC", name="r")

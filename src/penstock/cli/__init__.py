@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from penstock.cli import doctor_command, launch_command, pack_command, plan_command, view_command
+from penstock.cli import bench_command, doctor_command, launch_command, pack_command, plan_command, view_command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -14,6 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
     commands = parser.add_subparsers(required=True, metavar="command")
+    bench_command.add_to(commands)
     doctor_command.add_to(commands)
     launch_command.add_to(commands)
     pack_command.add_to(commands)

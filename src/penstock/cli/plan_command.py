@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from penstock.cli.program_run import existing_script, run_program
+from penstock.iterate.dry_run import dry_run
 
 
 def add_to(commands: Any) -> None:
@@ -22,6 +23,7 @@ def add_to(commands: Any) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Run the program up to its first batch, and print the plans."""
     plans: list[str] = []
-    run_program(parsed.script, parsed.arguments, lambda iterator: plans.append(iterator.explain()), parsed.placement)
+    with dry_run(lambda iterator: plans.append(iterator.explain()), parsed.placement):
+        run_program(parsed.script, parsed.arguments)
     print("\n\n".join(plans) or f"{parsed.script} made no iterator before it ended")
     return 0 if plans else 1

@@ -1,14 +1,11 @@
-"""Runs of a user's program up to its first batch, for commands that examine its iterators."""
+"""Runs of a user's program by commands that examine its iterators."""
 
 import argparse
 import runpy
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from penstock.iterate.dry_run import dry_run
-from penstock.plan.placement import PlacementHint
 
 
 class ProgramName(NamedTuple):
@@ -46,24 +43,21 @@ def program_name(text: str) -> ProgramName:
     return ProgramName(existing_script(text), "")
 
 
-def run_program(
-    script: Path, arguments: Sequence[str], listener: Callable[[Any], None], placement: PlacementHint | None = None
-) -> None:
-    """Run a program as the main program, up to its first batch.
+def run_program(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Run a program as the main program, with its own arguments and import path, as `python program.py` does.
 
     Args:
         script: The program.
         arguments: Arguments of the program.
-        listener: Receives each iterator that the program makes. It may raise `FirstBatchError` to end the program.
-        placement: Replaces the placement of all pipelines, unless it is None.
+
+    Returns:
+        Its global names.
     """
-    # The program gets its own arguments and import path, as with `python program.py`.
     argv, path = sys.argv, sys.path[:]
     sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.resolve().parent))
     # As "__main__", so that the main block runs and makes its iterators.
     try:
-        with dry_run(listener, placement):
-            runpy.run_path(str(script), run_name="__main__")
+        return runpy.run_path(str(script), run_name="__main__")
     finally:
         sys.argv, sys.path[:] = argv, path

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.program_run import ProgramName, program_name, run_program
-from penstock.iterate.dry_run import FirstBatchError
+from penstock.iterate.dry_run import FirstBatchError, dry_run
 from penstock.iterate.iterator_effects import definition_name, iterator_effects
 from penstock.pictures.operator_effects import DefinitionEffects
 from penstock.pictures.view_page import view_page
@@ -83,7 +83,8 @@ def _effects(
             effects.append(iterator_effects(iterator, count, seed, order_seed))
             raise FirstBatchError
 
-    run_program(program.script, arguments, record)
+    with dry_run(record):
+        run_program(program.script, arguments)
     if effects and not effects[0].samples:
         print(f"penstock view: the data of {effects[0].name} end before the first sample", file=sys.stderr)
         return None

@@ -1,1 +1,3 @@
-"""Diagnosis of an installation: checks that `penstock doctor` prints."""
+"""Diagnosis: checks that `penstock doctor` prints, benchmarks of pipelines, and traces."""
+
+from penstock.diagnose.host_trace import trace as trace

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.diagnose.check import Check
+from penstock.errors import MissingExtraError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import fetch, is_remote, list_prefix, map_or_raise
@@ -69,6 +70,8 @@ def read_checks(path: str) -> list[Check]:
                 Check(f"reads of {path}", "files", 0, "there are no files to read", "give a path that contains files")
             ]
         return list(measure_reads(path, files).checks())
+    except MissingExtraError as error:
+        return [Check(f"reads of {path}", "access", "no", str(error).partition("\n")[0], error.command)]
     except OSError as error:
         problem = f"it cannot be read: {error.strerror or error}"
         return [Check(f"reads of {path}", "access", "no", problem, "check the path and its permissions or credentials")]

@@ -9,7 +9,9 @@ import jax
 import numpy as np
 
 from penstock.core import Array, Column, Indices
+from penstock.core.slice_recorder import CLOCK_MARKER, active_recorder
 from penstock.core.stage_timers import DEVICES_WAIT
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.device.device_program import DeviceProgram, State, stateful
 from penstock.engine.device.operator_state import OperatorState
 from penstock.engine.failures.bad_row import BadRow
@@ -73,19 +75,24 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
+        begin = time.perf_counter()
         batch = self._loader.get(step)
         columns = batch.columns
-        start = time.perf_counter()
+        clock = ThreadClock()
         # Waits before the transfer, so that the time of the devices is not counted as transfer.
         self._in_flight_limit.wait()
-        caught_up = time.perf_counter()
+        self.meter.add(DEVICES_WAIT, clock, samples=step.rows)
         # All outputs of the host in one transfer: each call of JAX has a fixed cost.
         hosted: dict[int | None, Array] = {number: _dense(columns[result]) for number, result in self._host_outputs}
         outputs: dict[int | None, jax.Array] = {**self._device_outputs(batch), **self._layout.put_batch(hosted)}
         if None in self._output_order:
             outputs[None] = self._masks.put(len(columns[0]), self._masked_rows(batch))
-        self.meter.add(DEVICES_WAIT, seconds=caught_up - start, samples=step.rows)
-        self.meter.add("transfer and dispatch", seconds=time.perf_counter() - caught_up, samples=step.rows)
+        self.meter.add("transfer and dispatch", clock, samples=step.rows)
+        if (recorder := active_recorder()) is not None:
+            # The same moment in a profile of JAX, if one is recorded, from which `penstock.trace` aligns the clocks.
+            with jax.profiler.TraceAnnotation(CLOCK_MARKER, perf_counter_ns=time.perf_counter_ns()):
+                pass
+            recorder.add("batch", begin, time.perf_counter(), epoch=step.epoch, row=step.row, samples=step.rows)
         return [outputs[number] for number in self._output_order], batch.failed
 
     def begin(self, step: BatchStep) -> tuple[Future[Any], ...]:

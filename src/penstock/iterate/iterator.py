@@ -43,6 +43,7 @@ from penstock.iterate.iterator_options import (
     select_outputs,
 )
 from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
+from penstock.iterate.iterator_statistics import IteratorStatistics
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
@@ -209,8 +210,8 @@ class DataIterator(InteractiveIterator):
 
     def _peek(self) -> list[jax.Array]:
         """Return the arrays of the next batch without taking it."""
-        if dry_run.active_dry_run() is not None:
-            raise dry_run.FirstBatchError
+        if (dry := dry_run.active_dry_run()) is not None:
+            dry.batch_requested(self)
         return self._cursor.peek()
 
     def _prepare_first(self, graph: Graph) -> None:
@@ -372,15 +373,14 @@ class DataIterator(InteractiveIterator):
         """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""
         return [json.dumps(self.get_state(), default=encode_array)]
 
-    def stats(self) -> dict[str, Any]:
-        """Return the calls, samples and seconds of each stage so far.
+    def stats(self) -> IteratorStatistics:
+        """Return the calls, samples, wall and CPU time of each stage so far: a mapping that prints as a table.
 
         If bad samples are skipped or replaced, the entry ``bad samples`` has their number per reader in the batches
         that were taken, over all processes of the job.
         """
-        stages: dict[str, Any] = dict(self._meter.snapshot())
         budget = self._cursor.budget
-        return stages if budget is None else stages | {"bad samples": budget.counts()}
+        return IteratorStatistics(self._meter.snapshot(), None if budget is None else budget.counts())
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""

@@ -13,6 +13,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy as np
 
+from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
 from penstock.native.machine_code import Kind, MachineCode, Native
@@ -100,11 +101,14 @@ class Compiled(Generic[P, R]):
         return machine_code.as_njit(self._with(lambda other: other._numba))  # noqa: SLF001  # the same class
 
     def _load(self, kinds: tuple[Kind, ...]) -> Native:
+        clock = ThreadClock()
         # Several threads may make the first call.
         with _lock:
             if kinds not in self._native:
                 self._native[kinds] = self._load_cached(kinds) or self._compile(kinds)
-            return self._native[kinds]
+        # Also if another thread compiled: statistics of stages contain neither.
+        count_compilation(clock)
+        return self._native[kinds]
 
     def variant(self, **constants: bool) -> Compiled[P, R]:
         """Return the loop with other values of its module's constants, also in the loops that it calls.

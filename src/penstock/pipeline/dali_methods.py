@@ -236,8 +236,8 @@ class DaliMethods:
         return self.reader_meta(name)["epoch_size_padded"]
 
     def executor_statistics(self) -> dict[str, Any]:
-        """Return the calls, samples and seconds of each stage so far. The entries differ from DALI's."""
-        return {} if self._session is None else dict(self._session.cursor.run.meter.snapshot())
+        """Return the calls, samples, wall and CPU time of each stage so far. The entries differ from DALI's."""
+        return {} if self._session is None else dict(self._session.cursor.run.meter.snapshot().stages)
 
     @with_call_site
     def serialize(self, define_graph: None = None, filename: Any = None) -> bytes:

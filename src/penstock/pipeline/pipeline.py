@@ -313,11 +313,11 @@ class Pipeline(DaliMethods):
             self._session = PipelineSession.start(self, graph)
         return self._session
 
-    def pool(self) -> ThreadExecutor | SerialExecutor:
-        """Return a new executor for host work."""
+    def pool(self, num_threads: int | None = None) -> ThreadExecutor | SerialExecutor:
+        """Return a new executor for host work; with `num_threads` threads instead of the pipeline's, if it is given."""
         if not self.exec_async:
             return SerialExecutor()
-        return ThreadExecutor(self.num_threads, self.read_threads, self._read_ahead_costs)
+        return ThreadExecutor(num_threads or self.num_threads, self.read_threads, self._read_ahead_costs)
 
     @with_call_site
     def run(self, cuda_stream: Any = None, /, **feeds: Any) -> tuple[TensorList, ...]:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError, InternalError, PenstockError
 from penstock.graph import BatchContext, BatchKernel, DeviceContext, DeviceKernel, Node, Value
@@ -35,6 +36,7 @@ class DeviceProgram:
         self._layout = layout
         self._context = DeviceContext(layout.mesh, layout.axes, layout.all_devices)
         self._stateful = stateful(plan)
+        self._traced = False
         groups = {node: nodes for nodes in plan.fusion_groups for node in nodes}
         members = [groups.get(node, (node,)) for node in plan.device]
         self._groups = [nodes for nodes, node in zip(members, plan.device, strict=True) if node is nodes[-1]]
@@ -58,9 +60,16 @@ class DeviceProgram:
 
         Call it on the consumer's thread only. Does not wait for the device.
         """
-        return self._run(state, tuple(arrays))
+        self._traced = False
+        clock = ThreadClock()
+        result = self._run(state, tuple(arrays))
+        # JAX traces and compiles in the call, and returns without waiting for the computation.
+        if self._traced:
+            count_compilation(clock)
+        return result
 
     def _compute(self, state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        self._traced = True
         arrays, mask = (arrays[:-1], arrays[-1]) if self._plan.masks_bad_rows else (arrays, None)
         values: dict[Value, Any] = dict(zip(self._plan.crossing, arrays, strict=True))
         states = dict(zip(self._stateful, state, strict=True))

@@ -37,7 +37,6 @@ from __future__ import annotations
 import gc
 import math
 import os
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -50,6 +49,7 @@ import numpy as np
 
 from penstock.core import Array, Indices
 from penstock.core.stage_timers import HOST_WAIT
+from penstock.core.thread_clock import WallClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
@@ -186,7 +186,7 @@ class HostLoader:
             SampleError: A sample of this batch is bad.
             ContextError: Another thread closed the loader in the meantime.
         """
-        start = time.perf_counter()
+        clock = WallClock()
         # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That would
         # come after the buffers of this call are allocated; after collecting now, they are recycled memory.
         gc.collect(0)
@@ -215,7 +215,7 @@ class HostLoader:
             raise
         if self._context.feeder is not None:
             self._context.feeder.delivered(step)
-        self._context.timers.add(HOST_WAIT, seconds=time.perf_counter() - start, samples=step.rows)
+        self._context.timers.add(HOST_WAIT, clock, samples=step.rows)
         return finished
 
     def close(self) -> None:

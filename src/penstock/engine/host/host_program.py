@@ -1,6 +1,5 @@
 """The host part of a plan, compiled to stages that compute any rows of any batch."""
 
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices
+from penstock.core.slice_recorder import recorded
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
@@ -108,10 +109,11 @@ class HostProgram:
         Raises:
             SampleError: A sample cannot be read, decoded or computed, and its policy is "raise".
         """
-        with self.scheduler.timed(len(chunk.rows)):
+        step, rows = chunk.step, len(chunk.rows)
+        with self.scheduler.timed(rows), recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
             none: list[Any] = [None] * self._num_registers
             slots = self._register_slots(chunk.slots)
-            frame = ExecutionFrame(chunk.step, chunk.rows, self.context, none, slots, fed=chunk.fed)
+            frame = ExecutionFrame(step, chunk.rows, self.context, none, slots, fed=chunk.fed)
             done, failed = self._run_stages(frame, chunk.slots)
             if not failed:
                 results = zip(self._results, chunk.slots, strict=True)
@@ -129,7 +131,7 @@ class HostProgram:
         """
         failed: list[BadRow] = []
         with np.errstate(all="ignore"):  # NumPy warns of infinities and NaNs; XLA, which must agree, does not
-            before = time.perf_counter()
+            clock = ThreadClock()
             for stage in self._stages:
                 if failed and not stage.row_independent:
                     return frame, failed
@@ -140,9 +142,7 @@ class HostProgram:
                     frame = run_row_by_row(stage, frame, error, failed)
                 else:
                     frame = without_failed_rows(frame, failed)
-                after = time.perf_counter()
-                self.context.timers.add(stage.label, seconds=after - before, samples=rows)
-                before = after
+                self.context.timers.add(stage.label, clock, samples=rows)
                 # Readers and kernels assume at least one row.
                 if not frame.rows:
                     return frame, failed

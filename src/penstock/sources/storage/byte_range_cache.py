@@ -13,6 +13,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from penstock.core import Array
+from penstock.core.slice_recorder import recorded
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import fetch_cached, lookup_many
 from penstock.sources.storage.object_store import is_remote, map_concurrently
@@ -186,10 +187,11 @@ class PrefetchCache:
 
 
 def _bytes_or_error(extent: ByteRange) -> Array | OSError:
-    try:
-        return fetch_cached(extent)
-    except OSError as error:
-        return error
+    with recorded("fetch", path=extent.path):
+        try:
+            return fetch_cached(extent)
+        except OSError as error:
+            return error
 
 
 # One cache for all pipelines of the process, so that the budget holds for the process.
