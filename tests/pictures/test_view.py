@@ -279,8 +279,8 @@ def test_two_seeds_differ_where_they_draw(images):
     assert len([1 for attributes, _ in page.all("section")]) == 4 * len(mine.samples[0].effects)
 
 
-def view(program, *options):
-    return main(["view", "--no-browser", *map(str, options), str(program)])
+def view(program, *options, behind=()):
+    return main(["view", "--no-browser", *map(str, options), str(program), *behind])
 
 
 @pytest.fixture
@@ -320,6 +320,8 @@ def test_mistakes_of_the_command(program, tmp_path, capsys):
         "made no iterator of 'train' before its first batch; it made those of training, evaluation"
         in capsys.readouterr().err
     )
+    assert view(f"{program}:train", behind=["--samples=3", "--data", "x"]) == 1
+    assert "--samples=3 goes to the program; options of the command come before it" in capsys.readouterr().err
     assert view(program, "--output", tmp_path / "none" / "page.html") == 2
     assert "there is no folder" in capsys.readouterr().err
     program.write_text(

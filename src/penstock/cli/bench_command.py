@@ -6,7 +6,7 @@ import sys
 from contextlib import redirect_stdout
 from typing import Any, cast
 
-from penstock.cli.program_run import program_name, run_program
+from penstock.cli.program_run import program_name, report_misplaced_options, run_program
 from penstock.diagnose.benchmark import Benchmark, benchmark
 from penstock.errors import PenstockError
 from penstock.iterate.dry_run import dry_run
@@ -34,6 +34,7 @@ def add_to(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the program up to the first batch, measure, and print. Returns 1 if no iterator was measured."""
+    report_misplaced_options("bench", parsed)
     program, name = parsed.program
     results: list[Benchmark] = []
     names: list[str] = []

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from penstock.cli.program_run import existing_script, run_program
+from penstock.cli.program_run import existing_script, report_misplaced_options, run_program
 from penstock.iterate.dry_run import dry_run
 
 
@@ -22,6 +22,7 @@ def add_to(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Run the program up to its first batch, and print the plans."""
+    report_misplaced_options("plan", parsed)
     plans: list[str] = []
     with dry_run(lambda iterator: plans.append(iterator.explain()), parsed.placement):
         run_program(parsed.script, parsed.arguments)

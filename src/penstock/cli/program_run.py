@@ -43,6 +43,19 @@ def program_name(text: str) -> ProgramName:
     return ProgramName(existing_script(text), "")
 
 
+def report_misplaced_options(command: str, parsed: argparse.Namespace) -> None:
+    """Tell the user that an option of the command stands behind the program, which receives it.
+
+    It may be an option of the program of the same name, so this is not an error.
+    """
+    own = {f"--{name.replace('_', '-')}" for name in vars(parsed)}
+    if misplaced := [word for word in parsed.arguments if word.partition("=")[0] in own]:
+        words = ", ".join(misplaced)
+        print(
+            f"penstock {command}: {words} goes to the program; options of the command come before it", file=sys.stderr
+        )
+
+
 def run_program(script: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Run a program as the main program, with its own arguments and import path, as `python program.py` does.
 

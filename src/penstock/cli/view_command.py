@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.program_run import ProgramName, program_name, run_program
+from penstock.cli.program_run import ProgramName, program_name, report_misplaced_options, run_program
 from penstock.iterate.dry_run import FirstBatchError, dry_run
 from penstock.iterate.iterator_effects import definition_name, iterator_effects
 from penstock.pictures.operator_effects import DefinitionEffects
@@ -46,6 +46,7 @@ def add_to(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Write the page and open it. Returns 1 if the program does not make the iterator."""
+    report_misplaced_options("view", parsed)
     if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
         print(f"penstock view: there is no folder {str(parsed.output.absolute().parent)!r}", file=sys.stderr)
         return 2

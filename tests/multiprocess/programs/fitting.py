@@ -1,24 +1,22 @@
-"""Training of two processes with all callbacks; with an argument, a callback of process 1 raises an exception."""
+"""Training of two processes with all callbacks; with "raise", a callback of process 1 raises an exception."""
 
 import sys
 
 import penstock.launch
 
-penstock.launch.initialize()
-
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-
-from penstock import train  # noqa: E402
-
-
-class Raise(train.Callback):
-    def on_step_end(self, loop):
-        if loop.step == 3 and jax.process_index() == 1:
-            raise ValueError("the callback is wrong")
-
 
 def main(folder, how):
+    penstock.launch.initialize()
+    import jax
+    import numpy as np
+
+    from penstock import train
+
+    class Raise(train.Callback):
+        def on_step_end(self, loop):
+            if loop.step == 3 and jax.process_index() == 1:
+                raise ValueError("the callback is wrong")
+
     batches = train.batches(np.ones(64, np.float32), 16)
     test = train.Evaluate(lambda state, batch: batch["x"] * state, train.batches(np.ones(61, np.float32), 16), "val")
     callbacks = [
@@ -34,4 +32,5 @@ def main(folder, how):
     print(f"END {jax.process_index()} {loop.epoch} {loop.stopped}", flush=True)
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])
