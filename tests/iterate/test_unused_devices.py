@@ -62,6 +62,18 @@ def test_one_warning_that_says_what_to_write(decorator, first_use):
         lambda: DataIterator(pipeline_def(numbers)(batch_size=8), ["x"]),
         lambda: Pipeline(batch_size=8).build(lambda: numbers()["x"]),
     ],
+    ids=[
+        "device_id",
+        "device_id of the pipeline",
+        "devices",
+        "sharding",
+        "DALI",
+        "DALI's decorator",
+        "DALI's devices",
+        "clu",
+        "DataIterator",
+        "Pipeline",
+    ],
 )
 def test_no_warning_for_a_choice_and_for_dali(make, first_use):
     make()
