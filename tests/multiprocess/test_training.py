@@ -51,3 +51,14 @@ def test_checkpoint_manager_restores_on_other_processes(before, after, job, tmp_
         for processes, how in ((before, "save"), (after, "restore"))
     )
     assert saved == restored
+
+
+@pytest.mark.slow
+def test_normalization_dropout_and_accumulation_of_two_processes(job):
+    one, two = (reports(job(n, 8 // n, "model_state.py", timeout=240), n) for n in (1, 2))
+    assert (one["devices"], two["devices"]) == ([8, 8], [4, 8])
+    assert len(one["arrays"]) == 4
+    for name, arrays in one["arrays"].items():
+        assert arrays
+        for array, other in zip(arrays, two["arrays"][name], strict=True):
+            np.testing.assert_allclose(other, array, rtol=0, atol=1e-5, err_msg=name)
