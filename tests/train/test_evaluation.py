@@ -330,3 +330,11 @@ def test_middle_of_epoch_with_other_batch_size():
     assert not other.at_start
     with pytest.raises(UsageError, match="middle of an epoch"):
         mean(other)
+
+
+def test_state_with_a_key_is_checked_and_evaluated():
+    evaluate = train.Evaluate(lambda state, batch: batch["x"] * state["w"], train.batches(np.ones(16), 8), "val")
+    step = train.data_parallel(lambda state, batch: {**state, "w": state["w"] + 1})
+    state = {"w": np.float32(0), "key": jax.random.key(0)}
+    loop = train.fit(step, state, train.batches(np.ones(8), 8), epochs=2, callbacks=[evaluate])
+    assert [record["val"] for record in loop.history.epochs] == [1, 2]

@@ -101,7 +101,9 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
     def shape(leaf: Any) -> Any:  # without its sharding: the state may lie on other devices until it is evaluated
         if not isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
             return leaf
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+        return jax.ShapeDtypeStruct(
+            leaf.shape, leaf.dtype, weak_type=getattr(leaf, "weak_type", False)
+        )  # typed keys have none
 
     with auto_context(jax.tree.leaves(spec)[0].sharding):
         parts = PartitionedTree.partition(state)
