@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-DEVICES = (1, 2, 8)
 TOLERANCE = 1e-5
 
 
@@ -105,6 +104,7 @@ def main():
     parser.add_argument("--program", default=f"{HERE / 'small_training.py'} {{folder}}", help="script with arguments")
     parser.add_argument("--steps", type=int, default=20, help="number of steps of the program")
     parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--devices", type=int, nargs="+", default=[1, 2, 8])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kill-after", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--delay", type=float, help=argparse.SUPPRESS)
@@ -114,14 +114,15 @@ def main():
         run_and_kill(options.kill_after, options.delay, options.run)
         return
     draw, worst, failed = random.Random(options.seed), 0.0, 0
-    pairs = [(before, after) for before in DEVICES for after in DEVICES]
+    pairs = [(before, after) for before in options.devices for after in options.devices]
     with tempfile.TemporaryDirectory() as temporary:
         root = Path(temporary)
         whole = {}
-        for devices in DEVICES:
+        for devices in options.devices:
             run(options.program, root / f"whole-{devices}", devices)
             whole[devices] = last_arrays(root / f"whole-{devices}")
-            print(f"{devices} devices: {difference(whole[devices], whole[1]):.1e} from 1 device", flush=True)
+            apart = difference(whole[devices], whole[options.devices[0]])
+            print(f"{devices} devices: {apart:.1e} from the run on {options.devices[0]}", flush=True)
         for number in range(options.kills):
             before, after = pairs[number % len(pairs)]
             folder, kill = root / f"killed-{number}", (draw.randrange(1, options.steps), draw.uniform(0, 0.05))

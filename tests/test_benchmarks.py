@@ -231,9 +231,25 @@ def test_boxes(workload):
 def test_every_benchmark_has_a_test():
     tested = Path(__file__).read_text()
     programs = [path.stem for path in BENCHMARKS.glob("*.py") if "def main(" in path.read_text()]
-    parts = {"object_server": "object_store", "object_clients": "object_store", "first_batch_program": "first_batch"}
+    parts = {
+        "small_training": "kills",
+        "object_server": "object_store",
+        "object_clients": "object_store",
+        "first_batch_program": "first_batch",
+    }
     missing = [name for name in programs if f"def test_{parts.get(name, name)}(" not in tested]
     assert not missing
+
+
+@pytest.mark.slow
+def test_kills(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["kills.py", "--kills", "1", "--devices", "2"])
+    with pytest.raises(SystemExit) as ended:
+        module("kills").main()
+    lines = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 0, lines
+    assert lines[1].endswith("resumed on 2: equal bits")
+    assert lines[-1] == "1 kills, 0 wrong; largest difference 0.0e+00 of the largest parameter"
 
 
 @pytest.mark.parametrize("workload", ["batches", "samples"])

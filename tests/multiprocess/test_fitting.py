@@ -14,15 +14,17 @@ def lines(out):
 @pytest.mark.slow
 def test_one_process_reports_and_both_stop(job, tmp_path):
     printed = lines(job(2, 2, PROGRAM, tmp_path, "run"))
-    reason = "val has not improved for 2 epochs; the best is 1 in epoch 1"
-    assert {line for line in printed if "END" in line} == {f"[{number}] END {number} 3 {reason}" for number in (0, 1)}
+    reason = "val has not improved for 2 epochs; the best is 4 in epoch 1"
+    # val is 4 after epoch 1, then 0, then 4 again
+    assert {line for line in printed if "END" in line} == {f"[{n}] END {n} 3 4.0 {reason}" for n in (0, 1)}
+    assert {path.name for path in (tmp_path / "saves").iterdir() if path.is_dir()} == {"4", "12"}
     assert sum(line.startswith("[0] epoch ") for line in printed) == 12 + 3
     assert f"[0] stopped at step 12 of 36: {reason}" in printed
     assert not any(line.startswith("[1]") for line in printed if "END" not in line)
     with (tmp_path / "metrics.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["step"] for row in rows if row["loss"]] == [str(number) for number in range(1, 13)]
-    assert [row["val"] for row in rows if row["epoch"]] == ["1.0"] * 3
+    assert [row["val"] for row in rows if row["epoch"]] == ["4.0", "0.0", "4.0"]
     assert "[0] resumed at step 12 of 36 (3 of 9 epochs are complete)" in lines(job(2, 1, PROGRAM, tmp_path, "run"))
 
 
