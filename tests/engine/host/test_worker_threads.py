@@ -1,5 +1,6 @@
 """Tests of worker threads: shared by all pools of a size, and ended with the last pool."""
 
+import gc
 import multiprocessing
 import os
 import subprocess
@@ -20,6 +21,15 @@ PATIENCE = 20
 
 def workers():
     return [thread for thread in threading.enumerate() if thread.name.startswith("penstock")]
+
+
+@pytest.fixture(autouse=True)
+def no_worker_of_an_earlier_test():
+    """Tests of other modules, and examples in docstrings, drop iterators whose threads end a little later."""
+    gc.collect()
+    for thread in workers():
+        thread.join(PATIENCE)
+    assert not workers()
 
 
 def test_pools_of_one_size_share_their_threads():
@@ -77,13 +87,15 @@ def test_hanging_function_is_abandoned_and_logged(monkeypatch, caplog, stuck):
     first, second, begun, go = ThreadExecutor(1), ThreadExecutor(1), threading.Event(), threading.Event()
     second.submit(int).result(PATIENCE)
     first.submit(lambda: (begun.set(), stuck(go)))
-    assert begun.wait(PATIENCE)
-    (left,) = workers()
-    first.close()
-    assert "has not returned" in caplog.text
-    assert "line" in caplog.text
-    assert second.submit(threading.current_thread).result(PATIENCE) is not left
-    go.set()
+    try:
+        assert begun.wait(PATIENCE)
+        (left,) = workers()
+        first.close()
+        assert "has not returned" in caplog.text
+        assert "line" in caplog.text
+        assert second.submit(threading.current_thread).result(PATIENCE) is not left
+    finally:
+        go.set()  # otherwise tests after a failure would wait for the thread
     left.join(PATIENCE)
     assert not left.is_alive()
     second.close()
