@@ -167,4 +167,4 @@ def test_plans_are_shown():
     plans = []
     with dry_run(plans.append):
         next(data_iterator(training)(batch_size=4))
-    assert "crop_mirror_normalize" in plans[0]
+    assert "crop_mirror_normalize" in plans[0].explain()
