@@ -67,6 +67,10 @@ def imports(path):
                 yield text_of(node.args[0], tree) or "penstock", None  # a computed name is one of the package's
 
 
+# Dynamic mode converts to tensors of PyTorch for programs that use it. Its wheels depend on the accelerator.
+NO_EXTRA = {"torch"}
+
+
 @functools.cache
 def all_imports():
     return list(_all_imports())
@@ -76,7 +80,7 @@ def _all_imports():
     for path in sorted((ROOT / "src").rglob("*.py")):
         for module, extra in imports(path):
             root = module.partition(".")[0]
-            if root not in sys.stdlib_module_names and root not in BASE and path.name != "optional_import.py":
+            if root not in sys.stdlib_module_names | BASE | NO_EXTRA and path.name != "optional_import.py":
                 yield path.relative_to(ROOT), root, extra
 
 
@@ -166,6 +170,8 @@ NEEDS = [
     ("orbax", "train.Checkpoint", lambda: train.Checkpoint("none")),
     ("orbax", "train.restore_weights", lambda: train.restore_weights("none", np.zeros(1))),
     ("tqdm", "train.ProgressBar", train.ProgressBar),
+    ("tensorboardX", "train.TensorBoardLogger", lambda: train.TensorBoardLogger("none")),
+    ("wandb", "train.WandbLogger", train.WandbLogger),
     ("av", "fn.decoders.video", lambda: fn.decoders.video(encoded())),
     ("av", "fn.experimental.decoders.video", lambda: fn.experimental.decoders.video(encoded())),
     ("av", "fn.inputs.video", lambda: fn.inputs.video(sequence_length=2)),
