@@ -20,7 +20,7 @@ from penstock.diagnose.measured_pipeline import Measurement
 from penstock.iterate.iterator_statistics import IteratorStatistics
 
 # A store in a process of its own, so that it does not take the GIL of the pipeline. It answers one request at a time,
-# each after 50 ms, so no number of requests hides the delay.
+# each after 10 ms, so no number of requests hides the delay.
 STORE = """
 import http.server, sys, threading, time
 body = open(sys.argv[1], "rb").read()
@@ -31,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         with turn:
-            time.sleep(0.05)
+            time.sleep(0.01)
         first, last = 0, len(body) - 1
         partial = "Range" in self.headers
         if partial:
@@ -124,7 +124,7 @@ def slow_store(tmp_path):
 
 @pytest.mark.slow
 def test_slow_store_is_the_cause(bench, slow_store):
-    report = bench(READ_IMAGES, 2, *[f"{slow_store}/{number}.jpg" for number in range(64)], seconds=8)
+    report = bench(READ_IMAGES, 2, *[f"{slow_store}/{number}.jpg" for number in range(4000)], seconds=8)
     assert (report["limit"], report["stage"]) == ("storage", "readers.file")
     assert report["verdict"].startswith("readers.file limits: it waits for the storage")
     assert "read_threads=" in report["fix"]
