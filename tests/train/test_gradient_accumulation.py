@@ -13,7 +13,7 @@ from penstock.errors import UsageError
 from tests.train.stateful_models import DATA, NnxNet, X, arrays_of
 
 
-def mlp_training(accumulate):
+def mlp_training(accumulate=4):
     model, optimizer = eqx.nn.MLP(6, "scalar", 32, 2, key=jax.random.key(0)), optax.sgd(0.05)
 
     @eqx.filter_value_and_grad

@@ -15,14 +15,13 @@ def main():
 
     sys.path.insert(0, str(Path(__file__).parents[3]))
     from penstock import train
-    from tests.train.stateful_models import DATA, TRAININGS, arrays_of
+    from tests.train.stateful_models import TRAININGS, arrays_of, run
     from tests.train.test_gradient_accumulation import mlp_training
 
     report = {}
     for training in [*TRAININGS, mlp_training]:
-        step, state = training(4) if training is mlp_training else training()
-        loop = train.fit(train.data_parallel(step), state, train.batches(DATA, 32, shuffle=True), steps=10)
-        arrays = [array for array in arrays_of(train.unreplicate(loop.state)) if array.dtype == np.float32]
+        state = train.unreplicate(run(training, 8, steps=10, rows=32).state)
+        arrays = [array for array in arrays_of(state) if array.dtype == np.float32]
         report[training.__name__] = [array.ravel().tolist() for array in arrays]
     print("REPORT", json.dumps({"devices": [jax.local_device_count(), jax.device_count()], "arrays": report}))
 
