@@ -15,6 +15,7 @@ import pytest
 from penstock import DataIterator, Pipeline, fn, ops, show, tfrecord, train
 from penstock.cli import main
 from penstock.diagnose.benchmark import benchmark
+from penstock.diagnose.process_usage import resident_bytes
 from penstock.errors import MissingExtraError
 from penstock.graph.tracing import registry
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -164,7 +165,7 @@ NEEDS = [
     ),
     ("xxhash", "Cache", lambda: DiskCache("none", 1)),
     ("gilknocker", "penstock bench (GIL)", lambda: measure()),
-    ("psutil", "penstock bench (memory)", lambda: measure()),
+    ("psutil", "penstock bench (memory)", resident_bytes),
     ("matplotlib", "show", lambda: show(np.zeros((1, 2, 2, 3), np.uint8))),
     ("matplotlib", "train.History.plot", lambda: train.History().plot("none.png")),
     ("orbax", "train.Checkpoint", lambda: train.Checkpoint("none")),
@@ -213,7 +214,7 @@ def test_every_name_whose_help_tells_of_an_extra_has_a_use():
     names = {name.partition("(")[0] for _, name, _ in NEEDS}
     assert fn.flip
     operators = {f"fn.{name}": inspect.unwrap(registry.lookup(name)) for name in registry.registered()}
-    offered = {f"train.{name}": getattr(train, name) for name in dir(train)}
+    offered = {f"train.{name}": getattr(train, name) for name in train.__all__}
     offered |= {"train.History.plot": train.History.plot}
     needy = {
         name

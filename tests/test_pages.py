@@ -13,6 +13,7 @@ NEEDS_MORE = {
     "data.md": "the extra parquet",
     "how-it-works.md": "the extra lmdb, and eight devices",
     "pictures.md": "the extra pictures",
+    "training.md": "the extra train",
 }
 """Pages with an example that a plain installation on one device cannot run; each page says so."""
 

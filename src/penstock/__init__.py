@@ -55,11 +55,13 @@ _HOMES = {
     "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",
     "data_iterator": "penstock.iterate",
+    "load_ipython_extension": "penstock.pictures.notebook_extension",
     "newaxis": "penstock.types",
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
     "show": "penstock.pictures",
     "trace": "penstock.diagnose",
+    "unload_ipython_extension": "penstock.pictures.notebook_extension",
 }
 _MODULES = (
     "backend",
@@ -93,4 +95,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*_HOMES, *_MODULES, "__version__"])
+    return sorted(name for name in (*_HOMES, *_MODULES, "__version__") if "ipython" not in name)

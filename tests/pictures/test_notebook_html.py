@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import penstock
 from penstock import Batch, Pipeline, data_iterator, fn, pipeline_def
 
 HOSTILE = "<script>alert(1)</script>"
@@ -136,3 +137,31 @@ def test_a_pipeline_is_shown_without_running_its_definition(images):
     assert shown.rows[:2] == [["batch size", "threads", "seed"], ["2", "1", "7"]]
     assert ["0", "uint8[12, 16, 3] HWC", "flip"] in shown.rows
     assert [row[0] for row in shown.rows[-2:]] == ["readers.arrays", "flip"]
+
+
+def test_the_extension_shows_batches_and_samples():
+    from IPython.core.interactiveshell import InteractiveShell
+
+    @data_iterator
+    def training():
+        images = fn.readers.arrays(np.zeros((10, 16, 20, 3), np.uint8), layout="HWC")
+        return {"images": fn.crop_mirror_normalize(images, std=64.0), HOSTILE: fn.random.coin_flip()}
+
+    batch = next(iterator := training(batch_size=10))
+    shell = InteractiveShell()
+    show = shell.display_formatter.format
+    assert "text/html" not in show(batch)[0]
+    shell.run_line_magic("load_ext", "penstock")
+    html = Tables(show(batch)[0]["text/html"])
+    assert html.captions == ["batch of 10"]
+    assert html.rows[1:] == [["images", "float32", "[10, 3, 16, 20]", "1"], [HOSTILE, "int32", "[10]", "1"]]
+    assert len(html.images) == 8
+    assert "script" not in html.tags
+    html = Tables(show(iterator.sample(3))[0]["text/html"])
+    assert html.captions == ["sample"]
+    assert len(html.images) == 1
+    for other in ({}, {"a": 1}, {"a": np.zeros((9, 9))}):
+        assert "text/html" not in show(other)[0]
+    shell.run_line_magic("unload_ext", "penstock")
+    assert "text/html" not in show(batch)[0]
+    assert "load_ipython_extension" not in dir(penstock)

@@ -26,10 +26,20 @@ def batch_html(name: str, first: Sequence[Array], rows: int, spec: Spec) -> str:
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     row = [str(rows), str(spec.dtype), f"[{shape}]", spec.layout or "none"]
     table = html_table(name, ["samples", "dtype", "shape", "layout"], [row])
-    frames = [image_frames(np.asarray(sample), spec.layout) for sample in first[:MAX_SHOWN]]
+    return f"{table}\n{images_html(first, spec.layout)}".rstrip()
+
+
+def images_html(samples: Sequence[Array], layout: str) -> str:
+    """Return the first samples as images in HTML, or "" if they are not images.
+
+    Args:
+        samples: Samples in host memory.
+        layout: Their layout; "" shows samples that have the shape of an image.
+    """
+    frames = [image_frames(np.asarray(sample), layout) for sample in samples[:MAX_SHOWN]]
     shown = [item[0] for item in frames if item is not None]
     if not shown:
-        return table
+        return ""
     values = display_range(shown)
     images = "".join(inline_image(to_pixels(item, values), _MAX_SIDE) for item in shown)
-    return f'{table}\n<div style="display: flex; flex-wrap: wrap; gap: 2px; image-rendering: pixelated">{images}</div>'
+    return f'<div style="display: flex; flex-wrap: wrap; gap: 2px; image-rendering: pixelated">{images}</div>'
