@@ -6,8 +6,6 @@ import pytest
 from penstock import train
 from penstock.errors import UsageError
 
-ONES = train.batches(np.ones(8), 8)
-
 
 class Record(train.Callback):
     """Record a value per epoch, as Evaluate does."""
@@ -90,7 +88,13 @@ def test_a_name_that_is_never_recorded_is_refused(every, epoch):
     other = Other()
     step = train.data_parallel(lambda state, batch: (state, state))
     with pytest.raises(UsageError, match=r"given: +val_acuracy\n +expected: loss, val_accuracy"):
-        train.fit(step, np.float32(0), ONES, epochs=5, callbacks=[other, train.EarlyStopping("val_acuracy", "max")])
+        train.fit(
+            step,
+            np.float32(0),
+            train.batches(np.ones(8), 8),
+            epochs=5,
+            callbacks=[other, train.EarlyStopping("val_acuracy", "max")],
+        )
     assert other.epoch == epoch
 
 
