@@ -57,7 +57,7 @@ def test_flax_program_runs(as_a_program, capsys):
     assert (loop.step, loop.epoch) == (10, 5)
     assert loop.history.epochs[-1]["test accuracy"] > 0.9
     assert (as_a_program / "learning_curves.png").read_bytes()[:4] == b"\x89PNG"
-    assert "epoch 5: loss" in capsys.readouterr().out
+    assert "epoch 5/5: loss" in capsys.readouterr().out
 
 
 def test_equinox_program_runs(as_a_program, capsys):
