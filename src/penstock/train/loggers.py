@@ -138,7 +138,11 @@ class TensorBoardLogger(Logger):
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Write a scalar per value."""
         if self._writer is None:
-            self._writer = self._module.SummaryWriter(self._directory, purge_step=self._purge_step)
+            # The names of event files contain the second in which they begin. TensorBoard reads them in their order, so
+            # the step tells two of one second apart.
+            self._writer = self._module.SummaryWriter(
+                self._directory, purge_step=self._purge_step, filename_suffix=f".{self._purge_step or 0:012d}"
+            )
         for name, value in values.items():
             self._writer.add_scalar(name, value, step)
 
