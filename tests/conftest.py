@@ -76,11 +76,15 @@ def _threads_beside(known):
 def _reason_to_live(thread):
     """Describe where a thread is, and the chain of objects that keeps its executor alive."""
     stack = "".join(traceback.format_stack(sys._current_frames().get(thread.ident)))
-    holders = [one for one in gc.get_objects() if isinstance(one, _SharedThreads) and thread in one.threads]
+    holders = [one for one in gc.get_objects() if type(one) is _SharedThreads and thread in one.threads]
     chain, seen = [], {id(holders), id(sys._getframe())}
     while holders and len(chain) < 30:
         holder = holders[0]
-        chain.append(f"{type(holder).__name__} {repr(holder)[:120]}")
+        try:
+            text = repr(holder)[:120]
+        except Exception:  # noqa: BLE001  # of a half-dead object, such as a weak proxy
+            text = ""
+        chain.append(f"{type(holder).__name__} {text}")
         seen |= {id(holders), id(holder)}
         if isinstance(holder, _finalize._Info):  # held as long as the object whose end it waits for
             holders = [holder.weakref()]
