@@ -116,6 +116,16 @@ def test_importing_starts_no_device_and_warns_of_nothing():
     assert done.returncode == 0, done.stderr
 
 
+def test_importing_does_not_load_what_notebooks_and_images_need():
+    heavy = ["PIL", "matplotlib", "IPython", "tqdm", "orbax"]
+    done = run(
+        "import sys\n"
+        "from penstock import Batch, Pipeline, data_iterator, fn, pipeline_def, train\n"
+        f"assert not [name for name in {heavy} if name in sys.modules], sys.modules.keys()\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_types_are_dalis():
     assert [int(types.UINT8), int(types.FLOAT), int(types.BOOL)] == [0, 9, 11]
     for kind in types.DALIDataType:

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from counted_data import counted
 
 from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, types
 from penstock.errors import SampleError, StateError, UsageError
@@ -72,29 +73,9 @@ def test_replay_returns_the_batch_after_a_state_of_another_seed():
     assert values(next(iterator)) == epochs(training(), 1)[0][0]
 
 
-class Counted:
-    """Data set that counts how often it is read."""
-
-    def __init__(self, length):
-        self.length, self.reads = length, 0
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, index):
-        self.reads += 1
-        return np.int64(index)
-
-
 @pytest.mark.parametrize(("epoch", "step"), [(0, 3), (0, 3_000_000), (3_000_000, 3)])
 def test_every_batch_costs_the_same(epoch, step):
-    data = Counted(16_000_000)
-
-    @data_iterator(output_map=["x"], reader_name="r", prepare_first_batch=False)
-    def definition():
-        return fn.readers.items(data, name="r", random_shuffle=True)
-
-    iterator = definition(batch_size=4, seed=1, num_threads=1, prefetch_queue_depth=1)
+    data, iterator = counted()
     iterator.batch_at(0, 1)
     before = data.reads
     iterator.batch_at(epoch, step)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from counted_data import counted
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -120,29 +121,9 @@ def test_a_program_that_reads_one_shard_has_its_samples():
             iterator.sample(index)
 
 
-class Counted:
-    """Data set that counts how often it is read."""
-
-    def __init__(self, length):
-        self.length, self.reads = length, 0
-
-    def __len__(self):
-        return self.length
-
-    def __getitem__(self, index):
-        self.reads += 1
-        return np.int64(index)
-
-
 @pytest.mark.parametrize(("index", "epoch"), [(3, 0), (15_000_003, 0), (3, 3_000_000)])
 def test_every_sample_costs_a_batch(index, epoch):
-    data = Counted(16_000_000)
-
-    @data_iterator(output_map=["x"], reader_name="r", prepare_first_batch=False)
-    def definition():
-        return fn.readers.items(data, name="r", random_shuffle=True)
-
-    iterator = definition(batch_size=4, seed=1, num_threads=1, prefetch_queue_depth=1)
+    data, iterator = counted()
     before = data.reads
     assert int(iterator.sample(index, epoch)["x"]) == index
     assert data.reads - before == 4

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from train_callbacks import StopAt
 
 from penstock import train
 from penstock.errors import CheckpointError, MissingExtraError
@@ -66,15 +67,6 @@ def test_an_iterator_without_a_batch_size_logs_steps_per_second():
 def rows(path):
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
-
-
-class StopAt(train.Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, loop):
-        if loop.step == self.step:
-            loop.stop("enough")
 
 
 def test_csv_of_a_resumed_run_has_each_step_once(tmp_path):

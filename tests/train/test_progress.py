@@ -10,6 +10,7 @@ import textwrap
 
 import numpy as np
 import pytest
+from train_callbacks import StopAt
 
 from penstock import train
 
@@ -26,15 +27,6 @@ PROGRAM = """
     loop = train.fit(step, np.float32(1), data, epochs=2, callbacks=[progress])
     loop
 """
-
-
-class StopAt(train.Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step_end(self, loop):
-        if loop.step == self.step:
-            loop.stop("enough")
 
 
 def test_lines_of_a_log_file(sgd, weights, samples, errors, capsys):

@@ -3,8 +3,6 @@
 import base64
 import io
 
-from PIL import Image
-
 from penstock.core import Array
 
 # A smaller image is enlarged by a whole factor without smoothing, so that its pixels can be told apart.
@@ -18,6 +16,8 @@ def inline_image(pixels: Array, max_side: int) -> str:
         pixels: uint8, ``(H, W)`` or ``(H, W, 3 or 4)``.
         max_side: Largest height and width in pixels; a larger image is reduced.
     """
+    from PIL import Image  # noqa: PLC0415  # slow to import, and programs that show no image do not need it
+
     picture = Image.fromarray(pixels)
     text = f"image of {picture.width} x {picture.height} pixels"
     if max(picture.size) > max_side:

@@ -134,8 +134,7 @@ def _opener(source: Any, cycle: str) -> Callable[[], Iterator[Any]]:
         raise UsageError(
             "the function of a source takes no arguments", given=f"{short_repr(source)} with {required[0]}"
         )
-    # Not a generator, which would turn the source's StopIteration into a RuntimeError.
-    return lambda: map(lambda _: source(), repeat(None))  # noqa: C417
+    return lambda: map(lambda _: source(), repeat(None))  # noqa: C417  # a generator turns StopIteration into an error
 
 
 def _per_output(name: str, value: Any, count: int) -> Sequence[Any]:

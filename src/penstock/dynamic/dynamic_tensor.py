@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, cast, overload
 
@@ -17,7 +18,7 @@ from penstock.eager.batch import Batch as Samples
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, short_repr
 
 
-class Elementwise:
+class Elementwise(ABC):
     """Base of `Tensor` and `Batch`: arithmetic and comparisons, sample by sample."""
 
     __slots__ = ()
@@ -60,8 +61,8 @@ class Elementwise:
         as_device(device)
         return self._copied() if force_copy else self
 
-    def _copied(self) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def _copied(self) -> Self: ...
 
     def __pos__(self) -> Any:
         return self

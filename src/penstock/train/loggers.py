@@ -102,6 +102,7 @@ class CSVLogger(Logger):
 
     def _replace(self, rows: list[dict[str, Any]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Not `write_atomically`, whose files only the user may read.
         partial = self.path.with_name(f"{self.path.name}.partial")
         with partial.open("w", newline="") as file:
             writer = csv.DictWriter(file, self._names, lineterminator="\n")
