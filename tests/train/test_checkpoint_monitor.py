@@ -2,7 +2,6 @@
 
 import logging
 
-import jax
 import numpy as np
 import pytest
 from train_callbacks import StopAt
@@ -10,8 +9,7 @@ from train_callbacks import StopAt
 from penstock import train
 from penstock.errors import UsageError
 
-ONE = train.batch_sharding(train.data_mesh(jax.devices()[:1]))
-STEP = train.data_parallel(lambda total, batch: (total + batch["x"].sum(), {"sum": batch["x"].sum()}), ONE)
+STEP = train.data_parallel(lambda total, batch: (total + batch["x"].sum(), {"sum": batch["x"].sum()}))
 SCORES = [0.5, 0.7, 0.9, 0.6, 0.9, 0.1]
 
 
@@ -28,7 +26,7 @@ class Score(train.Callback):
 
 
 def run(folder, values=SCORES, *callbacks, epochs=6, monitor="score", mode="max", **options):
-    data = train.batches(np.arange(16.0, dtype=np.float32), 8, shuffle=True, seed=3, sharding=ONE)
+    data = train.batches(np.arange(16.0, dtype=np.float32), 8, shuffle=True, seed=3)
     checkpoint = train.Checkpoint(folder, monitor=monitor, mode=mode, **options)
     return train.fit(STEP, np.float32(0), data, epochs=epochs, callbacks=[Score(values), *callbacks, checkpoint])
 
