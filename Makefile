@@ -30,7 +30,9 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/train_mnist.py
 
 test: lint test-plain
-	$(BIN)/python -m pytest $(WORKERS)
+	$(BIN)/python -m pytest $(WORKERS) -m "not measures"
+	@echo "tests that measure: one at a time, with the CPUs for itself"
+	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
 
 lint: $(VENV)/.test

@@ -123,6 +123,7 @@ def slow_store(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.measures
 def test_slow_store_is_the_cause(bench, slow_store):
     report = bench(READ_IMAGES, 2, *[f"{slow_store}/{number}.jpg" for number in range(4000)], seconds=8)
     assert (report["limit"], report["stage"]) == ("storage", "readers.file")
@@ -132,6 +133,7 @@ def test_slow_store_is_the_cause(bench, slow_store):
 
 
 @pytest.mark.slow
+@pytest.mark.measures
 def test_python_function_is_the_cause(bench):
     report = bench(PYTHON_BOUND, 2)
     assert (report["limit"], report["stage"]) == ("python", "python_function")
@@ -140,6 +142,7 @@ def test_python_function_is_the_cause(bench):
 
 
 @pytest.mark.slow
+@pytest.mark.measures
 @pytest.mark.parametrize("work", ["waiting", "decoding"])
 def test_too_few_threads_are_the_cause(bench, tmp_path, work):
     if work == "waiting":
