@@ -1,7 +1,8 @@
-"""Checks of the contracts of operators, sources and iterators, for penstock and for other packages."""
+"""Checks of the contracts of operators, sources and iterators, and small data sets to try them on."""
 
 from penstock.testing.iterator_checks import check_iterator
 from penstock.testing.operator_checks import OperatorCase, check_docstring, check_operator
+from penstock.testing.small_data import write_photographs, write_scenes, write_sounds, write_videos
 from penstock.testing.source_checks import ListSource, check_bad_samples, check_source
 
 __all__ = [
@@ -12,4 +13,8 @@ __all__ = [
     "check_iterator",
     "check_operator",
     "check_source",
+    "write_photographs",
+    "write_scenes",
+    "write_sounds",
+    "write_videos",
 ]

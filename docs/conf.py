@@ -1,0 +1,56 @@
+"""Settings of the site. `make docs` builds it; docs/README.md says how pages are written."""
+
+import os
+
+import penstock
+
+# Each page runs as a reader would run it: on the devices of this machine, and nothing emulated.
+for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
+    os.environ.pop(name, None)
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+project = "Penstock"
+author = "The Penstock authors"
+copyright = "The Penstock authors"  # noqa: A001
+version = release = penstock.__version__
+REPOSITORY = "https://github.com/penstock-data/penstock"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "README.md"]
+templates_path = []
+nitpicky = True
+
+# pages
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+nb_execution_mode = "force"
+nb_execution_in_temp = True  # an empty folder for each page
+nb_execution_raise_on_error = False  # an error is a warning, so that one build reports the errors of all pages
+nb_execution_timeout = 180
+nb_merge_streams = True
+
+# reference
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+
+# theme
+html_theme = "sphinx_book_theme"
+html_title = "Penstock"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "repository_url": REPOSITORY,
+    "repository_branch": "main",
+    "path_to_docs": "docs",
+    "use_edit_page_button": True,
+    "use_repository_button": True,
+    "show_navbar_depth": 1,
+}
