@@ -23,7 +23,7 @@ from typing import Any
 import jax
 from data import Files, jpegs
 from imagenet_by_hand import by_hand
-from imagenet_frameworks import grain, pillow, tf_data
+from imagenet_frameworks import grain, pillow, tf_data, torch_data_loader
 from jax.sharding import NamedSharding, PartitionSpec
 from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
 from pipelines import IMAGENET_WORKLOADS
@@ -82,6 +82,7 @@ CONTENDERS: dict[str, Any] = {
     "by hand, aligned": partial(by_hand, aligned=True),
     "tf.data": tf_data,
     "Grain": grain,
+    "torch DataLoader": torch_data_loader,
     "Pillow in a pool": pillow,
 }
 

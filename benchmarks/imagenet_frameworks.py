@@ -1,4 +1,4 @@
-"""ImageNet pipelines with Pillow, Grain and tf.data."""
+"""ImageNet pipelines with Pillow, Grain, PyTorch's DataLoader and tf.data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from by_hand import batches, indices
 from data import Files
 from imagenet_by_hand import center_window
-from measure import BATCH, Batches
+from measure import BATCH, Batches, epochs
 from pipelines import IMAGENET_MEAN, IMAGENET_STD
 from small_images_by_hand import random_windows
 
@@ -62,6 +62,37 @@ def grain(files: Files, workload: str, threads: int) -> Batches:
         samples = samples.shuffle()
     options = pygrain.ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads)
     return map(jax.device_put, samples.repeat().random_map(load).batch(BATCH).to_iter_dataset(options))
+
+
+def torch_data_loader(files: Files, workload: str, threads: int) -> Batches:
+    """Return batches of PyTorch's DataLoader: worker processes with Pillow and NumPy."""
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(
+        _TorchDataset(files, workload),
+        batch_size=BATCH,
+        shuffle=workload != "evaluate",
+        drop_last=True,
+        num_workers=threads,
+        persistent_workers=True,
+        multiprocessing_context="forkserver",
+    )
+    return (jax.device_put([part.numpy() for part in batch]) for batch in epochs(loader))
+
+
+class _TorchDataset:
+    """The photographs as a map-style data set of PyTorch."""
+
+    def __init__(self, files: Files, workload: str) -> None:
+        self.files, self.workload = files, workload
+
+    def __len__(self) -> int:
+        return len(self.files.paths)
+
+    def __getitem__(self, number: int) -> tuple[np.ndarray, np.int32]:
+        # PyTorch seeds the global generator of each worker; a copy makes strides positive, as its tensors need
+        draw = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+        return _with_pillow(self.files.paths[number], self.workload, draw).copy(), np.int32(self.files.labels[number])
 
 
 def tf_data(files: Files, workload: str, threads: int) -> Batches:
