@@ -90,8 +90,8 @@ class _TorchDataset:
         return len(self.files.paths)
 
     def __getitem__(self, number: int) -> tuple[np.ndarray, np.int32]:
-        # PyTorch seeds the global generator of each worker; a copy makes strides positive, as its tensors need
-        draw = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002
+        draw = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # PyTorch seeds this one in each worker
+        # a copy, as PyTorch refuses negative strides
         return _with_pillow(self.files.paths[number], self.workload, draw).copy(), np.int32(self.files.labels[number])
 
 

@@ -27,7 +27,7 @@ from data import Arrays, cifar10
 from measure import BATCH, REFERENCES, Batches, arguments, compare, epochs, selected
 from pipelines import CIFAR_WORKLOADS, cifar
 from small_images_by_hand import by_hand
-from small_images_frameworks import grain, one_jax_function, tf_data
+from small_images_frameworks import grain, one_jax_function, tf_data, torch_data_loader
 
 
 def penstock(data: Arrays, workload: str, threads: int, *, rows: int = BATCH, depth: int = 2) -> Batches:
@@ -73,6 +73,7 @@ CONTENDERS = {
     "by hand, aligned": partial(by_hand, aligned=True),
     "one jax_function": one_jax_function,
     "Grain": grain,
+    "torch DataLoader": torch_data_loader,
     "tf.data": tf_data,
 }
 

@@ -1,4 +1,4 @@
-"""Augmentation of small images with Grain, tf.data, and a single JAX function."""
+"""Augmentation of small images with Grain, PyTorch's DataLoader, tf.data, and a single JAX function."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from jax import numpy as jnp
 from measure import BATCH, Batches, epochs
 from pipelines import CIFAR_MEAN, CIFAR_STD
 from small_images_by_hand import random_windows
+
+MEAN, STD = np.array(CIFAR_MEAN, np.float32), np.array(CIFAR_STD, np.float32)
 
 
 def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
@@ -57,32 +59,66 @@ def one_jax_function(data: Arrays, workload: str, threads: int) -> Batches:
     return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1))
 
 
-def grain(data: Arrays, workload: str, threads: int) -> Batches:
-    """Return batches of Grain: a transformation per sample with NumPy, or with Pillow if images are resized."""
-    import grain.python as pygrain
+def _with_numpy(image: np.ndarray, workload: str, draw: np.random.Generator) -> np.ndarray:
+    """Augment an image with NumPy, or with Pillow if images are resized."""
     from PIL import Image
 
-    offset, scale = np.array(CIFAR_MEAN, np.float32), np.array(CIFAR_STD, np.float32)
+    if workload == "resize":
+        return np.asarray(Image.fromarray(image).resize((64, 64), Image.Resampling.BILINEAR))
+    if workload == "random_resized_crop":
+        top, left, height, width = random_windows(32, 32, 1, draw)[0]
+        box = left, top, left + width, top + height
+        return np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR, box=box))
     low = 0 if workload == "pad" else 4
+    padded = np.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
+    top, left = draw.integers(0, 9, 2)
+    cut = padded[top : top + 32, left : left + 32]
+    if draw.random() < 0.5:
+        cut = cut[:, ::-1]
+    return ((cut - MEAN) / STD).transpose(2, 0, 1)
+
+
+def grain(data: Arrays, workload: str, threads: int) -> Batches:
+    """Return batches of Grain: a transformation per sample with NumPy or Pillow."""
+    import grain.python as pygrain
 
     def augment(number, draw):
-        image, label = data.images[number], data.labels[number]
-        if workload == "resize":
-            return np.asarray(Image.fromarray(image).resize((64, 64), Image.Resampling.BILINEAR)), label
-        if workload == "random_resized_crop":
-            top, left, height, width = random_windows(32, 32, 1, draw)[0]
-            box = left, top, left + width, top + height
-            return np.asarray(Image.fromarray(image).resize((32, 32), Image.Resampling.BILINEAR, box=box)), label
-        padded = np.pad(image, ((low, 8 - low), (low, 8 - low), (0, 0)))
-        top, left = draw.integers(0, 9, 2)
-        cut = padded[top : top + 32, left : left + 32]
-        if draw.random() < 0.5:
-            cut = cut[:, ::-1]
-        return ((cut - offset) / scale).transpose(2, 0, 1), label
+        return _with_numpy(data.images[number], workload, draw), data.labels[number]
 
     samples = pygrain.MapDataset.range(len(data.images)).seed(1).shuffle().repeat().random_map(augment)
     options = pygrain.ReadOptions(num_threads=threads, prefetch_buffer_size=2 * threads)
     return map(jax.device_put, samples.batch(BATCH).to_iter_dataset(options))
+
+
+def torch_data_loader(data: Arrays, workload: str, threads: int) -> Batches:
+    """Return batches of PyTorch's DataLoader: worker processes with NumPy or Pillow."""
+    from torch.utils.data import DataLoader
+
+    loader = DataLoader(
+        _TorchDataset(data, workload),
+        batch_size=BATCH,
+        shuffle=True,
+        drop_last=True,
+        num_workers=threads,
+        persistent_workers=True,
+        multiprocessing_context="forkserver",
+    )
+    return (jax.device_put([part.numpy() for part in batch]) for batch in epochs(loader))
+
+
+class _TorchDataset:
+    """The arrays as a map-style data set of PyTorch."""
+
+    def __init__(self, data: Arrays, workload: str) -> None:
+        self.data, self.workload = data, workload
+
+    def __len__(self) -> int:
+        return len(self.data.images)
+
+    def __getitem__(self, number: int) -> tuple[np.ndarray, np.int32]:
+        draw = np.random.default_rng(np.random.randint(2**31))  # noqa: NPY002  # PyTorch seeds this one in each worker
+        # a copy, as PyTorch refuses negative strides
+        return _with_numpy(self.data.images[number], self.workload, draw).copy(), np.int32(self.data.labels[number])
 
 
 def tf_data(data: Arrays, workload: str, threads: int) -> Batches:
