@@ -45,7 +45,7 @@ class CallSite:
 
     @property
     def _notebook_cell(self) -> str | None:
-        """Name of a notebook's cell, as in IPython's tracebacks: its code has the path of a file that does not exist."""
+        """Name of a notebook's cell, as in IPython's tracebacks. The path in its code does not exist."""
         shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
         name = shell.compile.format_code_name(self.file) if shell is not None else None
         return " ".join(name) if name else None
