@@ -13,8 +13,8 @@ sys.path.insert(0, str(HERE / "_extensions"))
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
     os.environ.pop(name, None)
 os.environ["JAX_PLATFORMS"] = "cpu"
-# The kernel is that of the environment that builds the site, without the user's settings. By default, each kernel logs a
-# warning that its connection is not encrypted.
+# The kernel is that of the environment that builds the site, without the user's settings. By default, each kernel
+# logs a warning that its connection is not encrypted.
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
 os.environ["IPYTHONDIR"] = str(HERE / "_build" / "ipython")
 profile = HERE / "_build" / "ipython" / "profile_default"
@@ -38,6 +38,7 @@ extensions = [
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
 nitpicky = True
+suppress_warnings = ["toc.empty_glob"]  # globs at the end of lists of pages are for pages that are added later
 
 # pages
 myst_enable_extensions = ["colon_fence", "deflist"]

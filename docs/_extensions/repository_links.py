@@ -1,4 +1,4 @@
-"""Links to files of the repository that are not part of the site, such as `../../examples/flax_cnn.py`, lead to the repository."""
+"""Links from pages to files outside of the site, such as `../../examples/flax_cnn.py`, lead to the repository."""
 
 from pathlib import Path
 from typing import Any
