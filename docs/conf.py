@@ -68,4 +68,6 @@ html_theme_options = {
     "use_edit_page_button": True,
     "use_repository_button": True,
     "show_navbar_depth": 1,
+    "show_toc_level": 2,
+    "navbar_persistent": [],  # the search field is in the sidebar
 }
