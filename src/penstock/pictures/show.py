@@ -127,7 +127,7 @@ def _as_batch(data: Any, layout: str | None) -> Any:
 
 
 def _shared_class_names(infos: Mapping[str, OutputInfo]) -> Mapping[int, str]:
-    """Return the class names that the outputs of a batch agree on: those of labels that are data, such as predictions."""
+    """Return the class names that all outputs of a batch agree on, for labels given as data, such as predictions."""
     known = [info.class_names for info in infos.values() if info.class_names]
     return known[0] if known and all(names == known[0] for names in known) else {}
 
