@@ -1,8 +1,12 @@
 """Settings of the site. `make docs` builds it; docs/README.md says how pages are written."""
 
 import os
+import sys
+from pathlib import Path
 
 import penstock
+
+sys.path.append(str(Path(__file__).parent / "_extensions"))
 
 # Each page runs as a reader would run it: on the devices of this machine, and nothing emulated.
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
@@ -21,13 +25,14 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "code_links",
 ]
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
 nitpicky = True
 
 # pages
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_in_temp = True  # an empty folder for each page
@@ -36,6 +41,10 @@ nb_execution_timeout = 180
 nb_merge_streams = True
 
 # reference
+default_role = "code"  # `name` in a docstring is inline code, as in Markdown
+python_maximum_signature_line_length = 88
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
