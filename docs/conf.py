@@ -6,7 +6,7 @@ from pathlib import Path
 
 import penstock
 
-sys.path.append(str(Path(__file__).parent / "_extensions"))
+sys.path += [str(Path(__file__).parent / folder) for folder in ("_extensions", "_generate")]
 
 # Each page runs as a reader would run it: on the devices of this machine, and nothing emulated.
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
@@ -25,6 +25,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "api_docs",
     "code_links",
 ]
 exclude_patterns = ["_build", "README.md"]
@@ -45,7 +46,11 @@ default_role = "code"  # `name` in a docstring is inline code, as in Markdown
 python_maximum_signature_line_length = 88
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-autodoc_typehints = "none"
+autodoc_typehints = "none"  # api_docs writes the signatures
+nitpick_ignore_regex = [
+    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
+    ("py:class", r"(?!penstock).*"),
+]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

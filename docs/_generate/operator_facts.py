@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import collections
-import collections.abc
 import doctest
 import importlib.util
 import inspect
 import re
 import tempfile
-import types
 import typing
 from collections.abc import Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,7 +26,7 @@ from penstock.graph.arguments.argument_marks import Range, marks_of
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.graph.tracing.registry import OperatorFunction, registered
-from penstock.types import DALIDataType, DALIImageType, DALIInterpType
+from signature_text import default_text, type_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "math.")  # operators of expressions and of penstock.math
@@ -129,8 +125,9 @@ class Facts:
             argument = next((mark for mark in marks if isinstance(mark, Argument)), None)
             is_input = item.kind is not item.KEYWORD_ONLY
             kind = type_text(item.annotation, keep_nodes=is_input)
+            kind = kind.replace("DALIInterpType", "types.INTERP_...").replace("DALIImageType", "image type")
             # Anything that NumPy takes as a dtype is one.
-            kind = kind.replace("dtype | Any", "dtype")
+            kind = kind.replace("DALIDataType | Any", "dtype").replace("DALIDataType", "dtype")
             kind = re.sub(r"^Any\b", "dtype", kind) if name.endswith("dtype") else kind
             result.append(
                 Parameter(
@@ -254,55 +251,6 @@ def takes_node(hint: Any) -> bool:
     if isinstance(hint, type):
         return issubclass(hint, DataNode)
     return any(takes_node(item) for item in typing.get_args(hint))
-
-
-def type_text(hint: Any, *, keep_nodes: bool = False) -> str:
-    """Return a type as a reader writes it: without modules, and without `DataNode` among alternatives."""
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Ellipsis:
-        return "..."
-    if hint is inspect.Parameter.empty or hint is Any or isinstance(hint, typing.TypeVar):
-        return "Any"
-    if hint is None or hint is type(None):
-        return "None"
-    if isinstance(hint, list):
-        return f"[{', '.join(map(type_text, hint))}]"
-    if origin in (typing.Union, types.UnionType):
-        items = [item for item in inside if keep_nodes or not (isinstance(item, type) and issubclass(item, DataNode))]
-        texts = list(dict.fromkeys(type_text(item, keep_nodes=keep_nodes) for item in items))
-        return " | ".join(sorted(texts, key=lambda text: text == "None"))
-    if origin is typing.Literal:
-        return " | ".join(map(_quoted, inside))
-    if origin in (collections.abc.Sequence, list, tuple) and inside:
-        parts = [type_text(item) for item in inside]
-        return f"{origin.__name__}[{', '.join(parts)}]"
-    if origin is not None:
-        return f"{_name(origin)}[{', '.join(map(type_text, inside))}]"
-    return _name(hint)
-
-
-def _name(kind: Any) -> str:
-    known = {DALIDataType: "dtype", DALIInterpType: "types.INTERP_...", DALIImageType: "image type"}
-    return known.get(kind) or getattr(kind, "__name__", str(kind))
-
-
-def default_text(value: Any) -> str:
-    """Return a default as code."""
-    if isinstance(value, DALIDataType | DALIInterpType | DALIImageType):
-        return f"types.{value.name}"
-    if isinstance(value, Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if isinstance(value, type):
-        return value.__name__
-    if isinstance(value, list | tuple) and len(value) > 4:
-        return f"({', '.join(map(default_text, value[:2]))}, ...)"
-    if isinstance(value, np.ndarray | np.dtype):
-        return "..."
-    return _quoted(value)
-
-
-def _quoted(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) and '"' not in value else repr(value)
 
 
 def limits_text(hint: Any) -> str:
