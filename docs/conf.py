@@ -44,9 +44,31 @@ nb_merge_streams = True
 # reference
 default_role = "code"  # `name` in a docstring is inline code, as in Markdown
 python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 autodoc_typehints = "none"  # api_docs writes the signatures
+nitpick_ignore = [
+    ("py:exc", "CancelledError"),  # of concurrent.futures
+    # Types in signatures that only Penstock makes and takes.
+    *(
+        ("py:class", f"penstock.{name}")
+        for name in (
+            "core.stage_timers.TimerSnapshot",
+            "engine.host.worker_threads.SerialExecutor",
+            "engine.host.worker_threads.ThreadExecutor",
+            "engine.transfer.batch_layout.BatchLayout",
+            "graph.ir.node.Node",
+            "graph.ir.node.OperatorCall",
+            "graph.ir.node.Value",
+            "image.image_fusion.ImageFusion",
+            "pipeline.dali_methods.DaliMethods",
+            "pipeline.tensor_list.TensorList",
+            "rocal.fn.readers.Files",
+            "sources.order.schedule.BatchStep",
+        )
+    ),
+]
 nitpick_ignore_regex = [
     # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
     ("py:class", r"(?!penstock).*"),

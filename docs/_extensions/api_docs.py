@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import typing
@@ -29,11 +30,11 @@ def signature(
             parts.append("*")
         star = {item.VAR_POSITIONAL: "*", item.VAR_KEYWORD: "**"}.get(item.kind, "")
         hint = hints.get(name, item.annotation)
-        kind = "" if star or hint in (item.empty, Any) else f": {type_text(hint, keep_nodes=True)}"
+        kind = "" if star or hint in (item.empty, Any) else f": {type_text(hint, keep_nodes=True, qualified=True)}"
         equals = " = " if kind else "="
         parts.append(f"{star}{name}{kind}" + ("" if item.default is item.empty else equals + default_text(item.default)))
     result = hints.get("return")
-    shown = None if isinstance(obj, type) or result in (None, Any, type(None)) else type_text(result, keep_nodes=True)
+    shown = None if isinstance(obj, type) or result in (None, Any, type(None)) else type_text(result, keep_nodes=True, qualified=True)
     return f"({', '.join(parts)})", shown
 
 
@@ -52,8 +53,13 @@ def google_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, 
     """Convert the sections of a docstring. Unlike napoleon, do not take the first words of a property for its type."""
     what = "method" if what in ATTRIBUTES else what
     # Plurals such as `Array`s: reStructuredText wants an escaped space after inline code.
-    lines[:] = [re.sub(r"(?<!`)(`[^`]+`)(?=\w)", r"\1\\ ", line) for line in lines]
+    lines[:] = [re.sub(r"(`+[^`]+`+)(\w?)", lambda m: f"{m[1]}\\ {m[2]}" if m[2] else m[1], line) for line in lines]
     lines[:] = napoleon.GoogleDocstring(list(lines), app.config, app, what, name, obj, options).lines()
+
+
+def skip(_app: Sphinx, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
+    """Leave out attributes of DALI's that only raise an error with a fix."""
+    return isinstance(obj, property) and isinstance(obj.fget, functools.partial) or None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -63,4 +69,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
             app.disconnect(listener.id)
     app.connect("autodoc-process-docstring", google_docstring)
     app.connect("autodoc-process-signature", signature)
+    app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
