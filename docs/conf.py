@@ -7,7 +7,7 @@ from pathlib import Path
 import penstock
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE / "_extensions"))
+sys.path += [str(HERE / folder) for folder in ("_extensions", "_generate")]
 
 # Each page runs as a reader would run it: on the devices of this machine, and nothing emulated.
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
@@ -34,6 +34,8 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
+    "api_docs",
+    "code_links",
 ]
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
@@ -41,7 +43,7 @@ nitpicky = True
 suppress_warnings = ["toc.empty_glob"]  # globs at the end of lists of pages are for pages that are added later
 
 # pages
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_in_temp = True  # an empty folder for each page
@@ -51,7 +53,37 @@ nb_execution_timeout = 180
 nb_merge_streams = True
 
 # reference
-autodoc_typehints = "none"
+default_role = "code"  # `name` in a docstring is inline code, as in Markdown
+python_maximum_signature_line_length = 88
+python_use_unqualified_type_names = True
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+autodoc_typehints = "none"  # api_docs writes the signatures
+nitpick_ignore = [
+    ("py:exc", "CancelledError"),  # of concurrent.futures
+    # Types in signatures that only Penstock makes and takes.
+    *(
+        ("py:class", f"penstock.{name}")
+        for name in (
+            "core.stage_timers.TimerSnapshot",
+            "engine.host.worker_threads.SerialExecutor",
+            "engine.host.worker_threads.ThreadExecutor",
+            "engine.transfer.batch_layout.BatchLayout",
+            "graph.ir.node.Node",
+            "graph.ir.node.OperatorCall",
+            "graph.ir.node.Value",
+            "image.image_fusion.ImageFusion",
+            "pipeline.dali_methods.DaliMethods",
+            "pipeline.tensor_list.TensorList",
+            "rocal.fn.readers.Files",
+            "sources.order.schedule.BatchStep",
+        )
+    ),
+]
+nitpick_ignore_regex = [
+    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
+    ("py:class", r"(?!penstock).*"),
+]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False

@@ -16,6 +16,7 @@ from penstock.graph import (
     Default,
     DeviceContext,
     DeviceKernel,
+    FramedCall,
     HostBatchKernel,
     Images,
     Input,
@@ -36,6 +37,8 @@ from penstock.graph import (
     select_arguments,
     with_defaults,
 )
+from penstock.graph.arguments.argument_groups import CommonArguments
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import (
     CastStep,
     ColorMatrixStep,
@@ -55,6 +58,7 @@ from penstock.numerics.casting import broadcast_rows, cast_saturating, output_dt
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.open_sources import open_shared
 from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
 
@@ -65,9 +69,11 @@ __all__ = [
     "BatchContext",
     "BatchKernel",
     "BatchRequest",
+    "ByteRange",
     "CastStep",
     "ColorMatrixStep",
     "Column",
+    "CommonArguments",
     "CropStep",
     "CustomStep",
     "DataLocation",
@@ -78,6 +84,7 @@ __all__ = [
     "DeviceKernel",
     "EndOfStreamError",
     "FillStep",
+    "FramedCall",
     "HostBatchKernel",
     "ImageDecoder",
     "ImageInfo",
@@ -91,6 +98,7 @@ __all__ = [
     "Planes",
     "Range",
     "ReaderArguments",
+    "Region",
     "ResampleAxis",
     "ResampleStep",
     "SampleContext",
