@@ -10,6 +10,7 @@ from PIL import Image
 import penstock
 from penstock import Batch, data_iterator, fn, pipeline_def
 from penstock.errors import ContextError, DefinitionError, MissingExtraError, UsageError
+from penstock.testing import write_scenes
 
 
 def drawn(figure):
@@ -209,6 +210,24 @@ def test_class_names_apply_to_the_labels_of_the_reader(tmp_path, change, expecte
 
     (title,) = titles(photographs(batch_size=1).show())
     assert title.split("\n")[0] == expected
+
+
+def test_classes_of_boxes_that_follow_images_have_the_names_of_the_categories(tmp_path):
+    scenes = write_scenes(tmp_path, num_images=4)
+
+    @data_iterator
+    def detection():
+        files, boxes, classes = fn.readers.coco(
+            file_root=scenes / "images", annotations_file=scenes / "annotations.json", ltrb=True
+        )
+        images = fn.resize(fn.decoders.image(files), size=[64, 64])
+        boxes, _, classes = fn.follow.boxes(boxes, images, classes, max_boxes=6, ltrb=True)
+        return {"images": images, "boxes": boxes, "classes": classes}
+
+    iterator = detection(batch_size=4)
+    names = [text.get_text() for axes in iterator.show().axes for text in axes.texts]
+    classes = next(iterator)["classes"]
+    assert names == [("circle", "square", "triangle")[number - 1] for number in classes.ravel().tolist() if number]
 
 
 class Labeled:

@@ -81,7 +81,13 @@ def describe_output(value: Value) -> OutputInfo:
 
 def _class_names(value: Value) -> Mapping[int, str]:
     """Return the class names that the reader of a value has for it."""
-    while value.node.kind in _KEEP_CLASSES and value.node.inputs:
-        value = value.node.inputs[0]
+    while True:
+        node = value.node
+        if node.kind in _KEEP_CLASSES and node.inputs:
+            value = node.inputs[0]
+        elif node.kind == "follow.boxes" and value.index > 1:  # data per box follow the boxes and the mask
+            value = node.inputs[value.index]
+        else:
+            break
     operator = value.node.operator
     return operator.source.class_names(value.index) if isinstance(operator, Reader) else {}
