@@ -40,7 +40,6 @@ extensions = [
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
 nitpicky = True
-suppress_warnings = ["toc.empty_glob"]  # globs at the end of lists of pages are for pages that are added later
 
 # pages
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
