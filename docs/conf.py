@@ -69,10 +69,6 @@ nitpick_ignore = [
         )
     ),
 ]
-nitpick_ignore_regex = [
-    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
-    ("py:class", r"(?!penstock).*"),
-]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
