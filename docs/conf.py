@@ -55,6 +55,7 @@ nitpick_ignore = [
         ("py:class", f"penstock.{name}")
         for name in (
             "core.stage_timers.TimerSnapshot",
+            "dynamic.element_type._Kind",
             "engine.host.worker_threads.SerialExecutor",
             "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
@@ -66,6 +67,7 @@ nitpick_ignore = [
             "pipeline.tensor_list.TensorList",
             "rocal.fn.readers.Files",
             "sources.order.schedule.BatchStep",
+            "train.history.NotFiniteMetric",
         )
     ),
 ]

@@ -54,12 +54,19 @@ def type_hints(obj: Any) -> dict[str, Any]:
         return {}
 
 
+class Docstring(napoleon.GoogleDocstring):
+    """Docstring whose section ``Returns:`` says what is returned, without a type before a colon."""
+
+    def _consume_returns_section(self, preprocess_types: bool = False) -> list[tuple[str, str, list[str]]]:
+        return [("", "", self._dedent(self._consume_to_next_section()))]
+
+
 def google_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Convert the sections of a docstring. Unlike napoleon, do not take the first words of a property for its type."""
     what = "method" if what in ATTRIBUTES else what
     # Plurals such as `Array`s: reStructuredText wants an escaped space after inline code.
     lines[:] = [re.sub(r"(`+[^`]+`+)(\w?)", lambda m: f"{m[1]}\\ {m[2]}" if m[2] else m[1], line) for line in lines]
-    lines[:] = napoleon.GoogleDocstring(list(lines), app.config, app, what, name, obj, options).lines()
+    lines[:] = Docstring(list(lines), app.config, app, what, name, obj, options).lines()
 
 
 def unlink_foreign_types(_app: Sphinx, document: nodes.document) -> None:
