@@ -66,6 +66,7 @@ nitpick_ignore = [
         ("py:class", f"penstock.{name}")
         for name in (
             "core.stage_timers.TimerSnapshot",
+            "dynamic.element_type._Kind",
             "engine.host.worker_threads.SerialExecutor",
             "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
@@ -77,12 +78,9 @@ nitpick_ignore = [
             "pipeline.tensor_list.TensorList",
             "rocal.fn.readers.Files",
             "sources.order.schedule.BatchStep",
+            "train.history.NotFiniteMetric",
         )
     ),
-]
-nitpick_ignore_regex = [
-    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
-    ("py:class", r"(?!penstock).*"),
 ]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True

@@ -54,12 +54,13 @@ def operator_page(facts: Facts, uses: Sequence[tuple[str, str]], dali_row: tuple
         [
             f"# fn.{facts.name}",
             "",
-            f":::{{py:function}} penstock.fn.{facts.name}{facts.signature}",
             facts.summary,
-            ":::",
             "",
             *_pictures(facts.name),
             *_text("", facts.sections[""].partition("\n\n")[2]),
+            f":::{{py:function}} penstock.fn.{facts.name}{facts.signature}",
+            ":::",
+            "",
             *_inputs(facts),
             *_arguments(facts),
             *_text("Returns", facts.sections["Returns"]),
@@ -258,7 +259,7 @@ def index_page(found: Sequence[Facts]) -> str:
 
 
 WORDS = [
-    "`DataNode`",
+    "node, `DataNode`",
     ":   A value of a pipeline: what an operator returns in the definition. It stands for one value per sample.",
     "",
     "layout",
