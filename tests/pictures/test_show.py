@@ -183,6 +183,11 @@ def test_class_names_are_those_of_the_folders(folder):
     assert {title.split("\n")[0] for title in titles(given)} == {"first", "second"}
 
 
+def test_labels_that_are_given_have_the_class_names_of_the_data_set(folder):
+    figure = normalized_photographs(folder=folder, batch_size=2, seed=3).show(labels=[1, 1])
+    assert [title.split("\n")[0] for title in titles(figure)] == ["b", "b"]
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
