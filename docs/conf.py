@@ -13,6 +13,8 @@ sys.path += [str(HERE / folder) for folder in ("_extensions", "_generate")]
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
     os.environ.pop(name, None)
 os.environ["JAX_PLATFORMS"] = "cpu"
+# Pages call the commands of the environment that builds the site, also if it is not activated.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 # The kernel is that of the environment that builds the site, without the user's settings. By default, each kernel
 # logs a warning that its connection is not encrypted.
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
