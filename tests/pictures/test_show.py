@@ -212,22 +212,23 @@ def test_class_names_apply_to_the_labels_of_the_reader(tmp_path, change, expecte
     assert title.split("\n")[0] == expected
 
 
-def test_classes_of_boxes_that_follow_images_have_the_names_of_the_categories(tmp_path):
-    scenes = write_scenes(tmp_path, num_images=4)
+def test_class_names_follow_boxes(tmp_path):
+    write_scenes(tmp_path, num_images=2)
 
     @data_iterator
-    def detection():
-        files, boxes, classes = fn.readers.coco(
-            file_root=scenes / "images", annotations_file=scenes / "annotations.json", ltrb=True
+    def scenes():
+        files, boxes, labels = fn.readers.coco(
+            file_root=tmp_path / "images", annotations_file=tmp_path / "annotations.json", ltrb=True
         )
-        images = fn.resize(fn.decoders.image(files), size=[64, 64])
-        boxes, _, classes = fn.follow.boxes(boxes, images, classes, max_boxes=6, ltrb=True)
-        return {"images": images, "boxes": boxes, "classes": classes}
+        images = fn.resize(fn.decoders.image(files), size=(64, 64))
+        boxes, _, labels = fn.follow.boxes(boxes, images, labels, ltrb=True, max_boxes=4)
+        return {"images": images, "boxes": boxes, "labels": labels}
 
-    iterator = detection(batch_size=4)
-    names = [text.get_text() for axes in iterator.show().axes for text in axes.texts]
-    classes = next(iterator)["classes"]
-    assert names == [("circle", "square", "triangle")[number - 1] for number in classes.ravel().tolist() if number]
+    iterator = scenes(batch_size=2)
+    written = [[text.get_text() for text in axes.texts] for axes in iterator.show().axes]
+    labels = next(iterator)["labels"]
+    names = {1: "circle", 2: "square", 3: "triangle"}
+    assert written == [[names[int(label)] for label in row if label] for row in np.asarray(labels)]
 
 
 class Labeled:

@@ -17,6 +17,9 @@ _KEEP_VALUES = ("cast", "copy", "flip", "transpose")
 # Operators after which labels still number the same classes.
 _KEEP_CLASSES = ("cast", "copy", "one_hot", "reshape", "squeeze", "expand_dims")
 
+# `follow.boxes` returns boxes and a mask, and takes boxes and geometry; then come labels, at the same positions.
+_FIRST_OTHER = 2
+
 
 @dataclass(frozen=True)
 class Normalization:
@@ -81,12 +84,11 @@ def describe_output(value: Value) -> OutputInfo:
 
 def _class_names(value: Value) -> Mapping[int, str]:
     """Return the class names that the reader of a value has for it."""
-    while True:
-        node = value.node
-        if node.kind in _KEEP_CLASSES and node.inputs:
-            value = node.inputs[0]
-        elif node.kind == "follow.boxes" and value.index > 1:  # data per box follow the boxes and the mask
-            value = node.inputs[value.index]
+    while value.node.inputs:
+        if value.node.kind in _KEEP_CLASSES:
+            value = value.node.inputs[0]
+        elif value.node.kind == "follow.boxes" and value.index >= _FIRST_OTHER:
+            value = value.node.inputs[value.index]
         else:
             break
     operator = value.node.operator
