@@ -1,7 +1,8 @@
 """Everything that a package needs to add operators, readers, sources and streams to Penstock.
 
-`docs/operators.md` shows how. Import these names from here: the modules that define them may move. A package offers its
-operators by entry points of the group ``penstock.operators``, and checks them with `penstock.testing`.
+`docs/how-to/extend/operators.md` shows how. Import these names from here: the modules that define them may move. A
+package offers its operators by entry points of the group ``penstock.operators``, and checks them with
+`penstock.testing`.
 """
 
 from penstock.core import Array, Column, Spec
