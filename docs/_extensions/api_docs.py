@@ -36,11 +36,11 @@ def signature(
         star = {item.VAR_POSITIONAL: "*", item.VAR_KEYWORD: "**"}.get(item.kind, "")
         hint = hints.get(name, item.annotation)
         kind = "" if star or hint in (item.empty, Any) else f": {type_text(hint, keep_nodes=True, qualified=True)}"
-        equals = " = " if kind else "="
-        parts.append(f"{star}{name}{kind}" + ("" if item.default is item.empty else equals + default_text(item.default)))
-    result = hints.get("return")
-    shown = None if isinstance(obj, type) or result in (None, Any, type(None)) else type_text(result, keep_nodes=True, qualified=True)
-    return f"({', '.join(parts)})", shown
+        default = "" if item.default is item.empty else f"{' = ' if kind else '='}{default_text(item.default)}"
+        parts.append(f"{star}{name}{kind}{default}")
+    result = None if isinstance(obj, type) else hints.get("return")
+    silent = result in (None, Any, type(None))
+    return f"({', '.join(parts)})", None if silent else type_text(result, keep_nodes=True, qualified=True)
 
 
 def type_hints(obj: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def unlink_foreign_types(_app: Sphinx, document: nodes.document) -> None:
 
 def skip(_app: Sphinx, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
     """Leave out attributes of DALI's that only raise an error with a fix."""
-    return isinstance(obj, property) and isinstance(obj.fget, functools.partial) or None
+    return (isinstance(obj, property) and isinstance(obj.fget, functools.partial)) or None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import operator_pictures
 from operator_facts import COMMON, Facts, Parameter, entries
+
 from penstock.graph import Input
 from penstock.graph.arguments.argument_groups import CommonArguments, group_docs
 
@@ -144,7 +145,7 @@ def _arguments(facts: Facts) -> Iterator[str]:
     yield "## Arguments"
     yield ""
     if any(item.per_sample for item in shown):
-        yield "An argument *per sample* takes one value for all samples, or a value of the pipeline with one per sample."
+        yield "An argument *per sample* takes a constant, or a value of the pipeline with one entry per sample."
         yield ""
     inputs = {item.name for item in facts.inputs}
     for item in shown:
@@ -269,8 +270,8 @@ WORDS = [
     ":   The argument takes a constant, or a value of the pipeline with one entry per sample, such as a random number.",
     "",
     "host, devices",
-    ":   The host is the machine's CPU, where threads prepare batches. The devices are those of JAX: GPUs, TPUs, or the",
-    "    CPU. Work on the devices is part of one program that XLA compiles.",
+    ":   The host is the machine's CPU, where threads prepare batches. The devices are those of JAX: GPUs, TPUs, or",
+    "    the CPU. Work on the devices is part of one program that XLA compiles.",
 ]
 
 
