@@ -24,7 +24,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test docs lint test-plain test-newer wheel format clean
+.PHONY: demo test docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -42,6 +42,11 @@ docs: $(VENV)/.docs
 	$(BIN)/codespell README.md docs
 	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python -m pytest docs/tests
+
+# links to other servers, without running the pages
+linkcheck: $(VENV)/.docs
+	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
+	$(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -j 2 docs docs/_build/linkcheck
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check
