@@ -1,7 +1,8 @@
 # make demo   trains a network on real images over eight devices, fed by a penstock pipeline
-# make test   checks everything that CI checks
-# Both set up what they need in environments of their own: .venv, .venv-plain for the package without its extras, and
-# .venv-newer for a newer Python.
+# make test   runs all tests
+# make docs   builds the documentation into docs/_build/html and runs its pages
+# CI runs the last two. They set up what they need in environments of their own: .venv, .venv-plain for the package without its
+# extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -23,7 +24,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint test-plain test-newer format clean
+.PHONY: demo test docs lint test-plain test-newer format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -34,6 +35,13 @@ test: lint test-plain
 	@echo "tests that measure: one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
+
+# -E: all pages are read, and thus run, each time; otherwise a page that failed would pass in the next build
+docs: $(VENV)/.docs
+	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
+	$(BIN)/codespell README.md docs
+	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m pytest docs/tests
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check
@@ -62,7 +70,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(NEWER) out
+	rm -rf $(VENV) $(PLAIN) $(NEWER) out docs/_build
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
@@ -76,6 +84,10 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 $(VENV)/.test: $(VENV)/.python pyproject.toml
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint --group dali
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(BIN)/python $(INSTALL) --editable . --group docs
+	touch $@
 
 # a file of paths makes the packages of the plain environment visible in the one for the examples, and not vice versa
 $(PLAIN)/.python: pyproject.toml

@@ -199,9 +199,9 @@ def test_nothing_is_left_of_a_program_that_fails():
 def test_every_folder_is_a_stage_of_the_design():
     stages = (Path(penstock.__file__).parent).iterdir()
     names = {path.stem for path in stages if path.is_dir() or path.suffix == ".py"} - {"__pycache__", "__init__"}
-    text = (Path(__file__).parents[1] / "docs" / "how-it-works.md").read_text()
+    text = (Path(__file__).parents[1] / "docs" / "explanation" / "how-a-batch-is-made.md").read_text()
     for name in names:
-        assert f"`{name}" in text, f"docs/how-it-works.md does not mention {name}"
+        assert f"`{name}" in text, f"how-a-batch-is-made.md does not mention {name}"
 
 
 @pytest.mark.parametrize("name", ["errors", "extend", "math", "testing", "tfrecord", "train", "types"])
