@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from migration_tables import CODE, MEAN, OURS, STD, PAGES, correspondences, differences, unknown_names
+from migration_tables import MEAN, OURS, PAGES, STD, correspondences, differences, unknown_names
 
-from penstock import data_iterator, fn, pipeline_def
-from penstock.core.foreign_names import FOREIGN
+from penstock import fn, pipeline_def, types
 from penstock.testing import write_photographs, write_videos
 
 TABLES = [page for page in ("albumentations.md", "grain.md", "pytorch.md", "tf-data.md") if (PAGES / page).exists()]
@@ -73,9 +72,17 @@ def test_every_expression_runs(code, data, monkeypatch):
     @pipeline_def(batch_size=2, num_threads=1, seed=1)
     def run():
         files, labels = fn.readers.file(file_root="photos", flat_labels=True)
-        images = fn.resize(fn.decoders.image(files), size=(48, 64))
-        boxes = fn.constant(np.float32([[0.1, 0.2, 0.8, 0.9]]))
-        result = eval(code, {**data, "files": files, "labels": labels, "images": images, "boxes": boxes})
+        nodes = {
+            "boxes": fn.constant(np.float32([[0.1, 0.2, 0.8, 0.9]])),
+            "classes": fn.constant(np.int32([2])),
+            "files": files,
+            "images": fn.resize(fn.decoders.image(files), size=(48, 64)),
+            "labels": labels,
+            "masks": fn.decoders.image(files, output_type=types.GRAY),
+            "pixel_boxes": fn.constant(np.float32([[10, 20, 80, 90]])),
+            "points": fn.constant(np.float32([[10, 20], [80, 90]])),
+        }
+        result = eval(code, {**data, **nodes})
         result = tuple(result.values()) if isinstance(result, dict) else result
         return tuple(result) if isinstance(result, list | tuple) else result
 
