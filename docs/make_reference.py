@@ -34,7 +34,6 @@ def main() -> None:
         page = operator_page.operator_page(facts, uses.get(facts.name, ()), rows.get(facts.name))
         (OPERATORS / f"{facts.name}.md").write_text(page)
     (OPERATORS / "index.md").write_text(operator_page.index_page(found))
-    print(f"wrote the pages of {len(found)} operators")
 
 
 if __name__ == "__main__":
