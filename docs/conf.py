@@ -13,6 +13,8 @@ sys.path += [str(HERE / folder) for folder in ("_extensions", "_generate")]
 for name in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES"):
     os.environ.pop(name, None)
 os.environ["JAX_PLATFORMS"] = "cpu"
+# Pages call the commands of the environment that builds the site, also if it is not activated.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 # The kernel is that of the environment that builds the site, without the user's settings. By default, each kernel
 # logs a warning that its connection is not encrypted.
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
@@ -40,7 +42,6 @@ extensions = [
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
 nitpicky = True
-suppress_warnings = ["toc.empty_glob"]  # globs at the end of lists of pages are for pages that are added later
 
 # pages
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
@@ -66,6 +67,7 @@ nitpick_ignore = [
         ("py:class", f"penstock.{name}")
         for name in (
             "core.stage_timers.TimerSnapshot",
+            "dynamic.element_type._Kind",
             "engine.host.worker_threads.SerialExecutor",
             "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
@@ -77,12 +79,9 @@ nitpick_ignore = [
             "pipeline.tensor_list.TensorList",
             "rocal.fn.readers.Files",
             "sources.order.schedule.BatchStep",
+            "train.history.NotFiniteMetric",
         )
     ),
-]
-nitpick_ignore_regex = [
-    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
-    ("py:class", r"(?!penstock).*"),
 ]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
