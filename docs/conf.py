@@ -42,7 +42,6 @@ extensions = [
 exclude_patterns = ["_build", "README.md"]
 templates_path = []
 nitpicky = True
-suppress_warnings = ["toc.empty_glob"]  # globs at the end of lists of pages are for pages that are added later
 
 # pages
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
@@ -68,6 +67,7 @@ nitpick_ignore = [
         ("py:class", f"penstock.{name}")
         for name in (
             "core.stage_timers.TimerSnapshot",
+            "dynamic.element_type._Kind",
             "engine.host.worker_threads.SerialExecutor",
             "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
@@ -79,12 +79,9 @@ nitpick_ignore = [
             "pipeline.tensor_list.TensorList",
             "rocal.fn.readers.Files",
             "sources.order.schedule.BatchStep",
+            "train.history.NotFiniteMetric",
         )
     ),
-]
-nitpick_ignore_regex = [
-    # Types of other libraries in signatures: their documentation is on other sites, which a build does not visit.
-    ("py:class", r"(?!penstock).*"),
 ]
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True

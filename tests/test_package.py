@@ -204,9 +204,15 @@ def test_every_folder_is_a_stage_of_the_design():
         assert f"`{name}" in text, f"how-a-batch-is-made.md does not mention {name}"
 
 
-@pytest.mark.parametrize("name", ["errors", "extend", "math", "testing", "tfrecord", "train", "types"])
+AUGMENTATION = ("augmentations", "auto_augment", "core", "rand_augment", "trivial_augment")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "errors", "extend", "math", "testing", "tfrecord", "train", "types", *(f"auto_aug.{x}" for x in AUGMENTATION)],
+)
 def test_public_modules_list_their_names(name):
-    module = importlib.import_module(f"penstock.{name}")
+    module = importlib.import_module(f"penstock.{name}".rstrip("."))
     assert len({*module.__all__}) == len(module.__all__)
     for public in module.__all__:
         assert not public.startswith("_")

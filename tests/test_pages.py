@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from penstock.testing import write_photographs
 
 ROOT = Path(__file__).parents[1]

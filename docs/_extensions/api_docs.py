@@ -6,9 +6,12 @@ import functools
 import inspect
 import re
 import typing
+from enum import EnumMeta
 from typing import Any
 
+from docutils import nodes
 from signature_text import default_text, type_text
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.ext import napoleon
 
@@ -19,6 +22,8 @@ def signature(
     _app: Sphinx, _what: str, _name: str, obj: Any, _options: Any, signature: str | None, _returns: str | None
 ) -> tuple[str, str | None] | None:
     """Return the signature with types that are easy to read: no modules, no marks of arguments."""
+    if isinstance(obj, EnumMeta):
+        return "", None
     if signature is None or not callable(obj):
         return None
     hints = type_hints(obj)
@@ -31,11 +36,11 @@ def signature(
         star = {item.VAR_POSITIONAL: "*", item.VAR_KEYWORD: "**"}.get(item.kind, "")
         hint = hints.get(name, item.annotation)
         kind = "" if star or hint in (item.empty, Any) else f": {type_text(hint, keep_nodes=True, qualified=True)}"
-        equals = " = " if kind else "="
-        parts.append(f"{star}{name}{kind}" + ("" if item.default is item.empty else equals + default_text(item.default)))
-    result = hints.get("return")
-    shown = None if isinstance(obj, type) or result in (None, Any, type(None)) else type_text(result, keep_nodes=True, qualified=True)
-    return f"({', '.join(parts)})", shown
+        default = "" if item.default is item.empty else f"{' = ' if kind else '='}{default_text(item.default)}"
+        parts.append(f"{star}{name}{kind}{default}")
+    result = None if isinstance(obj, type) else hints.get("return")
+    silent = result in (None, Any, type(None))
+    return f"({', '.join(parts)})", None if silent else type_text(result, keep_nodes=True, qualified=True)
 
 
 def type_hints(obj: Any) -> dict[str, Any]:
@@ -49,17 +54,35 @@ def type_hints(obj: Any) -> dict[str, Any]:
         return {}
 
 
+class Docstring(napoleon.GoogleDocstring):
+    """Docstring whose section ``Returns:`` says what is returned, without a type before a colon."""
+
+    def _consume_returns_section(self, preprocess_types: bool = False) -> list[tuple[str, str, list[str]]]:
+        return [("", "", self._dedent(self._consume_to_next_section()))]
+
+
 def google_docstring(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Convert the sections of a docstring. Unlike napoleon, do not take the first words of a property for its type."""
     what = "method" if what in ATTRIBUTES else what
     # Plurals such as `Array`s: reStructuredText wants an escaped space after inline code.
     lines[:] = [re.sub(r"(`+[^`]+`+)(\w?)", lambda m: f"{m[1]}\\ {m[2]}" if m[2] else m[1], line) for line in lines]
-    lines[:] = napoleon.GoogleDocstring(list(lines), app.config, app, what, name, obj, options).lines()
+    lines[:] = Docstring(list(lines), app.config, app, what, name, obj, options).lines()
+
+
+def unlink_foreign_types(_app: Sphinx, document: nodes.document) -> None:
+    """Replace links from types of other libraries in signatures by their names.
+
+    Sphinx would link `bool` to any object of that name, such as `penstock.dynamic.bool`.
+    """
+    for signature in document.findall(addnodes.desc_signature):
+        for link in list(signature.findall(addnodes.pending_xref)):
+            if not link["reftarget"].startswith("penstock."):
+                link.replace_self(nodes.inline("", link.astext()))
 
 
 def skip(_app: Sphinx, _what: str, _name: str, obj: Any, _skip: bool, _options: Any) -> bool | None:
     """Leave out attributes of DALI's that only raise an error with a fix."""
-    return isinstance(obj, property) and isinstance(obj.fget, functools.partial) or None
+    return (isinstance(obj, property) and isinstance(obj.fget, functools.partial)) or None
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -70,4 +93,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", google_docstring)
     app.connect("autodoc-process-signature", signature)
     app.connect("autodoc-skip-member", skip)
+    app.connect("doctree-read", unlink_foreign_types)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,17 +16,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from signature_text import default_text, type_text
 
 import penstock.fn
-from penstock.graph import BatchKernel, DataNode, DeviceKernel, HostBatchKernel, Input, Node, Reader, StreamInput
-from penstock.graph import WholeBatchKernel, lookup
+from penstock.graph import (
+    BatchKernel,
+    DataNode,
+    DeviceKernel,
+    HostBatchKernel,
+    Input,
+    Node,
+    Reader,
+    StreamInput,
+    WholeBatchKernel,
+    lookup,
+)
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_groups import CommonArguments
 from penstock.graph.arguments.argument_marks import Range, marks_of
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.graph.tracing.registry import OperatorFunction, registered
-from signature_text import default_text, type_text
 
 ROOT = Path(__file__).resolve().parents[2]
 SPELLED_BY_PYTHON = ("arithmetic.", "getitem", "math.")  # operators of expressions and of penstock.math

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import operator_pictures
 from operator_facts import COMMON, Facts, Parameter, entries
+
 from penstock.graph import Input
 from penstock.graph.arguments.argument_groups import CommonArguments, group_docs
 
@@ -54,12 +55,13 @@ def operator_page(facts: Facts, uses: Sequence[tuple[str, str]], dali_row: tuple
         [
             f"# fn.{facts.name}",
             "",
-            f":::{{py:function}} penstock.fn.{facts.name}{facts.signature}",
             facts.summary,
-            ":::",
             "",
             *_pictures(facts.name),
             *_text("", facts.sections[""].partition("\n\n")[2]),
+            f":::{{py:function}} penstock.fn.{facts.name}{facts.signature}",
+            ":::",
+            "",
             *_inputs(facts),
             *_arguments(facts),
             *_text("Returns", facts.sections["Returns"]),
@@ -143,7 +145,7 @@ def _arguments(facts: Facts) -> Iterator[str]:
     yield "## Arguments"
     yield ""
     if any(item.per_sample for item in shown):
-        yield "An argument *per sample* takes one value for all samples, or a value of the pipeline with one per sample."
+        yield "An argument *per sample* takes a constant, or a value of the pipeline with one entry per sample."
         yield ""
     inputs = {item.name for item in facts.inputs}
     for item in shown:
@@ -258,7 +260,7 @@ def index_page(found: Sequence[Facts]) -> str:
 
 
 WORDS = [
-    "`DataNode`",
+    "node, `DataNode`",
     ":   A value of a pipeline: what an operator returns in the definition. It stands for one value per sample.",
     "",
     "layout",
@@ -268,8 +270,8 @@ WORDS = [
     ":   The argument takes a constant, or a value of the pipeline with one entry per sample, such as a random number.",
     "",
     "host, devices",
-    ":   The host is the machine's CPU, where threads prepare batches. The devices are those of JAX: GPUs, TPUs, or the",
-    "    CPU. Work on the devices is part of one program that XLA compiles.",
+    ":   The host is the machine's CPU, where threads prepare batches. The devices are those of JAX: GPUs, TPUs, or",
+    "    the CPU. Work on the devices is part of one program that XLA compiles.",
 ]
 
 

@@ -53,6 +53,8 @@ def cells(text):
 def test_code_runs_or_is_marked_as_static(name):
     kinds = {(fence, kind) for fence, kind, _, _ in BLOCK.findall(PAGES[name])}
     languages = {kind for fence, kind in kinds if fence.startswith("`")}
+    if name.startswith("how-to/migrate/"):
+        languages -= {"python"}  # programs of other libraries
     assert languages & {"", "python", "py"} == set(), f"blocks that do not run are {', '.join(sorted(STATIC))}"
     assert PAGES[name].startswith("---\nfile_format: mystnb\n") or "code-cell" not in languages
 
@@ -63,7 +65,7 @@ def test_a_recipe_is_one_short_program(name):
     assert len(lines) <= 40
 
 
-@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if any(cells(text))])
+@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if any(cells(text)) and name != "index.md"])
 def test_a_page_names_its_extras_first(name):
     code = "\n".join(cells(PAGES[name]))
     first = PAGES[name].partition("\n# ")[2].partition("\n\n")[2].partition("\n\n")[0]

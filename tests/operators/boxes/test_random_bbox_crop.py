@@ -57,3 +57,10 @@ def test_boxes_that_leave_the_image_are_named():
 def test_what_cannot_be_is_refused(arguments, said):
     with pytest.raises(DefinitionError, match=said):
         windows(**arguments)
+
+
+def test_one_label_for_all_boxes_of_an_image_is_refused():
+    with pytest.raises(DefinitionError, match=r"random_bbox_crop: labels(.|\n)*one label per box"):
+        fn.random_bbox_crop(BOXES[0], np.int32(3), seed=1)
+    with pytest.raises(DefinitionError, match=r"bbox_rotate: labels(.|\n)*one label per box"):
+        fn.bbox_rotate(BOXES[0] * 100, np.int32(3), angle=3.0, input_shape=[100, 100])

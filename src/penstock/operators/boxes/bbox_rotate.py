@@ -9,7 +9,7 @@ import numpy as np
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import Argument, DataNode, Operator, Range, SampleContext, SampleKernel, apply_many, operator
-from penstock.operators.boxes.box_operator import Boxes
+from penstock.operators.boxes.box_operator import Boxes, BoxLabels
 from penstock.operators.warping.rotate import grown
 from penstock.operators.warping.warp_options import rounded_size
 
@@ -87,7 +87,7 @@ class BoxRotate(Operator, SampleKernel):
 @operator("bbox_rotate")
 def bbox_rotate(
     bboxes: Boxes,
-    labels: DataNode | None = None,
+    labels: BoxLabels = None,
     *,
     angle: Annotated[float | DataNode, Argument(np.float32)],
     input_shape: Annotated[Sequence[int] | DataNode, Argument(np.int64, (None,), low=1)],

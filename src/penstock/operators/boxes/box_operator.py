@@ -15,6 +15,7 @@ from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator
 # Inputs: a list of boxes per sample; boxes in samples of any rank, or in one flat list.
 Boxes = Annotated[DataNode, Input(("float32",), shape=(None, 4), needs="boxes")]
 AnyBoxes = Annotated[DataNode, Input(("float32",), ranks=range(1, 65), needs="boxes")]
+BoxLabels = Annotated[DataNode | None, Input(ranks=range(1, 65), needs="one label per box")]
 
 
 @dataclass(frozen=True)

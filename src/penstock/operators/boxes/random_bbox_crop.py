@@ -23,7 +23,7 @@ from penstock.graph import (
 from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
 from penstock.operators.argument_limits import Attempts
-from penstock.operators.boxes.box_operator import check_counts
+from penstock.operators.boxes.box_operator import BoxLabels, check_counts
 from penstock.operators.boxes.crop_search import MAX_ATTEMPTS, search_windows
 from penstock.operators.number_arguments import as_floats
 
@@ -187,7 +187,7 @@ _Shape = Annotated[Sequence[int] | DataNode | None, Argument(np.int64, (None,), 
 @operator("random_bbox_crop")
 def random_bbox_crop(
     bboxes: Annotated[DataNode, Input(("float32",), ranks=(2,), needs="boxes")],
-    labels: DataNode | None = None,
+    labels: BoxLabels = None,
     *,
     bbox_layout: str = "",
     ltrb: bool | None = None,
