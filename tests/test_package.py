@@ -209,7 +209,18 @@ AUGMENTATION = ("augmentations", "auto_augment", "core", "rand_augment", "trivia
 
 @pytest.mark.parametrize(
     "name",
-    ["", "errors", "extend", "math", "testing", "tfrecord", "train", "types", *(f"auto_aug.{x}" for x in AUGMENTATION)],
+    [
+        "",
+        "errors",
+        "extend",
+        "launch",
+        "math",
+        "testing",
+        "tfrecord",
+        "train",
+        "types",
+        *(f"auto_aug.{x}" for x in AUGMENTATION),
+    ],
 )
 def test_public_modules_list_their_names(name):
     module = importlib.import_module(f"penstock.{name}".rstrip("."))

@@ -243,6 +243,9 @@ def index_page(found: Sequence[Facts]) -> str:
     lines = [
         "# Operators",
         "",
+        "```{py:module} penstock.fn",
+        "```",
+        "",
         "Operators are the functions of `penstock.fn`. In a function decorated with `data_iterator` they describe the",
         "pipeline; called on arrays or on a `penstock.Batch`, they compute at once.",
         "Operators that draw random numbers or read data take their seed from the pipeline.",
