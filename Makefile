@@ -1,7 +1,8 @@
 # make demo   trains a network on real images over eight devices, fed by a penstock pipeline
-# make test   checks everything that CI checks
-# Both set up what they need in environments of their own: .venv, .venv-plain for the package without its extras, and
-# .venv-newer for a newer Python.
+# make test   runs all tests
+# make docs   builds the documentation into docs/_build/html and runs its pages
+# CI runs the last two. They set up what they need in environments of their own: .venv, .venv-plain for the package without its
+# extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -23,7 +24,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test lint test-plain test-newer format clean
+.PHONY: demo test docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -35,6 +36,18 @@ test: lint test-plain
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
 
+# -E: all pages are read, and thus run, each time; otherwise a page that failed would pass in the next build
+docs: $(VENV)/.docs
+	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
+	$(BIN)/codespell README.md docs
+	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/python -m pytest docs/tests
+
+# links to other servers, without running the pages
+linkcheck: $(VENV)/.docs
+	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
+	$(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -j 2 docs docs/_build/linkcheck
+
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -42,11 +55,17 @@ lint: $(VENV)/.test
 	$(BIN)/python tools/check_tree.py
 	$(BIN)/python tools/generate_stubs.py --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/codespell benchmarks changes examples src tools *.md
+	$(BIN)/zizmor --offline --persona=pedantic .github
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
-test-plain: $(PLAIN)/.python
-	@echo "test-plain: installing the package without extras in $(PLAIN)"
-	$(PLAIN)/bin/python $(INSTALL) .
+test-plain: $(PLAIN)/.python $(VENV)/.release
+	@echo "test-plain: building what is published but the wheel with compiled loops, and installing it in $(PLAIN)"
+	rm -rf $(PLAIN)/dist
+	$(BIN)/python -m build --outdir $(PLAIN)/dist
+	$(BIN)/twine check --strict $(PLAIN)/dist/*
+	$(PLAIN)/bin/python -m pip uninstall --yes --quiet penstock
+	$(PLAIN)/bin/python $(INSTALL) $(PLAIN)/dist/*.whl
 	@echo "test-plain: README, operators, codecs and images without extras"
 	$(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
 	@echo "test-plain: the demo and the other examples, with what the group examples installs"
@@ -57,12 +76,21 @@ test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
 	$(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" tests $(ON_ONE_PYTHON)
 
+# everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
+# with compiled loops, which takes about two minutes. `make test` leaves it out: the loops that it would save from being
+# compiled in .venv-plain are needed by the tests in .venv, which find them in the cache.
+wheel: $(VENV)/.release
+	rm -rf dist
+	$(BIN)/python -m build
+	HATCH_BUILD_HOOKS_ENABLE=true $(BIN)/python -m build --wheel
+	$(BIN)/twine check --strict dist/*
+
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(NEWER) out
+	rm -rf $(VENV) $(PLAIN) $(NEWER) dist out docs/_build
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
@@ -76,6 +104,14 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 $(VENV)/.test: $(VENV)/.python pyproject.toml
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint --group dali
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	$(BIN)/python $(INSTALL) --editable . --group docs
+	touch $@
+
+$(VENV)/.release: $(VENV)/.python pyproject.toml
+	$(BIN)/python $(INSTALL) --group release
+	touch $@
 
 # a file of paths makes the packages of the plain environment visible in the one for the examples, and not vice versa
 $(PLAIN)/.python: pyproject.toml

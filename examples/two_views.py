@@ -70,8 +70,8 @@ def main() -> None:
     arguments = parser.parse_args()
     jax.config.update("jax_num_cpu_devices", arguments.devices)
     folder = arguments.data or write_photographs(Path(tempfile.mkdtemp()) / "photographs")
-    make = data_iterator(views, sharding=train.batch_sharding())
-    iterator = make(folder, batch_size=arguments.batch_size, seed=1, enable_conditionals=True)
+    make = data_iterator(views, sharding=train.batch_sharding(), enable_conditionals=True)
+    iterator = make(folder, batch_size=arguments.batch_size, seed=1)
     for number, batch in enumerate(iterator):
         if number == 0:
             first = {name: np.asarray(array) for name, array in batch.items()}

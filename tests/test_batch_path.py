@@ -1,4 +1,4 @@
-"""Trace of one batch, compared with the table of calls in docs/how-it-works.md."""
+"""Trace of one batch, compared with the table of calls in docs/explanation/how-a-batch-is-made.md."""
 
 import importlib
 import inspect
@@ -19,7 +19,7 @@ from penstock import DataIterator, Pipeline, fn
 from penstock.engine.host import chunk_scheduler, worker_threads
 from penstock.native import compiled
 
-PAGE = Path(__file__).parents[1] / "docs" / "how-it-works.md"
+PAGE = Path(__file__).parents[1] / "docs" / "explanation" / "how-a-batch-is-made.md"
 PACKAGE = str(Path(penstock.__file__).parent)
 CONSUMER, WORKER = "consumer", "worker"
 

@@ -44,7 +44,7 @@ def code(names):
 def gallery():
     """The script that draws the gallery."""
     pytest.importorskip("sklearn", reason="its photograph comes with scikit-learn (dependency group examples)")
-    spec = importlib.util.spec_from_file_location("make_gallery", DOCS / "make_gallery.py")
+    spec = importlib.util.spec_from_file_location("make_gallery", DOCS / "reference" / "make_gallery.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -56,14 +56,16 @@ def test_the_gallery_shows_every_image_operator(gallery):
     )
     home = {name: inspect.unwrap(registry.lookup(name)).__module__ for name, _, _ in operators()}
     assert {*gallery.OPERATORS} == {name for name, module in home.items() if module.startswith(families)}
-    assert (DOCS / "gallery.md").read_text() == gallery.page(), "python docs/make_gallery.py"
-    assert {path.name for path in (DOCS / "gallery").iterdir()} == {f"{name}.jpg" for name in gallery.OPERATORS}
+    assert (DOCS / "reference" / "gallery.md").read_text() == gallery.page(), "python docs/reference/make_gallery.py"
+    assert {path.name for path in (DOCS / "reference" / "gallery").iterdir()} == {
+        f"{name}.jpg" for name in gallery.OPERATORS
+    }
 
 
 @pytest.mark.parametrize("name", ["median_blur", "remap"])
 def test_pictures_of_the_gallery_are_what_is_drawn(gallery, name):
     _, make, magnitudes = gallery.OPERATORS[name]
-    with Image.open(DOCS / "gallery" / f"{name}.jpg") as stored:
+    with Image.open(DOCS / "reference" / "gallery" / f"{name}.jpg") as stored:
         differences = np.asarray(stored, np.float32) - np.asarray(gallery.drawn(make, magnitudes))
     assert np.abs(differences).mean() < 4  # it is a JPEG
 
@@ -113,9 +115,9 @@ def rocal_methods():
 
 
 PARTS = {
-    ("from-dali.md", "operators of DALI"): dali_table,
-    ("from-rocal.md", "operators of rocAL"): rocal_table,
-    ("from-rocal.md", "methods of rocAL"): rocal_methods,
+    ("how-to/migrate/dali.md", "operators of DALI"): dali_table,
+    ("how-to/migrate/rocal.md", "operators of rocAL"): rocal_table,
+    ("how-to/migrate/rocal.md", "methods of rocAL"): rocal_methods,
 }
 
 
@@ -130,22 +132,22 @@ def test_the_generated_parts_are_up_to_date(page, part):
 
 
 def test_every_operator_is_on_the_page_for_dali():
-    text = (DOCS / "from-dali.md").read_text()
+    text = (DOCS / "how-to/migrate/dali.md").read_text()
     assert [name for name, _, _ in operators() if f"| `{name}` |" not in text] == []
 
 
 def test_every_step_of_the_image_engine_is_on_the_page_about_operators():
-    text = (DOCS / "operators.md").read_text()
+    text = (DOCS / "how-to/extend/operators.md").read_text()
     assert [step.__name__ for step in typing.get_args(Step) if f"\n| `{step.__name__}(" not in text] == []
 
 
 def test_every_way_of_a_stage_is_on_the_page_about_how_it_works():
-    text = (DOCS / "how-it-works.md").read_text()
+    text = (DOCS / "explanation/how-a-batch-is-made.md").read_text()
     assert [way.value for way in StageKind if f"\n| {way.value} |" not in text] == []
 
 
 def test_every_departure_from_rocal_is_pinned_by_a_test():
-    text = (DOCS / "from-rocal.md").read_text()
+    text = (DOCS / "how-to/migrate/rocal.md").read_text()
     rows = [line for line in text.splitlines() if re.search(r"\| `test_\w+` \|$", line)]
     tests = (Path(__file__).parent / "rocal" / "test_programs.py").read_text()
     assert len(rows) >= 20
@@ -177,7 +179,7 @@ def source_of(path, name):
 def test_every_row_of_the_failures_has_its_test():
     rows = [
         line
-        for line in (DOCS / "failures.md").read_text().splitlines()
+        for line in (DOCS / "explanation/failures.md").read_text().splitlines()
         if line.startswith("| ") and not line.startswith("| Failure |")
     ]
     assert len(rows) >= 20

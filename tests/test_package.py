@@ -199,14 +199,31 @@ def test_nothing_is_left_of_a_program_that_fails():
 def test_every_folder_is_a_stage_of_the_design():
     stages = (Path(penstock.__file__).parent).iterdir()
     names = {path.stem for path in stages if path.is_dir() or path.suffix == ".py"} - {"__pycache__", "__init__"}
-    text = (Path(__file__).parents[1] / "docs" / "how-it-works.md").read_text()
+    text = (Path(__file__).parents[1] / "docs" / "explanation" / "how-a-batch-is-made.md").read_text()
     for name in names:
-        assert f"`{name}" in text, f"docs/how-it-works.md does not mention {name}"
+        assert f"`{name}" in text, f"how-a-batch-is-made.md does not mention {name}"
 
 
-@pytest.mark.parametrize("name", ["errors", "extend", "math", "testing", "tfrecord", "train", "types"])
+AUGMENTATION = ("augmentations", "auto_augment", "core", "rand_augment", "trivial_augment")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "errors",
+        "extend",
+        "launch",
+        "math",
+        "testing",
+        "tfrecord",
+        "train",
+        "types",
+        *(f"auto_aug.{x}" for x in AUGMENTATION),
+    ],
+)
 def test_public_modules_list_their_names(name):
-    module = importlib.import_module(f"penstock.{name}")
+    module = importlib.import_module(f"penstock.{name}".rstrip("."))
     assert len({*module.__all__}) == len(module.__all__)
     for public in module.__all__:
         assert not public.startswith("_")

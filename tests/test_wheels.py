@@ -10,7 +10,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.tags import sys_tags
 
+import penstock
 from penstock.native import machine_code
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +74,18 @@ def test_an_ordinary_build_needs_no_compiler():
     assert re.search(r'\[build-system\]\nrequires = \["hatchling[^"]*"\]\n', text)
 
 
+def test_the_description_on_pypi_links_to_files_of_the_repository(tree):
+    wheel = zipfile.ZipFile(build(tree, "wheel"))
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    targets = re.findall(r"\]\(([^)]*)\)", wheel.read(name).decode())
+    assert all(re.match("https://", target) for target in targets)
+    ours = [target.partition(f"/v{penstock.__version__}/")[2] for target in targets if "/penstock-data/" in target]
+    assert "docs/index.md" in ours
+    assert sum(target.endswith(".jpg") for target in ours) == 1
+    shown = re.findall(r"\]\((?!https:)([^)]*)\)", (ROOT / "README.md").read_text())
+    assert ours == shown
+
+
 def test_a_source_distribution_builds_the_same_wheel(tree):
     with tarfile.open(build(tree, "sdist")) as packed:
         packed.extractall(tree.parent / "unpacked", filter="data")
@@ -89,7 +103,10 @@ def test_a_release_wheel_is_for_one_platform_and_compiles_nothing_at_first_use(t
         pytest.skip("releases are not built on this processor")
     wheel = build(tree, "wheel", release=True)
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert re.fullmatch(rf"penstock-[\d.]+-{python}-{python}-(?!any)\w+\.whl", wheel.name)
+    platform = wheel.name.removesuffix(".whl").rpartition("-")[2]
+    assert re.fullmatch(rf"penstock-[\d.]+-{python}-none-{platform}\.whl", wheel.name)
+    assert platform in {tag.platform for tag in sys_tags()} - {"any"}  # pip installs it here
+    assert not platform.startswith("linux")  # PyPI refuses it
     folder = f"penstock/native/ahead/{sys.implementation.cache_tag}/"
     assert machine_code_in(wheel)
     assert all(name.startswith(folder) and name.endswith(".code") for name in machine_code_in(wheel))

@@ -55,13 +55,11 @@ _HOMES = {
     "PeekableDataIterator": "penstock.iterate",
     "Pipeline": "penstock.pipeline",
     "data_iterator": "penstock.iterate",
-    "load_ipython_extension": "penstock.pictures.notebook_extension",
     "newaxis": "penstock.types",
     "peekable_data_iterator": "penstock.iterate",
     "pipeline_def": "penstock.pipeline",
     "show": "penstock.pictures",
     "trace": "penstock.diagnose",
-    "unload_ipython_extension": "penstock.pictures.notebook_extension",
 }
 _MODULES = (
     "backend",
@@ -81,6 +79,11 @@ _MODULES = (
     "types",
 )
 
+__all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  # all strings  # pyright: ignore[reportUnsupportedDunderAll]
+
+# IPython calls these for `%load_ext penstock`.
+_NOTEBOOK_HOOKS = ("load_ipython_extension", "unload_ipython_extension")
+
 
 # Last in the list, so that it only sees modules that do not exist.
 sys.meta_path.append(DaliImportHook)
@@ -89,10 +92,12 @@ sys.meta_path.append(DaliImportHook)
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"penstock.{name}")
+    if name in _NOTEBOOK_HOOKS:
+        return getattr(importlib.import_module("penstock.pictures.notebook_extension"), name)
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise absence_error("", name)
 
 
 def __dir__() -> list[str]:
-    return sorted(name for name in (*_HOMES, *_MODULES, "__version__") if "ipython" not in name)
+    return sorted([*__all__, "__version__"])

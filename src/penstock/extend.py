@@ -1,7 +1,8 @@
 """Everything that a package needs to add operators, readers, sources and streams to Penstock.
 
-`docs/operators.md` shows how. Import these names from here: the modules that define them may move. A package offers its
-operators by entry points of the group ``penstock.operators``, and checks them with `penstock.testing`.
+`docs/how-to/extend/operators.md` shows how. Import these names from here: the modules that define them may move. A
+package offers its operators by entry points of the group ``penstock.operators``, and checks them with
+`penstock.testing`.
 """
 
 from penstock.core import Array, Column, Spec
@@ -15,6 +16,7 @@ from penstock.graph import (
     Default,
     DeviceContext,
     DeviceKernel,
+    FramedCall,
     HostBatchKernel,
     Images,
     Input,
@@ -35,6 +37,8 @@ from penstock.graph import (
     select_arguments,
     with_defaults,
 )
+from penstock.graph.arguments.argument_groups import CommonArguments
+from penstock.image.codecs.image_header import Region
 from penstock.image.describe.steps import (
     CastStep,
     ColorMatrixStep,
@@ -54,6 +58,7 @@ from penstock.numerics.casting import broadcast_rows, cast_saturating, output_dt
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.open_sources import open_shared
 from penstock.sources.source import Source
+from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.stream import BatchRequest, EndOfStreamError, Stream
 
@@ -64,9 +69,11 @@ __all__ = [
     "BatchContext",
     "BatchKernel",
     "BatchRequest",
+    "ByteRange",
     "CastStep",
     "ColorMatrixStep",
     "Column",
+    "CommonArguments",
     "CropStep",
     "CustomStep",
     "DataLocation",
@@ -77,6 +84,7 @@ __all__ = [
     "DeviceKernel",
     "EndOfStreamError",
     "FillStep",
+    "FramedCall",
     "HostBatchKernel",
     "ImageDecoder",
     "ImageInfo",
@@ -90,6 +98,7 @@ __all__ = [
     "Planes",
     "Range",
     "ReaderArguments",
+    "Region",
     "ResampleAxis",
     "ResampleStep",
     "SampleContext",

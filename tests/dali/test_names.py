@@ -1,4 +1,4 @@
-"""Every public name of DALI is here, or is refused with a sentence. The table in docs/from-dali.md is made of this."""
+"""Every public name of DALI is here, or is refused with a sentence: the table in docs/how-to/migrate/dali.md."""
 
 import importlib
 import inspect
@@ -14,7 +14,7 @@ from penstock.errors import PenstockError
 
 dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
-PAGE = Path(__file__).parents[2] / "docs" / "from-dali.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate" / "dali.md"
 AUGMENTATIONS = (
     "augmentations", "auto_augment", "rand_augment", "trivial_augment", "core", "core.decorator", "core.policy",
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_every_name_is_here_or_says_what_to_do():
         ("from penstock.plugin.pytorch import DALIGenericIterator", "torch.from_dlpack"),
         ("from penstock.plugin import pytorch", "torch.from_dlpack"),
         ("import penstock.plugin.pytorch.fn", "torch.from_dlpack"),
-        ("import penstock.plugin_manager", "docs/operators.md"),
+        ("import penstock.plugin_manager", "docs/how-to/extend/operators.md"),
         ("import penstock.plugin.jax.integration", "jax.numpy.asarray"),
     ],
 )
@@ -142,4 +142,4 @@ def test_the_table_of_names_is_up_to_date():
     written = re.sub(pattern, lambda match: f"{match[1]}\n{table}\n\n{match[2]}", text, flags=re.DOTALL)
     if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
         PAGE.write_text(written)
-    assert PAGE.read_text() == written, "docs/from-dali.md is not up to date: PENSTOCK_UPDATE_GOLDEN=1 writes it"
+    assert PAGE.read_text() == written, f"{PAGE} is not up to date: PENSTOCK_UPDATE_GOLDEN=1 writes it"

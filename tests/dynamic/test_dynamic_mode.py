@@ -52,7 +52,7 @@ def test_a_missing_file_names_the_line():
 def test_the_module_shows_the_names_of_dali():
     theirs = pytest.importorskip("nvidia.dali.experimental.dynamic")
     inner = {"DeviceLike", "NoReturn", "TypeAlias", "Union", "local"}  # exported by accident
-    missing = {"DataType", "ImageType", "InterpType", "bfloat16", "optical_flow", "pytorch"}  # docs/dynamic.md
+    missing = {"DataType", "ImageType", "InterpType", "bfloat16", "optical_flow", "pytorch"}  # as its page says
     ours = {"LastBatchPolicy"}
     assert set(dir(ndd)) == {name for name in dir(theirs) if name[0] != "_"} - inner - missing | ours
     parts = ["decoders", "experimental.decoders", "io.file", "noise", "random", "reductions", "segmentation"]

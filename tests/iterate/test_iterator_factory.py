@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import data_iterator, fn
+from penstock import data_iterator, fn, peekable_data_iterator
 from penstock.engine.executable import Executable
 from penstock.engine.transfer.batch_layout import ShardedLayout
-from penstock.errors import UsageError
+from penstock.errors import ArgumentTypeError, UsageError
 from penstock.pipeline.pipeline import Pipeline
 
 
@@ -91,3 +91,17 @@ def test_state_dict_names_are_those_of_the_state():
     other.load_state_dict(first.state_dict())
     assert other.get_state() == first.get_state()
     assert next(other)["x"].tolist() == next(first)["x"].tolist()
+
+
+@pytest.mark.parametrize("decorator", [data_iterator, peekable_data_iterator])
+def test_decorator_enables_conditionals(decorator):
+    @decorator(enable_conditionals=True)
+    def halved():
+        x = fn.readers.arrays(np.arange(4))
+        if x % 2 == 0:
+            x = x // 2
+        return {"x": x}
+
+    assert next(halved(batch_size=4))["x"].tolist() == [0, 1, 1, 3]
+    with pytest.raises(ArgumentTypeError, match="enable_conditionals=True in the decorator"):
+        halved(batch_size=4, enable_conditionals=False)

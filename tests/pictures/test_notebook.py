@@ -68,6 +68,15 @@ def test_the_last_line_of_a_cell_shows_the_iterator(notebook):
     assert notebook.evaluate("iterator.batches_delivered") == "1"
 
 
+def test_errors_and_tables_name_the_cell_and_the_line(notebook):
+    (output,) = notebook.run("image = np.zeros((4, 4, 3), np.uint8)\nfn.noise.gaussian(image, stddev=20.0)")
+    cell = notebook.evaluate("len(In) - 2")
+    line = "<module>: fn.noise.gaussian(image, stddev=20.0)"
+    assert output["evalue"].splitlines()[-1] == f"  at:       Cell In[{cell}], line 2 in {line}"
+    (output,) = notebook.run("training(data=data, batch_size=32)")
+    assert ">Cell In[1]:10<" in output["data"]["text/html"]
+
+
 def test_an_interrupted_cell_leaves_a_usable_iterator(notebook):
     notebook.run("iterator = training(data=data, batch_size=32, seed=1)")
     # The signal that the button of a notebook sends arrives while the loop is running.

@@ -10,6 +10,7 @@ from PIL import Image
 import penstock
 from penstock import Batch, data_iterator, fn, pipeline_def
 from penstock.errors import ContextError, DefinitionError, MissingExtraError, UsageError
+from penstock.testing import write_scenes
 
 
 def drawn(figure):
@@ -182,6 +183,11 @@ def test_class_names_are_those_of_the_folders(folder):
     assert {title.split("\n")[0] for title in titles(given)} == {"first", "second"}
 
 
+def test_labels_that_are_given_have_the_class_names_of_the_data_set(folder):
+    figure = normalized_photographs(folder=folder, batch_size=2, seed=3).show(labels=[1, 1])
+    assert [title.split("\n")[0] for title in titles(figure)] == ["b", "b"]
+
+
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
@@ -204,6 +210,25 @@ def test_class_names_apply_to_the_labels_of_the_reader(tmp_path, change, expecte
 
     (title,) = titles(photographs(batch_size=1).show())
     assert title.split("\n")[0] == expected
+
+
+def test_class_names_follow_boxes(tmp_path):
+    write_scenes(tmp_path, num_images=2)
+
+    @data_iterator
+    def scenes():
+        files, boxes, labels = fn.readers.coco(
+            file_root=tmp_path / "images", annotations_file=tmp_path / "annotations.json", ltrb=True
+        )
+        images = fn.resize(fn.decoders.image(files), size=(64, 64))
+        boxes, _, labels = fn.follow.boxes(boxes, images, labels, ltrb=True, max_boxes=4)
+        return {"images": images, "boxes": boxes, "labels": labels}
+
+    iterator = scenes(batch_size=2)
+    written = [[text.get_text() for text in axes.texts] for axes in iterator.show().axes]
+    labels = next(iterator)["labels"]
+    names = {1: "circle", 2: "square", 3: "triangle"}
+    assert written == [[names[int(label)] for label in row if label] for row in np.asarray(labels)]
 
 
 class Labeled:

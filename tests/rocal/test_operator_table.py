@@ -99,7 +99,7 @@ def test_every_name_is_there_or_refused_with_a_sentence():
         else:
             with pytest.raises(UnknownNameError, match=rf"fn\.{name} has no counterpart") as caught:
                 getattr(module, last)
-            assert "docs/operators.md" in str(caught.value)
+            assert "docs/how-to/extend/operators.md" in str(caught.value)
 
 
 def test_what_rocal_has_not_is_proposed():

@@ -20,8 +20,8 @@ from penstock import train
 from penstock.errors import StateError, UsageError
 from penstock.train.checkpoint_files import CheckpointFiles
 
-PAGE = (Path(__file__).parents[2] / "docs" / "training.md").read_text()
-LOAD = re.search(r"<!-- program: load -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "train" / "training.md").read_text()
+LOAD = re.search(r"<!-- program: load -->\n```{code-cell} python\n(.*?)```", PAGE, re.DOTALL)[1]
 DATA = np.arange(32.0, dtype=np.float32)
 
 
@@ -213,7 +213,7 @@ def test_plain_script_reads_names_and_arrays(count, tmp_path):
         f"{LOAD}\nimport sys\nprint('penstock' in sys.modules)\nprint(jax.tree.map(lambda a: a.tolist(), weights))"
     )
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
-    (tmp_path / "checkpoints" / "2").rename(tmp_path / "checkpoints" / "2000")
+    (tmp_path / "checkpoints" / "2").rename(tmp_path / "checkpoints" / "12")
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -332,8 +332,10 @@ def test_plot_writes_image(tmp_path):
     history = train.History()
     history.add({"loss": 2.0})
     history.end_epoch({"accuracy": 0.5})
-    history.plot(tmp_path / "new" / "curves.png")
+    figure = history.plot(tmp_path / "new" / "curves.png")
     assert (tmp_path / "new" / "curves.png").read_bytes()[:4] == b"\x89PNG"
+    assert figure._repr_png_()[:4] == b"\x89PNG"
+    assert [axes.get_xlabel() for axes in history.plot().axes] == ["step", "epoch"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,27 @@ from penstock.core import user_call_site
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode
 
+__all__ = [
+    "auto_contrast",
+    "brightness",
+    "color",
+    "contrast",
+    "equalize",
+    "identity",
+    "invert",
+    "posterize",
+    "rotate",
+    "sharpness",
+    "shear_x",
+    "shear_y",
+    "solarize",
+    "solarize_add",
+    "translate_x",
+    "translate_x_no_shape",
+    "translate_y",
+    "translate_y_no_shape",
+]
+
 # Weights of R, G and B in the luma of ITU-R BT.601, which Pillow's conversion to gray uses.
 _GREY = np.array([0.299, 0.587, 0.114], np.float32)
 # Pillow's `ImageFilter.SMOOTH`, the degenerate image of its `ImageEnhance.Sharpness`.

@@ -14,6 +14,16 @@ from penstock.graph import DataNode
 from penstock.graph.conditionals.control_flow import if_expression
 from penstock.types import DALIInterpType
 
+__all__ = [
+    "apply_auto_augment",
+    "auto_augment",
+    "auto_augment_image_net",
+    "get_image_net_policy",
+    "get_reduced_cifar10_policy",
+    "get_reduced_image_net_policy",
+    "get_svhn_policy",
+]
+
 # The policies of the paper, as in DALI, in the notation of `_policy`: name, probability, and bin if the augmentation
 # has magnitudes.
 _IMAGE_NET = """

@@ -19,6 +19,13 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Range
 from penstock.types import DALIInterpType
 
+__all__ = [
+    "apply_rand_augment",
+    "get_rand_augment_non_monotonic_suite",
+    "get_rand_augment_suite",
+    "rand_augment",
+]
+
 
 @defining
 def rand_augment(

@@ -20,6 +20,12 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode
 from penstock.types import DALIInterpType
 
+__all__ = [
+    "apply_trivial_augment",
+    "get_trivial_augment_wide_suite",
+    "trivial_augment_wide",
+]
+
 
 @defining
 def trivial_augment_wide(

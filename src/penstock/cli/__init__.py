@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
+from penstock import __version__
 from penstock.cli import bench_command, doctor_command, launch_command, pack_command, plan_command, view_command
 
 
@@ -13,6 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The command's arguments; those of the process by default.
     """
     parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     bench_command.add_to(commands)
     doctor_command.add_to(commands)

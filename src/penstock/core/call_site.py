@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
@@ -34,7 +35,20 @@ class CallSite:
 
     def __str__(self) -> str:
         text = linecache.getline(self.file, self.line).strip()
-        return f"{self.file}:{self.line} in {self.function}" + (f": {text}" if text else "")
+        place = f"{cell}, line {self.line}" if (cell := self._notebook_cell) else f"{self.file}:{self.line}"
+        return f"{place} in {self.function}" + (f": {text}" if text else "")
+
+    @property
+    def short(self) -> str:
+        """The file without its folders, or the cell of a notebook, and the line."""
+        return f"{self._notebook_cell or PurePath(self.file).name}:{self.line}"
+
+    @property
+    def _notebook_cell(self) -> str | None:
+        """Name of a notebook's cell, as in IPython's tracebacks. The path in its code does not exist."""
+        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        name = shell.compile.format_code_name(self.file) if shell is not None else None
+        return " ".join(name) if name else None
 
 
 _override: ContextVar[CallSite | None] = ContextVar("call_site", default=None)

@@ -9,11 +9,11 @@ from typing import Any
 from penstock.core.call_site import user_call_site
 from penstock.errors import MissingModuleError, UnknownNameError, nearest_names
 
-_CUDA = "penstock has no CUDA of its own: JAX owns the devices"
+_CUDA = "Penstock does not use CUDA itself: JAX owns the devices"
 _JAX = "the iterators of penstock.plugin.jax give batches as jax.Arrays"
 _MEMORY = "JAX and NumPy own the memory; there is nothing to tune"
 _SCHEMA = "help(fn.…) and inspect.signature tell an operator's arguments"
-_NATIVE = "there is no native code to load: docs/operators.md shows how to write an operator"
+_NATIVE = "Penstock does not load native code: docs/how-to/extend/operators.md shows how to write an operator"
 _OWN = "an inner part of DALI that programs do not use"
 _THREADS = "a hint of DALI's executor: num_threads says how many threads there are"
 _VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes what fn.external_source gives"

@@ -1,6 +1,7 @@
 """Dynamic mode: DALI's `experimental.dynamic`, whose operators compute as they are called.
 
-Change the import of a program: ``import penstock.experimental.dynamic as ndd``. docs/dynamic.md lists what differs.
+Change the import of a program: ``import penstock.experimental.dynamic as ndd``.
+`docs/how-to/migrate/dali-dynamic-mode.md` lists what differs.
 
 >>> import numpy as np
 >>> from penstock import dynamic as ndd

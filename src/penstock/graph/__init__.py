@@ -1,75 +1,46 @@
 """Definitions: tracing them, and the graph that results."""
 
-from penstock.graph.arguments.argument_checks import check_annotations
-from penstock.graph.arguments.argument_groups import select_arguments, with_defaults
-from penstock.graph.arguments.argument_marks import DataLocation, Default, PerformanceHint, Range
-from penstock.graph.arguments.input_requirements import Input
-from penstock.graph.ir.argument_schema import Argument
-from penstock.graph.ir.layouts import SPATIAL, assumed_layout, axis_numbers, by_axis, check_layout, spatial_layout
-from penstock.graph.ir.node import Graph, Node, Value
-from penstock.graph.ir.operator import (
-    BatchContext,
-    BatchKernel,
-    DeviceContext,
-    DeviceKernel,
-    FramedCall,
-    HostBatchKernel,
-    Operator,
-    Reader,
-    SampleContext,
-    SampleKernel,
-    StreamInput,
-    ViewKernel,
-    WholeBatchKernel,
-    parameters,
-)
-from penstock.graph.tracing.apply import apply, apply_many
-from penstock.graph.tracing.registry import OperatorFunction, common_arguments, lookup, operator
-from penstock.graph.tracing.trace import DataNode, Images, Planes, Trace, as_value, current_trace
-
-__all__ = [
-    "SPATIAL",
-    "Argument",
-    "BatchContext",
-    "BatchKernel",
-    "DataLocation",
-    "DataNode",
-    "Default",
-    "DeviceContext",
-    "DeviceKernel",
-    "FramedCall",
-    "Graph",
-    "HostBatchKernel",
-    "Images",
-    "Input",
-    "Node",
-    "Operator",
-    "OperatorFunction",
-    "PerformanceHint",
-    "Planes",
-    "Range",
-    "Reader",
-    "SampleContext",
-    "SampleKernel",
-    "StreamInput",
-    "Trace",
-    "Value",
-    "ViewKernel",
-    "WholeBatchKernel",
-    "apply",
-    "apply_many",
-    "as_value",
-    "assumed_layout",
-    "axis_numbers",
-    "by_axis",
-    "check_annotations",
-    "check_layout",
-    "common_arguments",
-    "current_trace",
-    "lookup",
-    "operator",
-    "parameters",
-    "select_arguments",
-    "spatial_layout",
-    "with_defaults",
-]
+from penstock.graph.arguments.argument_checks import check_annotations as check_annotations
+from penstock.graph.arguments.argument_groups import select_arguments as select_arguments
+from penstock.graph.arguments.argument_groups import with_defaults as with_defaults
+from penstock.graph.arguments.argument_marks import DataLocation as DataLocation
+from penstock.graph.arguments.argument_marks import Default as Default
+from penstock.graph.arguments.argument_marks import PerformanceHint as PerformanceHint
+from penstock.graph.arguments.argument_marks import Range as Range
+from penstock.graph.arguments.input_requirements import Input as Input
+from penstock.graph.ir.argument_schema import Argument as Argument
+from penstock.graph.ir.layouts import SPATIAL as SPATIAL
+from penstock.graph.ir.layouts import assumed_layout as assumed_layout
+from penstock.graph.ir.layouts import axis_numbers as axis_numbers
+from penstock.graph.ir.layouts import by_axis as by_axis
+from penstock.graph.ir.layouts import check_layout as check_layout
+from penstock.graph.ir.layouts import spatial_layout as spatial_layout
+from penstock.graph.ir.node import Graph as Graph
+from penstock.graph.ir.node import Node as Node
+from penstock.graph.ir.node import Value as Value
+from penstock.graph.ir.operator import BatchContext as BatchContext
+from penstock.graph.ir.operator import BatchKernel as BatchKernel
+from penstock.graph.ir.operator import DeviceContext as DeviceContext
+from penstock.graph.ir.operator import DeviceKernel as DeviceKernel
+from penstock.graph.ir.operator import FramedCall as FramedCall
+from penstock.graph.ir.operator import HostBatchKernel as HostBatchKernel
+from penstock.graph.ir.operator import Operator as Operator
+from penstock.graph.ir.operator import Reader as Reader
+from penstock.graph.ir.operator import SampleContext as SampleContext
+from penstock.graph.ir.operator import SampleKernel as SampleKernel
+from penstock.graph.ir.operator import StreamInput as StreamInput
+from penstock.graph.ir.operator import ViewKernel as ViewKernel
+from penstock.graph.ir.operator import WholeBatchKernel as WholeBatchKernel
+from penstock.graph.ir.operator import parameters as parameters
+from penstock.graph.tracing.apply import apply as apply
+from penstock.graph.tracing.apply import apply_many as apply_many
+from penstock.graph.tracing.registry import OperatorFunction as OperatorFunction
+from penstock.graph.tracing.registry import common_arguments as common_arguments
+from penstock.graph.tracing.registry import lookup as lookup
+from penstock.graph.tracing.registry import operator as operator
+from penstock.graph.tracing.trace import DataNode as DataNode
+from penstock.graph.tracing.trace import Images as Images
+from penstock.graph.tracing.trace import Planes as Planes
+from penstock.graph.tracing.trace import Trace as Trace
+from penstock.graph.tracing.trace import as_value as as_value
+from penstock.graph.tracing.trace import current_trace as current_trace

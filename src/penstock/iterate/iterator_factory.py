@@ -83,6 +83,7 @@ class IteratorOptions(TypedDict, total=False):
     max_bad_samples: int | None
     max_bad_rate: tuple[float, int]
     quarantine: str | PathLike[str] | None
+    enable_conditionals: bool
 
 
 @overload
@@ -116,6 +117,7 @@ def data_iterator(
     max_bad_samples: int | None = None,
     max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
+    enable_conditionals: bool = False,
 ) -> Any:
     """Turn a definition into a function that makes iterators. Use it as a decorator, with or without arguments.
 
@@ -147,6 +149,8 @@ def data_iterator(
         max_bad_rate: Tolerated share of rows with bad samples, and the number of recent rows, at least a batch, over
             which it is measured.
         quarantine: File to which each bad sample is written once, as a line of JSON.
+        enable_conditionals: If True, `if`, `and`, `or` and `not` choose for each sample, in the definition and in your
+            functions that it calls.
 
     Returns:
         A function that makes a `DataIterator`.
@@ -201,6 +205,7 @@ def peekable_data_iterator(
     max_bad_samples: int | None = None,
     max_bad_rate: tuple[float, int] = (0.1, 1000),
     quarantine: str | PathLike[str] | None = None,
+    enable_conditionals: bool = False,
 ) -> Any:
     """Turn a definition into a function that makes iterators with `peek`; see `PeekableDataIterator`.
 
@@ -220,6 +225,7 @@ def peekable_data_iterator(
         max_bad_samples: Number of tolerated bad samples.
         max_bad_rate: Tolerated share of rows with bad samples, and the number of rows.
         quarantine: File to which bad samples are written.
+        enable_conditionals: If True, `if`, `and`, `or` and `not` choose for each sample.
 
     Returns:
         A function that makes a `PeekableDataIterator`.
@@ -245,6 +251,7 @@ def _decorator(
     devices: Sequence[Any] | None,
     sharding: Shardings | None,
     pmap_compatible: bool | None,
+    enable_conditionals: bool,
     **others: Any,
 ) -> Any:
     """Return the decorator of a kind of iterators, or the decorated definition if there is one."""
@@ -269,7 +276,8 @@ def _decorator(
 
     def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
         # A function decorated with `pipeline_def` is accepted, too: it brings its definition and options along.
-        definition, defaults = getattr(function, "definition", function), getattr(function, "defaults", {})
+        definition, defaults = getattr(function, "definition", function), {**getattr(function, "defaults", {})}
+        defaults["enable_conditionals"] = enable_conditionals or defaults.get("enable_conditionals", False)
 
         @with_call_site
         @functools.wraps(definition)

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array, optional_import
 from penstock.errors import DefinitionError
+from penstock.pictures.notebook_figure import figure_class
 
 _MAX_COLUMNS = 4
 _INCHES = 2.6
-
-
-@cache
-def _figure_class() -> Any:
-    """Return the class of figures. It is made when it is first needed, because matplotlib is optional."""
-
-    class BatchFigure(optional_import.import_extra("matplotlib.figure", "pictures", "show").Figure):
-        """A matplotlib figure that notebooks show as a PNG image, with any backend and without `pyplot`."""
-
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer, format="png")
-            return buffer.getvalue()
-
-    return BatchFigure
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,9 @@ def draw(tiles: Sequence[Tile], caption: str, *, spectrogram: bool) -> Any:
     columns = video if video > 1 else min(_MAX_COLUMNS, len(tiles))
     rows = len(tiles) if video > 1 else -(-len(tiles) // columns)
     # Axes have a title of up to three lines.
-    figure = _figure_class()(figsize=(max(columns * _INCHES, 4.0), rows * (_INCHES + 0.45)), layout="constrained")
+    figure = figure_class("pictures", "show")(
+        figsize=(max(columns * _INCHES, 4.0), rows * (_INCHES + 0.45)), layout="constrained"
+    )
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.ravel():
         axes.axis("off")

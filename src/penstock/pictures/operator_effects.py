@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -187,7 +186,7 @@ class EffectRecorder:
                 if value in arrays
             ]
         )
-        where = f"{PurePath(nodes[-1].where.file).name}:{nodes[-1].where.line}"
+        where = nodes[-1].where.short
 
         def text(value: Value, name: str) -> str:
             array = arrays.get(value)

@@ -17,6 +17,9 @@ _KEEP_VALUES = ("cast", "copy", "flip", "transpose")
 # Operators after which labels still number the same classes.
 _KEEP_CLASSES = ("cast", "copy", "one_hot", "reshape", "squeeze", "expand_dims")
 
+# `follow.boxes` returns boxes and a mask, and takes boxes and geometry; then come labels, at the same positions.
+_FIRST_OTHER = 2
+
 
 @dataclass(frozen=True)
 class Normalization:
@@ -81,7 +84,12 @@ def describe_output(value: Value) -> OutputInfo:
 
 def _class_names(value: Value) -> Mapping[int, str]:
     """Return the class names that the reader of a value has for it."""
-    while value.node.kind in _KEEP_CLASSES and value.node.inputs:
-        value = value.node.inputs[0]
+    while value.node.inputs:
+        if value.node.kind in _KEEP_CLASSES:
+            value = value.node.inputs[0]
+        elif value.node.kind == "follow.boxes" and value.index >= _FIRST_OTHER:
+            value = value.node.inputs[value.index]
+        else:
+            break
     operator = value.node.operator
     return operator.source.class_names(value.index) if isinstance(operator, Reader) else {}

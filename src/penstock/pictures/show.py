@@ -69,7 +69,7 @@ def show(
             out.
         masks: ``(H, W)`` integers per sample, with or without a channel axis; 0 is the background.
         points: ``(k, 2)`` x and y per sample, in the units of `boxes`.
-        class_names: Names by class; by default those that the data set of an iterator has.
+        class_names: Names by class; by default those that the data set of an iterator has, also if `labels` are data.
         box_layout: "ltrb" for left, top, right, bottom; "xywh" for left, top, width, height.
         audio: How to draw sound.
 
@@ -92,7 +92,8 @@ def show(
     roles = find_roles(described.values, chosen, {name: info.ndim for name, info in infos.items()})
     key = roles.names.get("labels", "")
     info = infos.get(roles.image_name, OutputInfo("", np.ndim(roles.images[0])))
-    class_names = infos[key].class_names if class_names is None and key in infos else class_names
+    if class_names is None:
+        class_names = infos[key].class_names if key in infos else _shared_class_names(infos)
     samples = [_float(np.asarray(sample)) for sample in roles.images[:n]]
     axes = layout or roles.layout or info.layout or guess_layout(samples[0].shape)
     titles = [_title(roles, row, class_names, origins) for row in range(len(samples))]
@@ -123,6 +124,12 @@ def _as_batch(data: Any, layout: str | None) -> Any:
         else array.ndim <= 2 or (array.ndim == 3 and {array.shape[0], array.shape[-1]} & {1, 3, 4} != set())
     )
     return array[None] if single else array
+
+
+def _shared_class_names(infos: Mapping[str, OutputInfo]) -> Mapping[int, str]:
+    """Return the class names that all outputs of a batch agree on, for labels given as data, such as predictions."""
+    known = [info.class_names for info in infos.values() if info.class_names]
+    return known[0] if known and all(names == known[0] for names in known) else {}
 
 
 def _float(sample: Array) -> Array:

@@ -267,7 +267,7 @@ def row(name: str) -> OperatorMapping:
     if not rocal_operator.offered:
         raise UnknownNameError(
             f"rocAL's fn.{name} has no counterpart in penstock yet",
-            fix="write it: docs/operators.md shows how; or compute it with arithmetic on nodes",
+            fix="write it: docs/how-to/extend/operators.md shows how; or compute it with arithmetic on nodes",
         )
     return rocal_operator
 

@@ -141,6 +141,7 @@ def write_videos(
             with av.open(folder / name / f"{number:03}.mp4", "w") as container:
                 stream = container.add_stream("mpeg4", rate=12)
                 stream.height, stream.width, stream.pix_fmt = *size, "yuv420p"
+                stream.bit_rate = 2_000_000  # by default, later frames lose the noise of the background
                 for frame in range(num_frames):
                     rng.bit_generator.state = shape_state  # the same shape in each frame, some columns further
                     moved = background.copy()

@@ -155,7 +155,7 @@ def _check_values(metric: Metric, values: Any, rows: int) -> None:
 
 def _check(iterator: DataIterator) -> None:
     """Check that the iterator will visit every sample once."""
-    fix = "an iterator of its own, with reader_name and last_batch_policy=LastBatchPolicy.PAD"
+    fix = "an iterator of its own, with last_batch_policy=LastBatchPolicy.PAD"
     # A silent mean over the wrong samples would look like a result.
     if iterator.size < 0:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
-from penstock.core import optional_import
 from penstock.errors import UsageError
 from penstock.graph import check_annotations
+from penstock.pictures.notebook_figure import figure_class
 
 _log = logging.getLogger("penstock")
 
@@ -183,15 +183,19 @@ class History:
             self._begun, self._count = dict(state["begun"]), state["count"]
 
     @check_annotations
-    def plot(self, path: str | PathLike[str]) -> None:
-        """Plot metrics by step and by epoch to a file.
+    def plot(self, path: str | PathLike[str] | None = None) -> Any:
+        """Plot metrics by step and by epoch. A notebook displays the figure.
+
+        Args:
+            path: File to write; None writes nothing.
+
+        Returns:
+            A `matplotlib.figure.Figure`.
 
         Raises:
             MissingExtraError: Matplotlib is not installed.
         """
-        figure = optional_import.import_extra("matplotlib.figure", "train", "History.plot").Figure(
-            figsize=(11, 4), layout="constrained"
-        )
+        figure = figure_class("train", "History.plot")(figsize=(11, 4), layout="constrained")
         by_step, by_epoch = figure.subplots(1, 2)
         for name, values in self.steps.items():
             by_step.plot(range(1, len(values) + 1), values, label=name, linewidth=1)
@@ -205,8 +209,10 @@ class History:
             axes.set_xlabel(label)
             if axes.lines:
                 axes.legend()
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=120)
+        if path is not None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            figure.savefig(path, dpi=120)
+        return figure
 
 
 def _is_scalar(value: Any) -> bool:

@@ -16,7 +16,7 @@ class LogMetrics(Callback):
 
     Besides the metrics of the step, it logs "samples_per_second" (or "steps_per_second" if the iterator does not know
     its batch size), without compilation and evaluation; "data_wait", the fraction of the time spent waiting for data;
-    and "learning_rate". In the record of an epoch, the means of the step's metrics have the prefix "epoch_".
+    and "learning_rate". In the record of an epoch, the means of the step's metrics have the prefix `epoch_`.
 
     Metrics are logged when their step has finished, so the loop does not wait. In a job of several processes, process 0
     logs.

@@ -68,7 +68,7 @@ def test_the_check_finds(line):
     [
         pytest.param(case, id=f"{name}-{n}", marks=pytest.mark.slow if n else ())
         for name, cases in CASES.items()
-        for n, case in enumerate(cases)
+        for n, case in enumerate(cases[:2])  # further uses differ in numbers more than in operations
     ],
 )
 def test_operators_lower(case, modules, monkeypatch, tmp_path):

@@ -109,7 +109,13 @@ class TorchLike(Dataset):
         return {"x": jax.numpy.full(2, index), "y": index}
 
 
-@pytest.mark.parametrize("data", [hugging_face, arrow, grain_dataset, TorchLike])
+def data_frame():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    table = pandas.DataFrame({"x": [f"{n:02}" for n in range(22)], "y": range(22)})
+    return table.iloc[::-1]  # rows are labeled 21, 20, ..., 0
+
+
+@pytest.mark.parametrize("data", [hugging_face, arrow, data_frame, grain_dataset, TorchLike])
 def test_data_sets_of_other_libraries(data):
     items = data()
     check_source(MapStyleSource(items, ""))
@@ -124,4 +130,17 @@ def test_data_sets_of_other_libraries(data):
     seen = np.concatenate([batch["y"] for batch in first])
     assert sorted(seen.tolist()) == list(range(22))
     x = np.concatenate([batch["x"] for batch in first])[:, 0]
-    np.testing.assert_array_equal(x, seen // 10 + ord("0") if data is arrow else seen)
+    np.testing.assert_array_equal(x, seen // 10 + ord("0") if data in (arrow, data_frame) else seen)
+
+
+def test_series_of_pandas_are_read_by_position():
+    table = data_frame()
+    columns = {"x": table["y"], "y": table["y"].tolist(), "z": table["x"].astype("category")}
+    first = {
+        name: column[0].tolist()
+        for name, column in zip("xyz", MapStyleSource(columns, "").read(np.array([0]), [None] * 3), strict=True)
+    }
+    assert first == {"x": 21, "y": 21, "z": [50, 49]}
+    assert MapStyleSource(table["y"], "").read(np.array([3]), [None])[0].tolist() == [18]
+    with pytest.raises(errors.SampleError, match="item 0 of a DataFrame"):
+        MapStyleSource(table.assign(x=object()), "")

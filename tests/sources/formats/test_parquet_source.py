@@ -168,3 +168,18 @@ def test_definitions(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with Pipeline(batch_size=1), pytest.raises(MissingExtraError, match=r"penstock\[parquet\]"):
         fn.readers.parquet(paths=tmp_path / "a", columns="flag")
+
+
+def test_files_by_folder_glob_and_pattern(tmp_path):
+    for number in range(3):
+        pq.write_table(pa.table({"n": [number]}), tmp_path / f"s-{number}.parquet")
+    (tmp_path / "README.md").write_text("not a shard")
+
+    def read(paths):
+        with Pipeline(batch_size=3) as pipeline:
+            pipeline.set_outputs(fn.readers.parquet(paths=paths)["n"])
+        return pipeline.run()[0].as_array().tolist()
+
+    assert read(tmp_path) == read(f"{tmp_path}/s-*.parquet") == read(f"{tmp_path}/s-{{0..2}}.parquet") == [0, 1, 2]
+    with pytest.raises(SourceError, match="no file matches"):
+        read(f"{tmp_path}/x-*.parquet")

@@ -309,3 +309,21 @@ def test_lengths_are_read_without_the_data_of_large_records(tmp_path):
     found = source(tmp_path / "a", features={"image": FEATURES["image"]})
     assert found.records.sizes.tolist() == [len(big) + 16, 2 + 16, len(big) + 16, len(big) + 16]
     assert (tmp_path / "a").stat().st_size == found.records.sizes.sum()
+
+
+def test_files_by_folder_glob_and_pattern(tmp_path):
+    for number in range(3):
+        write_tfrecord(tmp_path / f"s-{number}.tfrecord", [encode_example({"n": [number]})])
+        tfrecord2idx.create_index(str(tmp_path / f"s-{number}.tfrecord"), str(tmp_path / f"s-{number}.idx"))
+
+    def read(path, **options):
+        with Pipeline(batch_size=3) as pipeline:
+            features = {"n": FixedLenFeature((), int64, -1)}
+            pipeline.set_outputs(fn.readers.tfrecord(path=path, features=features, **options)["n"])
+        return pipeline.run()[0].as_array().tolist()
+
+    assert read(tmp_path) == read(f"{tmp_path}/s-*.tfrecord") == read(f"{tmp_path}/s-{{0..2}}.tfrecord") == [0, 1, 2]
+    assert read(tmp_path, index_path=tmp_path) == [0, 1, 2]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match=r"has no files that end in \.tfrecord"):
+        read(tmp_path / "empty")

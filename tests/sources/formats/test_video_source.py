@@ -13,7 +13,7 @@ from penstock import Pipeline, fn, ops, types
 from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
 from penstock.sources.formats.video import video_decoder
 from penstock.sources.formats.video.video_decoder import VideoDecoder, index_video
-from penstock.sources.formats.video.video_list import Entry, videos_of
+from penstock.sources.formats.video.video_list import Entry, videos_in, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource
 from penstock.testing import check_bad_samples, check_source
 
@@ -213,3 +213,12 @@ def test_a_video_of_bytes_that_is_none():
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.decoders.video(fn.constant(np.zeros(9, np.uint8)), **options)
     assert video_decoder.padded_frame_indices(np.arange(5), 1, "reflect").tolist() == [0] * 5
+
+
+def test_class_names_are_those_of_the_folders(tmp_path):
+    for name in ("dog", "cat"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "1.mp4")
+    labeled = VideoSource(videos_in(str(tmp_path)), ClipOptions(3, labels=True, frame_num="scalar"))
+    assert [dict(labeled.class_names(value)) for value in range(3)] == [{}, {0: "cat", 1: "dog"}, {}]
+    assert not source(tmp_path / "cat" / "1.mp4", labels=True).class_names(1)

@@ -6,3 +6,12 @@ from penstock.auto_aug.core.decorator import augmentation as augmentation
 from penstock.auto_aug.core.decorator import signed_bin as signed_bin
 from penstock.auto_aug.core.policy import Policy as Policy
 from penstock.auto_aug.core.selection import select as select
+
+__all__ = [
+    "Augmentation",
+    "Policy",
+    "SignedBin",
+    "augmentation",
+    "select",
+    "signed_bin",
+]

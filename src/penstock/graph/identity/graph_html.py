@@ -1,7 +1,5 @@
 """Definitions as HTML: a table of their operators."""
 
-from pathlib import PurePath
-
 from penstock.display.html_table import html_table
 from penstock.graph.identity.graph_calls import GraphCalls
 from penstock.graph.ir.node import Graph
@@ -14,5 +12,5 @@ def graph_html(graph: Graph) -> str:
         arguments = ", ".join(f"{name}={text}" if name else text for name, text in calls.arguments(call))
         gives = ", ".join(str(value.spec) for value in calls.results(call))
         where = nodes[-1].where
-        rows.append([calls.names[call], arguments, gives, f"{PurePath(where.file).name}:{where.line}"])
+        rows.append([calls.names[call], arguments, gives, where.short])
     return html_table(f"operators of {graph.name}", ["operator", "arguments", "returns", "line"], rows)

@@ -273,7 +273,9 @@ class DataNode(Expression):
         return ArgumentTypeError(message, fix=fix, where=user_call_site())
 
     def __bool__(self) -> bool:
-        raise self._refuse("the truth", "@pipeline_def(enable_conditionals=True), with which if, and, or, not take it")
+        raise self._refuse(
+            "the truth", "enable_conditionals=True in the decorator: then if, and, or, not choose for each sample"
+        )
 
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")

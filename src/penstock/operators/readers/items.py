@@ -13,9 +13,9 @@ from penstock.sources.formats.map_style_source import MapStyleSource
 def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **loader: Unpack[ReaderArguments]) -> Any:
     """Read any map-style data set, with shuffling, sharding, threads and resuming.
 
-    A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow, or a dictionary of columns. Several
-    threads read items, and the same index must return the same item. For arrays in memory, `fn.readers.arrays` is
-    faster.
+    A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow, a data frame of pandas, or a dictionary of
+    columns. Several threads read items, and the same index must return the same item. For arrays in memory,
+    `fn.readers.arrays` is faster.
 
     Args:
         items: Object with a length and items by index. An item is an array, a number, bytes, text (read as UTF-8

@@ -6,7 +6,7 @@ from typing import Unpack
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
-from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.parquet_source import ParquetSource
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
@@ -25,7 +25,8 @@ def parquet(
     a few megabytes with ``pyarrow.parquet.write_table(..., row_group_size=)``.
 
     Args:
-        paths: A file, or several, read one after the other.
+        paths: A file, a folder of files that end in ".parquet", a glob, or a brace pattern; or a list of these, read
+            one after the other. In an object store, a folder ends with a slash.
         columns: Names of columns; ``image.bytes`` is a field of a struct. All columns by default.
         **loader: See `ReaderArguments`.
 
@@ -52,7 +53,7 @@ def parquet(
         >>> pipeline.run()[0].as_array().tolist()
         [3, 5]
     """
-    files = as_paths(paths)
+    files = as_shards(paths, ".parquet")
     names = (columns,) if isinstance(columns, str) else None if columns is None else tuple(columns)
     check_not_empty(paths=files, columns=("all",) if names is None else names)
     source = open_shared(ParquetSource, files, names, stamp=file_stamps(*files))

@@ -7,7 +7,7 @@ from penstock.graph import DataLocation, DataNode, PerformanceHint, operator
 from penstock.operators.readers.feature_options import as_features, nodes_by_name
 from penstock.operators.readers.paths import check_not_empty, check_one_per_file
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
-from penstock.sources.files.path_arguments import Path, as_paths
+from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tfrecord.feature_specs import Feature
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource
 from penstock.sources.open_sources import open_shared
@@ -32,9 +32,11 @@ def tfrecord(
     empty lists to avoid it.
 
     Args:
-        path: A file, or several, read one after the other.
-        index_path: An index per file, as DALI's ``tfrecord2idx`` writes them. Without indexes, the lengths of all
-            records are read when the reader is created; give indexes if that takes too long.
+        path: A file, a folder of files that end in ".tfrecord", a glob, or a brace pattern; or a list of these, read
+            one after the other. In an object store, a folder ends with a slash.
+        index_path: An index per file, as DALI's ``tfrecord2idx`` writes them; also a folder, glob or pattern. Without
+            indexes, the lengths of all records are read when the reader is created; give indexes if that takes too
+            long.
         features: Dictionary of names and features.
         use_o_direct: DALI's hint; it has no effect.
         **loader: See `ReaderArguments`.
@@ -66,7 +68,7 @@ def tfrecord(
         [[3], [5]]
     """
     del use_o_direct
-    paths, indexes = as_paths(path), as_paths(index_path)
+    paths, indexes = as_shards(path, ".tfrecord"), as_shards(index_path, ".idx")
     check_not_empty(path=paths)
     if indexes:
         check_one_per_file("index_path", indexes, paths)

@@ -69,7 +69,7 @@ def jax_function(
             it should.
 
     Example:
-        >>> import numpy as np, penstock
+        >>> import jax, numpy as np, penstock
         >>> from penstock import fn
         >>> @fn.jax_function
         ... def halve(numbers):

@@ -15,7 +15,7 @@ class MapStyleSource(Source):
 
     Args:
         items: Object with a length and items by index; or a dictionary of such objects of the same length, one per
-            value.
+            value, or a data frame of pandas.
         layouts: Layout of each value, by name or number, or one for all.
 
     Raises:
@@ -24,14 +24,15 @@ class MapStyleSource(Source):
     """
 
     def __init__(self, items: Any, layouts: str | Mapping[Any, str]) -> None:
-        columns: Mapping[str, Any] | None = cast(Any, items) if isinstance(items, Mapping) else None
-        lengths = {len(cast(Any, items))} if columns is None else {len(column) for column in columns.values()}
+        columns = _columns(items)
+        lengths = {len(items)} if columns is None else {len(column) for column in columns.values()}
         if len(lengths) != 1 or lengths == {0}:
             raise DefinitionError(
                 "a sequence needs at least one item, and all columns of a dictionary need the same length",
                 given=", ".join(map(str, sorted(lengths))) or "no columns",
             )
-        self._items: Any = items
+        self._items: Any = _by_position(items)
+        self._name = type(items).__name__
         self._columns, self._length = columns, lengths.pop()
         first: Any = self._item(0)
         # An undecoded file of Hugging Face is one value. Columns and tables may have columns of the same names.
@@ -75,7 +76,7 @@ class MapStyleSource(Source):
 
     def describe(self, index: int) -> str:
         """Return the item's number."""
-        return f"item {index} of a {type(self._items).__name__}"
+        return f"item {index} of a {self._name}"
 
     def identity(self) -> tuple[Any, ...]:
         """Return the fingerprint, because a definition may create the items again for each shard."""
@@ -111,3 +112,18 @@ class MapStyleSource(Source):
             return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
         except PenstockError as error:
             raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error
+
+
+def _columns(items: Any) -> Mapping[Any, Any] | None:
+    """Return the columns of a dictionary or of a data frame of pandas; None for other objects."""
+    if isinstance(items, Mapping):
+        return {name: _by_position(column) for name, column in cast(Mapping[Any, Any], items).items()}
+    if hasattr(items, "iloc") and hasattr(items, "columns"):
+        return {name: _by_position(column) for name, column in items.items()}
+    return None
+
+
+def _by_position(items: Any) -> Any:
+    """Return the values of a series of pandas, which has items by label; other objects unchanged."""
+    # After a filter or a shuffle of the rows, the labels 0, 1, ... are missing or name other rows.
+    return items.array if hasattr(items, "iloc") and not hasattr(items, "columns") else items

@@ -37,12 +37,13 @@ ROUNDING = Rounding()
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, its label, and the part to read, as in a list."""
+    """A file, its label, the part to read, as in a list, and the name of its class if there is one."""
 
     path: str
     label: int = 0
     start: float | None = None
     end: float | None = None
+    class_name: str = ""
 
     def frames(self, video: VideoIndex, rounding: Rounding) -> tuple[int, int]:
         """Return the first frame of the part and the end (exclusive)."""
@@ -66,7 +67,10 @@ def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
 def videos_in(root: str) -> tuple[Entry, ...]:
     """Return the videos in the folders directly below `root`, labeled with the number of their folder."""
     files = list_class_folders(root, tuple(f"*.{extension}" for extension in EXTENSIONS), (), False)
-    return tuple(Entry(files.describe(index), label) for index, label in enumerate(files.labels))
+    names = files.class_names(1)
+    return tuple(
+        Entry(files.describe(index), label, class_name=names[label]) for index, label in enumerate(files.labels)
+    )
 
 
 def videos_of(list_path: str) -> tuple[Entry, ...]:

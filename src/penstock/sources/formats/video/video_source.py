@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -185,6 +185,11 @@ class VideoSource(Source):
         if remote and stamp != self._stamps[file]:
             raise ValueError("the video has been written to since the data set was opened")
         return VideoDecoder(opened, self._videos[file])
+
+    def class_names(self, value: int) -> Mapping[int, str]:
+        """Return the names of the class folders."""
+        named = self._entries if value == 1 and self._options.labels else ()
+        return {entry.label: entry.class_name for entry in named if entry.class_name}
 
     def describe(self, index: int) -> str:
         """Return the file and the first frame."""
