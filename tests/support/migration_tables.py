@@ -25,7 +25,7 @@ def training(*, batch_size, num_threads, seed, prefetch_queue_depth, py_num_work
 
 @data_iterator(prepare_first_batch=False)
 def _numbers():
-    return {"x": fn.readers.arrays([1, 2])}
+    return {"x": fn.readers.arrays(np.arange(200))}
 
 
 assert set(inspect.signature(training).parameters) <= set(PipelineOptions.__annotations__)
@@ -37,7 +37,7 @@ OURS = {
     "fn": fn,
     "iterator": _numbers(batch_size=1),
     "np": np,
-    "penstock": SimpleNamespace(**{**vars(penstock), "auto_aug": auto_aug, "train": train}),
+    "penstock": SimpleNamespace(**{**vars(penstock), "auto_aug": auto_aug, "tfrecord": penstock.tfrecord, "train": train}),
     "pipeline_def": pipeline_def,
     "train": train,
     "training": training,
