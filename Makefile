@@ -12,7 +12,7 @@ PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
-ON_ONE_PYTHON := $(addprefix --ignore tests/,diagnose dynamic image ops pictures plan sources rocal test_benchmarks.py test_examples.py \
+ON_ONE_PYTHON := $(addprefix --ignore tests/,diagnose dynamic image migrate ops pictures plan sources rocal test_benchmarks.py test_examples.py \
 	$(addprefix operators/,decoders filters follow resizing tensors warping))
 # what the package does without extras, and that it names them
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators image)
