@@ -11,9 +11,9 @@ NEWER := .venv-newer
 PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
-# what says little about Python and JAX
-ON_ONE_PYTHON := $(addprefix --ignore tests/,diagnose dynamic image migrate ops pictures plan sources rocal test_benchmarks.py test_examples.py \
-	$(addprefix operators/,decoders filters follow resizing tensors warping))
+# what depends on the interpreter: signatures, traced code, tracebacks, threads, processes and compiled loops
+ON_NEWER := $(addprefix tests/,auto_aug cli eager engine fn graph iterate launch native numerics pipeline testing train test_extras.py \
+	test_newcomer_mistakes.py test_package.py test_typing.py operators/test_contract.py operators/user_code multiprocess/test_launch.py)
 # what the package does without extras, and that it names them
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators image)
 # modules become bytecode when they are first imported: to compile all of them takes longer than everything else
@@ -74,7 +74,7 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" tests $(ON_ONE_PYTHON)
+	$(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test` leaves it out: the loops that it would save from being

@@ -27,6 +27,7 @@ from flax import nnx
 from photographs import write_photographs
 from resnet import RESNET50, ResNet
 
+import penstock.launch
 from penstock import data_iterator, fn, train, types
 from penstock.plugin.base_iterator import LastBatchPolicy
 
@@ -101,6 +102,7 @@ def main(arguments=None):
     if not (options.data or options.small):
         parser.error("give --data FOLDER or --small")
     jax.config.update("jax_num_cpu_devices", 8)  # emulated; no effect with an accelerator
+    penstock.launch.initialize()  # joins the job of `penstock launch`, mpirun or SLURM, if there is one
     if options.data:
         roots = options.data / "train", options.data / "val"
     else:

@@ -1,16 +1,13 @@
 """The generated parts of the documentation are what the code says. PENSTOCK_UPDATE_GOLDEN=1 writes them anew."""
 
 import ast
-import importlib.util
 import inspect
 import os
 import re
 import typing
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 import penstock
 from penstock.graph.arguments.argument_groups import CommonArguments
@@ -38,36 +35,6 @@ def operators():
 
 def code(names):
     return ", ".join(f"`{name}`" for name in sorted(names))
-
-
-@pytest.fixture(scope="module")
-def gallery():
-    """The script that draws the gallery."""
-    pytest.importorskip("sklearn", reason="its photograph comes with scikit-learn (dependency group examples)")
-    spec = importlib.util.spec_from_file_location("make_gallery", DOCS / "reference" / "make_gallery.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_gallery_shows_every_image_operator(gallery):
-    families = tuple(
-        f"penstock.operators.{family}." for family in ("color", "cropping", "filters", "noise", "resizing", "warping")
-    )
-    home = {name: inspect.unwrap(registry.lookup(name)).__module__ for name, _, _ in operators()}
-    assert {*gallery.OPERATORS} == {name for name, module in home.items() if module.startswith(families)}
-    assert (DOCS / "reference" / "gallery.md").read_text() == gallery.page(), "python docs/reference/make_gallery.py"
-    assert {path.name for path in (DOCS / "reference" / "gallery").iterdir()} == {
-        f"{name}.jpg" for name in gallery.OPERATORS
-    }
-
-
-@pytest.mark.parametrize("name", ["median_blur", "remap"])
-def test_pictures_of_the_gallery_are_what_is_drawn(gallery, name):
-    _, make, magnitudes = gallery.OPERATORS[name]
-    with Image.open(DOCS / "reference" / "gallery" / f"{name}.jpg") as stored:
-        differences = np.asarray(stored, np.float32) - np.asarray(gallery.drawn(make, magnitudes))
-    assert np.abs(differences).mean() < 4  # it is a JPEG
 
 
 def dali_table():

@@ -195,7 +195,7 @@ class Facts:
 
 
 HOST = "On the host, "
-NO_INPUT = "A constant, which is part of the compiled program."
+NO_INPUT = "On the host or on the devices: it is a constant."
 
 
 def place_of(node: Node) -> str:

@@ -103,15 +103,17 @@ def _text(title: str, text: str) -> Iterator[str]:
 
 
 def _inputs(facts: Facts) -> Iterator[str]:
-    if not facts.inputs:
+    # An operator checks what a mark cannot say itself, and its docstring describes it.
+    marked = [(item, item.requirement) for item in facts.inputs if item.requirement is not None]
+    if not marked:
         return
     yield "## Inputs"
     yield ""
     yield "| Input | Dtypes | Layout or shape |"
     yield "|---|---|---|"
-    for item in facts.inputs:
+    for item, requirement in marked:
         optional = "" if item.default is None else " (optional)"
-        dtypes, shape = requirement_text(item.requirement or Input())
+        dtypes, shape = requirement_text(requirement)
         yield f"| `{item.name}`{optional} | {dtypes} | {shape} |"
     yield ""
 
@@ -214,7 +216,7 @@ def _dali(row: tuple[str, str] | None) -> Iterator[str]:
     if "no such operator" in missing:
         yield "DALI has no such operator."
     elif not missing and not added:
-        yield "It has the arguments that it has in DALI."
+        yield "It takes the same arguments as in DALI."
     if missing and "no such operator" not in missing:
         yield f"Arguments of DALI that Penstock does not have: {missing}."
     if added:
@@ -243,8 +245,8 @@ def index_page(found: Sequence[Facts]) -> str:
     lines = [
         "# Operators",
         "",
-        "```{py:module} penstock.fn",
-        "```",
+        ":::{py:module} penstock.fn",
+        ":::",
         "",
         "Operators are the functions of `penstock.fn`. In a function decorated with `data_iterator` they describe the",
         "pipeline; called on arrays or on a `penstock.Batch`, they compute at once.",

@@ -109,11 +109,12 @@ def test_an_interrupted_cell_leaves_a_usable_iterator(notebook):
 )
 def test_a_cell_that_runs_again_keeps_neither_threads_nor_memory(notebook, cell):
     threads, memory = [], []
-    for _ in range(10):
+    for _ in range(12):
         assert not [output for output in notebook.run(cell) if output["output_type"] == "error"]
         threads.append(int(notebook.evaluate("len(penstock_threads())")))
         memory.append(int(notebook.evaluate("psutil.Process().memory_info().rss")))
     assert max(threads[3:]) <= max(threads[:3])
-    # A batch has 12.6 MB, and an iterator keeps several: one of either in each run would be 88 MB or more. The number
-    # of batches at the moment of measuring varies, so the least of three runs counts.
-    assert min(memory[-3:]) - min(memory[:3]) < 30e6, memory
+    # A batch has 12.6 MB, and an iterator keeps several: one of either in each run would be 63 MB or more. The number
+    # of batches at the moment of measuring varies, so the least of three runs counts. Memory grows by 50 MB in the
+    # first four runs of a kernel that has not yet read ahead, and then stays.
+    assert min(memory[-3:]) - min(memory[4:7]) < 30e6, memory

@@ -37,7 +37,9 @@ OURS = {
     "fn": fn,
     "iterator": _numbers(batch_size=1),
     "np": np,
-    "penstock": SimpleNamespace(**{**vars(penstock), "auto_aug": auto_aug, "tfrecord": penstock.tfrecord, "train": train}),
+    "penstock": SimpleNamespace(
+        **{**vars(penstock), "auto_aug": auto_aug, "tfrecord": penstock.tfrecord, "train": train}
+    ),
     "pipeline_def": pipeline_def,
     "train": train,
     "training": training,

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Array, optional_import
 from penstock.errors import DefinitionError
-from penstock.pictures.notebook_figure import figure_class
+from penstock.pictures.notebook_figure import notebook_figure
 
 _MAX_COLUMNS = 4
 _INCHES = 2.6
@@ -52,7 +52,8 @@ def draw(tiles: Sequence[Tile], caption: str, *, spectrogram: bool) -> Any:
     columns = video if video > 1 else min(_MAX_COLUMNS, len(tiles))
     rows = len(tiles) if video > 1 else -(-len(tiles) // columns)
     # Axes have a title of up to three lines.
-    figure = figure_class("pictures", "show")(
+    figures = optional_import.import_extra("matplotlib.figure", "pictures", "show")
+    figure = notebook_figure(figures.Figure)(
         figsize=(max(columns * _INCHES, 4.0), rows * (_INCHES + 0.45)), layout="constrained"
     )
     grid = figure.subplots(rows, columns, squeeze=False)

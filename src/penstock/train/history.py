@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, cast
 import jax
 import numpy as np
 
+from penstock.core import optional_import
 from penstock.errors import UsageError
 from penstock.graph import check_annotations
-from penstock.pictures.notebook_figure import figure_class
+from penstock.pictures.notebook_figure import notebook_figure
 
 _log = logging.getLogger("penstock")
 
@@ -195,7 +196,8 @@ class History:
         Raises:
             MissingExtraError: Matplotlib is not installed.
         """
-        figure = figure_class("train", "History.plot")(figsize=(11, 4), layout="constrained")
+        figures = optional_import.import_extra("matplotlib.figure", "train", "History.plot")
+        figure = notebook_figure(figures.Figure)(figsize=(11, 4), layout="constrained")
         by_step, by_epoch = figure.subplots(1, 2)
         for name, values in self.steps.items():
             by_step.plot(range(1, len(values) + 1), values, label=name, linewidth=1)
