@@ -18,6 +18,7 @@ os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.envir
 # The kernel is that of the environment that builds the site, without the user's settings. By default, each kernel
 # logs a warning that its connection is not encrypted.
 os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # otherwise its import asks PyPI for the newest version
 os.environ["IPYTHONDIR"] = str(HERE / "_build" / "ipython")
 profile = HERE / "_build" / "ipython" / "profile_default"
 profile.mkdir(parents=True, exist_ok=True)
