@@ -1,4 +1,4 @@
-"""The programs on the pages for DALI and rocAL: one of DALI runs with changed imports, and what replaces a name exists."""
+"""The programs on the pages for DALI and rocAL: DALI runs one with changed imports, and what replaces a name exists."""
 
 import importlib.util
 import re
