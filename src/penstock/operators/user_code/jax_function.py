@@ -39,8 +39,8 @@ def jax_function(
 
     Without `sharding`, the function sees the rows of one device, as if there were no other devices. With `sharding`, it
     sees the global array, laid out over all devices and processes, and may use collectives under `jax.jit`,
-    `jax.shard_map` and `jax.vmap`. If a function mixes rows, its results depend on how batches are divided: the
-    guarantee that batches do not depend on the number of devices does not hold for it.
+    `jax.shard_map` and `jax.vmap`. If a function mixes the rows of a shard, its results depend on how batches are
+    divided: the guarantee that batches do not depend on the number of devices does not hold for it.
 
     The function runs a few times while the program is traced, not once per batch, and so do its Python side effects.
     For a side effect per batch, use a callback of JAX (`jax.debug.callback`). Code that JAX cannot trace belongs in
