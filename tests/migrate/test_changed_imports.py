@@ -1,4 +1,4 @@
-"""The programs on the pages for DALI and rocAL: one of DALI runs with changed imports, and what replaces a name exists."""
+"""Pages for DALI and rocAL: a program for DALI runs with changed imports, and what replaces a name exists."""
 
 import importlib.util
 import re
