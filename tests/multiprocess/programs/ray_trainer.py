@@ -27,11 +27,14 @@ def train_loop(config):
     Path(config["folder"], str(jax.process_index())).write_text(text)
 
 
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
-JaxTrainer(
-    train_loop,
-    train_loop_config={"folder": sys.argv[1]},
-    jax_config=JaxConfig(use_gpu=True),  # otherwise Ray does not connect the workers; JAX_PLATFORMS decides
-    scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}),
-    run_config=RunConfig(storage_path=f"{sys.argv[1]}/ray", worker_runtime_env={"env_vars": {"JAX_PLATFORMS": "cpu"}}),
-).fit()
+if __name__ == "__main__":
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
+    JaxTrainer(
+        train_loop,
+        train_loop_config={"folder": sys.argv[1]},
+        jax_config=JaxConfig(use_gpu=True),  # otherwise Ray does not connect the workers; JAX_PLATFORMS decides
+        scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 0.5}),
+        run_config=RunConfig(
+            storage_path=f"{sys.argv[1]}/ray", worker_runtime_env={"env_vars": {"JAX_PLATFORMS": "cpu"}}
+        ),
+    ).fit()
