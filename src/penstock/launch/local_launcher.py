@@ -37,6 +37,9 @@ _GRACE = 3.0
 # Seconds between two polls of the processes.
 _POLL = 0.02
 
+# Seconds in which a killed process may end after a peer that misses it.
+_SETTLE = 0.3
+
 
 @check_annotations
 def launch(
@@ -184,6 +187,7 @@ def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> tupl
     Returns:
         The exit code of the job, and a description of the processes that failed.
     """
+    settled = False
     while True:
         if stop.signal is not None:
             error.say(f"penstock launch: {stop.signal.name}: ending {len(job)} processes")
@@ -191,12 +195,17 @@ def _wait(job: Sequence[_Process], stop: _Interruptions, error: Printer) -> tupl
         codes = [process.code for process in job]
         # A process that loses a peer fails, too. If both ended since the last poll, the one with a signal was first.
         failed = sorted((process for process in job if process.code), key=lambda process: -(process.code or 0))
-        if failed:
+        # A killed process ends only when its memory is free, and a peer that misses it may be faster: look once more.
+        if failed and (failed[0].code or 0) > 0 and None in codes and not settled:
+            settled = True
+            time.sleep(_SETTLE)
+        elif failed:
             others = [f"the launcher ended the other {codes.count(None)}"] if None in codes else []
             return failed[0].code or 1, "; ".join([*(process.outcome for process in failed), *others])
-        if None not in codes:
+        elif None not in codes:
             return 0, ""
-        time.sleep(_POLL)
+        else:
+            time.sleep(_POLL)
 
 
 def _end(job: Sequence[_Process], name: str) -> None:
