@@ -19,6 +19,7 @@ def run(*arguments, cwd):
     return done.stdout
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_train_mnist_on_the_digits(tmp_path):
     out = run(ROOT / "examples" / "train_mnist.py", "--epochs", 4, cwd=tmp_path)
@@ -29,6 +30,7 @@ def test_train_mnist_on_the_digits(tmp_path):
         assert (tmp_path / "out" / "train_mnist" / picture).read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_imagenet_input_on_photographs(tmp_path):
     script = ROOT / "examples" / "imagenet_input.py"
@@ -39,6 +41,7 @@ def test_imagenet_input_on_photographs(tmp_path):
     assert (tmp_path / "out" / "imagenet_input" / "batch_by_device.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.group_examples
 def test_two_views(tmp_path):
     out = run(ROOT / "examples" / "two_views.py", cwd=tmp_path)
     assert "6 batches of (16, 96, 96, 3)" in out
@@ -62,6 +65,7 @@ def test_hugging_face(tmp_path):
     assert float(re.search(r"^test accuracy ([\d.]+) after 10 epochs$", out, re.MULTILINE)[1]) >= 0.93
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_detection(tmp_path):
     out = run(ROOT / "examples" / "detection.py", cwd=tmp_path)
@@ -71,6 +75,7 @@ def test_detection(tmp_path):
         assert picture.size == (4 * 160, 3 * 160)
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_segmentation(tmp_path):
     out = run(ROOT / "examples" / "segmentation.py", cwd=tmp_path)
@@ -99,6 +104,7 @@ def test_rand_augment_on_cifar10_in_small(tmp_path):
         assert float(re.search(rf"^{name}: test accuracy ([\d.]+) after 1 epochs", out, re.MULTILINE)[1]) > 0.15
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_a_source_in_worker_processes(tmp_path):
     out = run(ROOT / "examples" / "python_source.py", cwd=tmp_path)
@@ -106,6 +112,7 @@ def test_a_source_in_worker_processes(tmp_path):
     assert "the other half is the same: True" in out
 
 
+@pytest.mark.group_examples
 def test_damaged_photographs(tmp_path):
     out = run(ROOT / "examples" / "damaged_photographs.py", cwd=tmp_path)
     assert "5 of 96 photographs are damaged" in out
@@ -113,11 +120,13 @@ def test_damaged_photographs(tmp_path):
     assert "quarantine: 5 files, such as " in out
 
 
+@pytest.mark.group_examples
 def test_a_program_in_the_older_spelling(tmp_path):
     out = run(ROOT / "examples" / "older_dali.py", "--epochs", 1, "--batch-size", 40, cwd=tmp_path)
     assert "epoch 0: 3 batches of (40, 3, 224, 224)" in out
 
 
+@pytest.mark.group_examples
 def test_plan_prints_the_plans_of_a_program(tmp_path):
     script = ROOT / "examples" / "train_mnist.py"
     out = run("-m", "penstock.cli", "plan", "--placement", "device", script, "--devices", 2, cwd=tmp_path)
@@ -127,6 +136,7 @@ def test_plan_prints_the_plans_of_a_program(tmp_path):
     assert not list(tmp_path.rglob("*.png"))
 
 
+@pytest.mark.group_examples
 def test_conditions_choose_row_by_row(tmp_path):
     out = run(ROOT / "examples" / "conditions.py", cwd=tmp_path)
     flipped, dark = map(int, re.search(r"^64 images: (\d+) flipped, (\d+) brightened", out).groups())
@@ -147,6 +157,7 @@ def write_cifar10(folder, count):
     return folder
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_rocals_notebook_in_small(tmp_path):
     folder = write_cifar10(tmp_path / "cifar-10-batches-bin", 640)
@@ -157,6 +168,7 @@ def test_rocals_notebook_in_small(tmp_path):
         assert float(re.search(rf"^{half}: epoch 2, test accuracy ([\d.]+)", out, re.MULTILINE)[1]) >= 0.8
 
 
+@pytest.mark.group_examples
 @pytest.mark.slow
 def test_rocals_sample_in_small(tmp_path):
     rng = np.random.default_rng(0)
