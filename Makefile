@@ -13,6 +13,7 @@ PLAIN := .venv-plain
 WORKERS := -n 3 --dist worksteal
 # what says little about Python and JAX
 ON_ONE_PYTHON := $(addprefix --ignore tests/,diagnose dynamic image ops pictures plan sources rocal test_benchmarks.py test_examples.py \
+	test_examples_of_extras.py \
 	$(addprefix operators/,decoders filters follow resizing tensors warping))
 # what the package does without extras, and that it names them
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators image)
@@ -31,7 +32,7 @@ demo: $(VENV)/.demo
 	$(BIN)/python examples/train_mnist.py
 
 test: lint test-plain
-	$(BIN)/python -m pytest $(WORKERS) -m "not measures"
+	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --ignore tests/test_examples.py  # test-plain has run it
 	@echo "tests that measure: one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
