@@ -1,13 +1,18 @@
 """Fixtures that run programs as several processes."""
 
+import contextlib
+import importlib.util
+import io
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
+import jax
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -76,6 +81,26 @@ def job():
         done = _execute(_launched(processes, devices, PROGRAMS / program, *arguments), timeout)
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
         return done.stdout
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def alone():
+    """Return a function that runs a test program in this process, without a job, and returns its output."""
+
+    def run(program, *arguments):
+        spec = importlib.util.spec_from_file_location(Path(program).stem, PROGRAMS / program)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        with (
+            contextlib.redirect_stdout(io.StringIO()) as out,
+            warnings.catch_warnings(action="ignore", category=DeprecationWarning),
+            jax.numpy_dtype_promotion("standard"),
+            jax.numpy_rank_promotion("allow"),
+        ):
+            module.main(*arguments)
+        return out.getvalue()
 
     return run
 

@@ -5,11 +5,6 @@ import re
 import pytest
 
 
-@pytest.mark.parametrize(("processes", "devices", "batch"), [(2, 1, 7), (2, 2, 2)])
-def test_shards_of_two_processes(job, processes, devices, batch):
-    assert job(processes, devices, "shards.py", batch).count("all as it should be") == processes
-
-
 def test_differing_processes_are_refused_in_all(job):
     out = job(2, 1, "differing.py")
     for message in (
@@ -30,7 +25,8 @@ def test_differing_processes_are_refused_in_all(job):
         assert len(re.findall(rf"^\[\d\] {re.escape(message)}", out, re.MULTILINE)) == 2, f"{message}\n{out}"
 
 
-@pytest.mark.parametrize(("processes", "devices", "steps"), [(2, 1, 600), (4, 1, 200), (2, 4, 100)])
-def test_collectives_of_pipeline_and_training_keep_one_order(job, processes, devices, steps):
-    out = job(processes, devices, "stress.py", steps, timeout=200)
+@pytest.mark.parametrize(("processes", "devices", "steps"), [(4, 1, 300), (2, 4, 100)])
+def test_shards_exchange_rows_and_collectives_keep_one_order(job, processes, devices, steps):
+    out = job(processes, devices, "several.py", "shards.py", 7, "+", "stress.py", steps, timeout=200)
+    assert out.count("all as it should be") == processes
     assert out.count(f"{steps} steps in") == processes

@@ -4,6 +4,8 @@ import csv
 
 import pytest
 
+from tests.multiprocess.conftest import PROGRAMS
+
 PROGRAM = "fitting.py"
 
 
@@ -12,7 +14,8 @@ def lines(out):
 
 
 @pytest.mark.slow
-def test_one_process_reports_and_both_stop(job, tmp_path):
+def test_one_process_reports_and_both_stop(job, execute, launched, tmp_path):
+    """The second job resumes the training, and then runs one whose callback raises an exception in process 1."""
     printed = lines(job(2, 2, PROGRAM, tmp_path, "run"))
     reason = "val has not improved for 2 epochs; the best is 4 in epoch 1"
     # val is 4 after epoch 1, then 0, then 4 again
@@ -25,14 +28,10 @@ def test_one_process_reports_and_both_stop(job, tmp_path):
         rows = list(csv.DictReader(file))
     assert [row["step"] for row in rows if row["loss"]] == [str(number) for number in range(1, 13)]
     assert [row["val"] for row in rows if row["epoch"]] == ["4.0", "0.0", "4.0"]
-    assert "[0] resumed at step 12 of 36 (3 of 9 epochs are complete)" in lines(job(2, 1, PROGRAM, tmp_path, "run"))
-
-
-@pytest.mark.slow
-def test_callback_that_raises_ends_both(execute, launched, tmp_path):
-    from tests.multiprocess.conftest import PROGRAMS
-
-    done = execute(launched(2, 1, PROGRAMS / PROGRAM, tmp_path, "raise"), timeout=60)
+    resumed = [PROGRAM, tmp_path, "run"]
+    (tmp_path / "raise").mkdir()
+    done = execute(launched(2, 1, PROGRAMS / "several.py", *resumed, "+", PROGRAM, tmp_path / "raise", "raise"))
+    assert "[0] resumed at step 12 of 36 (3 of 9 epochs are complete)" in lines(done.stdout)
     assert done.returncode == 1
     assert "[1] ValueError: the callback is wrong" in done.stderr.splitlines()
     assert "process 1" in done.stderr.splitlines()[-1]

@@ -48,10 +48,14 @@ def check(folder, devices):
         assert np.array_equal(np.load(path), mixed), path.name
 
 
-@pytest.mark.parametrize(("processes", "devices"), [(2, 1), (1, 8), (2, 4)])
-def test_launched(folder, job, processes, devices):
-    job(processes, devices, "mixup.py", folder)
-    check(folder, processes * devices)
+def test_launched(folder, job):
+    job(2, 4, "mixup.py", folder)
+    check(folder, 8)
+
+
+def test_without_a_job(folder, alone):
+    alone("mixup.py", folder)
+    check(folder, 8)
 
 
 def test_under_open_mpi(folder, execute):

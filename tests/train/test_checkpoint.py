@@ -163,17 +163,11 @@ def test_write_error_of_operating_system(tmp_path):
 KILLED = """
 import os, signal, sys
 import numpy as np
-from pathlib import Path
 from penstock import train
 from penstock.train import checkpoint_files, metrics_file
 where, kill = sys.argv[2], lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-if where == "arrays":
-    import orbax.checkpoint as ocp
-    ocp.StandardCheckpointHandler.finalize = kill
-elif where == "history":
+if where == "history":
     metrics_file.zlib.crc32 = kill
-elif where == "rename":
-    Path.rename = kill
 else:
     real = checkpoint_files._write
     checkpoint_files._write = lambda path, text: kill() if path.name == where else real(path, text)
@@ -184,9 +178,9 @@ train.fit(step, np.float32(0), train.batches(np.ones(32, np.float32), 8, shuffle
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("where", ["arrays", "history", "training.json", "checksums.json", "rename"])
+@pytest.mark.parametrize("where", ["history", "training.json"])
 def test_killed_save_is_ignored_and_removed(where, tmp_path):
-    run(tmp_path, steps=1)
+    """The first save, which has no previous one; test_async_checkpoint.py kills the second save at other points."""
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
     command = [sys.executable, "-c", KILLED, str(tmp_path / "other"), where]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=variables, check=False)

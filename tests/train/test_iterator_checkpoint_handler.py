@@ -34,8 +34,7 @@ def adam():
         yield optax.adam(0.01)
 
 
-@pytest.mark.parametrize("before", [1, 2, 8])
-@pytest.mark.parametrize("after", [1, 2, 8])
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 2), (8, 8)])
 def test_manager_restores_model_optimizer_and_iterator_on_other_devices(before, after, adam, tmp_path):
     def update(state, batch):
         weights, moments = state

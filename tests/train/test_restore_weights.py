@@ -55,7 +55,7 @@ def assert_same(restored, state):
         assert mine == right if isinstance(mine, str) else np.asarray(mine).tobytes() == np.asarray(right).tobytes()
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 1), (8, 2), (2, 8)])
+@pytest.mark.parametrize(("before", "after"), [(1, 8), (8, 2)])
 def test_whole_state_or_a_part_on_other_devices(before, after, tmp_path):
     state = run(tmp_path, count=before)
     placement = train.replicated_sharding(devices(after).mesh)
@@ -206,9 +206,8 @@ def test_checkpoints_of_version_0_1_are_restored(tmp_path):
     assert_same(run(tmp_path / "old"), whole)
 
 
-@pytest.mark.parametrize("count", [1, 8])
-def test_plain_script_reads_names_and_arrays(count, tmp_path):
-    state = run(tmp_path / "checkpoints", count=count, steps=2)
+def test_plain_script_reads_names_and_arrays(tmp_path):
+    state = run(tmp_path / "checkpoints", count=8, steps=2)
     program = (
         f"{LOAD}\nimport sys\nprint('penstock' in sys.modules)\nprint(jax.tree.map(lambda a: a.tolist(), weights))"
     )

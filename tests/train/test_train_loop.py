@@ -272,7 +272,6 @@ import numpy as np
 import optax
 from penstock import train
 
-folder, how, when = sys.argv[1], sys.argv[2], int(sys.argv[3])
 x = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
 adam = optax.adam(0.01)
 
@@ -284,21 +283,26 @@ def step(state, batch):
     return (optax.apply_updates(weights, updates), moments), value
 
 class Kill(train.Callback):
+    def __init__(self, how, when):
+        self.how, self.when = how, when
+
     def on_step_end(self, loop):
-        if loop.step == when and how != "-":
-            os.kill(os.getpid(), getattr(signal, how))
+        if loop.step == self.when:
+            os.kill(os.getpid(), getattr(signal, self.how))
 
 weights = np.eye(4, dtype=np.float32)
-loop = train.fit(
-    train.data_parallel(step), (weights, adam.init(weights)), train.batches({"x": x}, 8, shuffle=True), epochs=3,
-    callbacks=[train.StopOnSignal(), Kill(), train.Checkpoint(folder, save_interval_steps=4)],
-)
-print("DONE", loop.step, loop.stopped, np.asarray(loop.state[0]).tobytes().hex())
+for folder, how, when in zip(sys.argv[1::3], sys.argv[2::3], sys.argv[3::3]):
+    loop = train.fit(
+        train.data_parallel(step), (weights, adam.init(weights)), train.batches({"x": x}, 8, shuffle=True), epochs=3,
+        callbacks=[train.StopOnSignal(), Kill(how, int(when)), train.Checkpoint(folder, save_interval_steps=4)],
+    )
+    print("DONE", loop.step, loop.stopped, np.asarray(loop.state[0]).tobytes().hex())
 """
 
 
-def run_program(folder, how, when):
-    command = [sys.executable, "-c", PROGRAM, str(folder), how, str(when)]
+def run_program(*trainings):
+    """Train in one process. Each training has a folder, a signal, and the step at which it is sent (0: never)."""
+    command = [sys.executable, "-c", PROGRAM, *(str(word) for training in trainings for word in training)]
     variables = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=variables)
 
@@ -306,26 +310,28 @@ def run_program(folder, how, when):
 @pytest.mark.slow
 def test_run_killed_at_random_step_resumes_exactly(tmp_path):
     when = int(np.random.default_rng().integers(5, 74))
-    whole = run_program(tmp_path / "whole", "-", 0).stdout.split()
-    assert whole[:3] == ["DONE", "75", "None"]
-    killed = run_program(tmp_path / "killed", "SIGKILL", when)
+    killed = run_program((tmp_path / "killed", "SIGKILL", when))
     assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, ""), killed.stderr
-    report, again = run_program(tmp_path / "killed", "-", 0).stdout.splitlines()
+    done = run_program((tmp_path / "killed", "-", 0), (tmp_path / "whole", "-", 0))
+    report, again, whole = done.stdout.splitlines()
     assert report.startswith("resumed at step ")
-    assert again.split() == whole, f"killed at step {when}"
+    assert whole.split()[:3] == ["DONE", "75", "None"]
+    assert again == whole, f"killed at step {when}"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
-def test_signal_stops_training_with_checkpoint(how, tmp_path):
-    stopped = run_program(tmp_path, how, 30)
+def test_signal_stops_training_with_checkpoint(tmp_path):
+    """The handlers of the first training are gone when the second one is stopped."""
+    signals = ("SIGTERM", "SIGINT")
+    stopped = run_program(*((tmp_path / how, how, 30) for how in signals))
     assert stopped.returncode == 0, stopped.stderr
-    report, result = stopped.stdout.splitlines()
-    name, step, why, _ = result.split()
-    assert report == f"stopped at step {step} of 75: {how}"
-    assert (name, why) == ("DONE", how)
-    assert step in ("30", "31")  # the interpreter may run the handler a little later
-    assert (tmp_path / step).is_dir()
+    lines = stopped.stdout.splitlines()
+    for how, report, result in zip(signals, lines[::2], lines[1::2], strict=True):
+        name, step, why, _ = result.split()
+        assert report == f"stopped at step {step} of 75: {how}"
+        assert (name, why) == ("DONE", how)
+        assert step in ("30", "31")  # the interpreter may run the handler a little later
+        assert (tmp_path / how / step).is_dir()
 
 
 def test_plot_writes_image(tmp_path):

@@ -1,10 +1,13 @@
 """The `penstock` command."""
 
 import argparse
+import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from penstock import __version__
-from penstock.cli import bench_command, doctor_command, launch_command, pack_command, plan_command, view_command
+
+_COMMANDS = ("bench", "doctor", "launch", "pack", "plan", "view")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,11 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="penstock", description="Image pipelines that feed JAX.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    bench_command.add_to(commands)
-    doctor_command.add_to(commands)
-    launch_command.add_to(commands)
-    pack_command.add_to(commands)
-    plan_command.add_to(commands)
-    view_command.add_to(commands)
+    words = sys.argv[1:] if arguments is None else arguments
+    first = next((word for word in words if not word.startswith("-")), None)
+    # Most commands import JAX, which takes more than a second, and `penstock launch` does not need it.
+    for name in (first,) if first in _COMMANDS else _COMMANDS:
+        import_module(f"penstock.cli.{name}_command").add_to(commands)
     parsed = parser.parse_args(arguments)
     return parsed.run(parsed)

@@ -8,6 +8,7 @@ import penstock.launch
 
 
 def main(folder):
+    folder = Path(folder)
     penstock.launch.initialize()
     import jax
     import numpy as np
@@ -62,4 +63,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1])

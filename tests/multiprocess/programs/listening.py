@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import jax
 import numpy as np
@@ -10,8 +11,10 @@ from jax.experimental.multihost_utils import process_allgather
 
 import penstock.launch
 
-penstock.launch.initialize()
+job = penstock.launch.initialize()
 process_allgather(np.ones(1))
+print(job and job.started_by, jax.process_index(), jax.device_count(), jax.local_device_count(), sys.argv[1:])
+print("to stderr", file=sys.stderr)
 sockets = psutil.Process(os.getpid()).net_connections("inet")
 listening = sorted(entry.laddr.ip for entry in sockets if entry.status == psutil.CONN_LISTEN)
 print("[" + json.dumps([jax.process_index(), os.environ.get("NCCL_SOCKET_IFNAME"), listening]))
