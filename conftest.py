@@ -12,5 +12,6 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=40, derandomize=True)
+hypothesis.settings.register_profile("few", deadline=None, max_examples=4, derandomize=True)
 hypothesis.settings.register_profile("nightly", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

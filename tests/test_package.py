@@ -159,13 +159,13 @@ def test_memory_is_flat_over_epochs(digits):
 def test_nothing_of_ragged_photographs_is_kept_by_run(exec_async, jpeg):
     """What Python and NumPy hold, to the byte; what a process has beyond it is free memory of the allocator's."""
     rng = np.random.default_rng(0)
-    files = [jpeg(rng.integers(0, 256, (*rng.integers(40, 400, 2), 3), np.uint8)) for _ in range(24)]
-    with Pipeline(batch_size=8, num_threads=2, exec_async=exec_async) as pipeline:
+    files = [jpeg(rng.integers(0, 256, (*rng.integers(40, 400, 2), 3), np.uint8)) for _ in range(12)]
+    with Pipeline(batch_size=4, num_threads=2, exec_async=exec_async) as pipeline:
         images = fn.decoders.image(fn.readers.items([np.frombuffer(file, np.uint8) for file in files]))
         pipeline.set_outputs(images, fn.resize(images, resize_shorter=100))
     held = []
     tracemalloc.start()
-    for _ in range(12):
+    for _ in range(8):
         for _ in range(3):
             outputs = pipeline.run()
         pipeline.close()

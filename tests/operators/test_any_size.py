@@ -178,32 +178,41 @@ def test_any_size(name, extents, number):
     check_operator(OperatorCase(build, [images(4, extents)], ("HWC",), FAR, rounds=True, mixes=mixes))
 
 
-def on_devices(count, build, columns, layouts):
-    """What a use of an operator gives for a batch of 8 that so many devices share."""
+def on_devices(count, names, build, columns, layouts):
+    """What uses of operators give, in one definition, for a batch of 8 that so many devices share."""
     mesh = jax.make_mesh((count,), ("batch",), devices=jax.devices()[:count])
 
-    def outputs():
-        made = build(*fn.readers.arrays(tuple(columns), layout=list(layouts)))
-        return tuple(made) if isinstance(made, tuple | list) else (made,)
-
-    with penstock.Pipeline(1, 1) as pipeline:
-        names = [f"x{number}" for number in range(len(outputs()))]
-    pipeline.close()
-
-    @data_iterator(output_map=names, size=-1, sharding=NamedSharding(mesh, P("batch")))
+    @data_iterator(size=-1, sharding=NamedSharding(mesh, P("batch")))
     def pipeline():
-        return outputs()
+        made = build(*fn.readers.arrays(tuple(columns), layout=list(layouts)))
+        several = [tuple(one) if isinstance(one, tuple | list) else (one,) for one in made]
+        return {
+            f"{name} {number}": output
+            for name, outputs in zip(names, several, strict=True)
+            for number, output in enumerate(outputs)
+        }
 
     batch = next(iter(pipeline(batch_size=8, seed=3, placement="device")))
-    return [np.asarray(batch[name]) for name in names]
+    return {name: np.asarray(values) for name, values in batch.items()}
+
+
+def check_devices(names, *definition):
+    """Compare one device with eight."""
+    one, eight = (on_devices(count, names, *definition) for count in (1, 8))
+    assert one.keys() == eight.keys()
+    for name, values in one.items():
+        np.testing.assert_array_equal(values, eight[name], err_msg=name)
+
+
+def groups(names, size=12):
+    """Operators that share a definition: it starts, and is compiled, once for all of them."""
+    return [pytest.param(names[first : first + size], id=names[first]) for first in range(0, len(names), size)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_batches_do_not_depend_on_devices(name):
-    given = builds(name)[0], [images(8, (40, 9, False))], ["HWC"]
-    for one, eight in zip(on_devices(1, *given), on_devices(8, *given), strict=True):
-        np.testing.assert_array_equal(one, eight)
+@pytest.mark.parametrize("names", groups(NAMES))
+def test_batches_do_not_depend_on_devices(names):
+    check_devices(names, lambda x: [builds(name)[0](x) for name in names], [images(8, (40, 9, False))], ["HWC"])
 
 
 def dense(case):
@@ -216,13 +225,17 @@ OTHER_OPERATORS = [name for name in CASES if name not in {*NAMES, *NOT_DELIVERED
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OTHER_OPERATORS)
-def test_other_operators_do_not_depend_on_devices(name):
-    case = next(filter(dense, CASES[name]))
-    columns = [np.concatenate([column[:4]] * 2) for column in case.inputs]
-    given = case.build, columns, [*case.layouts, *[""] * len(columns)][: len(columns)]
-    for one, eight in zip(on_devices(1, *given), on_devices(8, *given), strict=True):
-        np.testing.assert_array_equal(one, eight)
+@pytest.mark.parametrize("names", groups(OTHER_OPERATORS))
+def test_other_operators_do_not_depend_on_devices(names):
+    cases = [next(filter(dense, CASES[name])) for name in names]
+    columns = [np.concatenate([column[:4]] * 2) for case in cases for column in case.inputs]
+    layouts = [layout for case in cases for layout in [*case.layouts, *[""] * len(case.inputs)][: len(case.inputs)]]
+
+    def build(*nodes):
+        left = list(nodes)
+        return [case.build(*(left.pop(0) for _ in case.inputs)) for case in cases]
+
+    check_devices(names, build, columns, layouts)
 
 
 def test_every_operator_on_images_is_used_above():

@@ -58,7 +58,6 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
         >>> check_operator(OperatorCase(lambda x: fn.cast(x, dtype=np.int32), [np.ones((4, 2), np.float32)]))
     """
     reference = _run(case, rows, "host")
-    _check_same(reference, _run(case, rows, "host"), "again")
     _check_same(reference, _run(case, rows, "host", exec_async=False), "without threads")
     if not case.mixes:
         _check_same(reference, _run(case, rows, "host", batch_size=1), "in batches of one")
