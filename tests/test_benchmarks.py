@@ -4,6 +4,7 @@ import argparse
 import gzip
 import importlib
 import json
+import re
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -170,6 +171,20 @@ def test_threads(digits, tmp_path):
         "None": measure.Times(wall=[4.0, 4.0]),
     }
     assert benchmark.share_of_best(times) == 0.5
+
+
+def test_scaling(photographs, tmp_path, capsys, monkeypatch):
+    benchmark = module("scaling")
+    monkeypatch.setattr(benchmark, "BATCH", 8)
+    small = ["--images", "8", "--rounds", "1", "--decode", "10", "--kernels", "10"]
+    decode = benchmark.libjpeg_turbo.decode
+    benchmark.main([str(photographs), *small, "--threads", "1", "2", "--figure", str(tmp_path / "scaling.svg")])
+    assert benchmark.libjpeg_turbo.decode is decode
+    first, head, *lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"GIL budget: \d+ us per photograph, [\d.]+ us per JPEG of 28 x 28 pixels", first)
+    assert head.split() == ["threads", "images/s", "of", "linear", "of", "limit"]
+    assert [line.split()[0] for line in lines] == ["1", "2"]
+    assert "photographs per second" in (tmp_path / "scaling.svg").read_text()
 
 
 def test_bad_samples(photographs):

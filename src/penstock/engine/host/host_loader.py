@@ -284,7 +284,7 @@ class HostLoader:
         columns = self._allocate(len(rows))
         scheduler, executor = self._program.scheduler, self._context.executor
         # A batch that is cheap enough for a pair is too cheap for several chunks.
-        count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), executor.workers)
+        count = 1 if len(steps) > 1 else scheduler.chunks(len(rows), executor.workers, self._depth)
         bounds = pairwise([len(rows) * chunk // count for chunk in range(count + 1)])
         chunks = [
             Chunk(fed_step, rows[start:stop], [None if c is None else c[start:stop] for c in columns], fed)

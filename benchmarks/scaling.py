@@ -1,0 +1,178 @@
+"""Images per second for 1 to 64 threads on few cores: decoding and compiled loops are replaced by waits.
+
+    python benchmarks/scaling.py FOLDER [--threads 1 2 4 ...] [--decode MICROSECONDS] [--kernels MICROSECONDS]
+
+A wait releases the GIL and needs no core, as decoding and compiled loops would on a machine with a core per thread.
+What remains is Python, which holds the GIL, and the system calls that read files. The program first states the GIL
+budget: the time under the GIL per photograph and per JPEG of 28 x 28 pixels. This is the CPU time in user mode of one
+thread if decoding and compiled loops do nothing. Then it prints, per number of threads,
+
+    images/s    the fastest of all rounds
+    of linear   divided by the number of threads times the rate of one thread
+    of limit    divided by the limit of the GIL: 1 / GIL budget
+
+Images per second grow until they reach the limit. FOLDER contains JPEGs, flat or in one folder per class.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import resource
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import jax
+import numpy as np
+from data import Arrays, jpegs, write_jpeg_records
+from measure import BATCH, Batches, epochs, now, settle
+from pipelines import imagenet, mnist
+
+from penstock.image.codecs import libjpeg_turbo
+from penstock.image.codecs.exif_orientation import swaps_axes
+from penstock.image.execute.pass_executor import PassExecutor
+
+# Batches to prefetch. Until the first batches are done, their chunks are smaller than those of later ones.
+DEPTH = 4
+
+_wait = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
+
+
+@contextmanager
+def replaced_work(decode: int, kernels: int) -> Generator[None]:
+    """Replace decoding and compiled loops by waits of so many microseconds per image, or by nothing."""
+    original = libjpeg_turbo.decode
+
+    def wait_and_return(data: Any, header: Any, output_type: Any, fast_idct: Any, memory: Any, *rest: Any) -> Any:
+        if memory is None:  # only pixels that go into prepared memory have a known size
+            return original(data, header, output_type, fast_idct, memory, *rest)
+        if decode:
+            _wait(decode)
+        width = header.height if swaps_axes(header.orientation) else header.width
+        return memory.reshape(-1, width, header.channels)
+
+    def wait(_self: PassExecutor, rows: slice) -> None:
+        if kernels:
+            _wait(kernels * (rows.stop - rows.start))
+
+    with mock.patch.object(libjpeg_turbo, "decode", wait_and_return), mock.patch.object(PassExecutor, "run", wait):
+        yield
+
+
+def photographs(folder: Path, threads: int) -> Batches:
+    """Return batches of photographs for a training."""
+    from penstock import data_iterator, fn, types
+
+    @data_iterator(output_map=["images", "labels"])
+    def definition():
+        return imagenet(*jpegs(folder), "bytes", fn, types)
+
+    return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
+
+
+def digits(records: Path, threads: int) -> Batches:
+    """Return batches of JPEGs of 28 x 28 pixels."""
+    from penstock import data_iterator, fn, types
+
+    @data_iterator(output_map=["images", "labels"])
+    def definition():
+        data, labels = fn.readers.caffe2(path=str(records), random_shuffle=True)
+        return mnist(fn.decoders.image(data, output_type=types.GRAY), labels, fn, types)
+
+    return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
+
+
+def rate(batches: Batches, images: int) -> tuple[float, float]:
+    """Return images per second, and the CPU time per image in user mode."""
+    for _ in range(DEPTH + 2):
+        next(batches)
+    settle()
+    user, (_, start) = resource.getrusage(resource.RUSAGE_SELF).ru_utime, now()
+    count = -(-images // BATCH)
+    for _ in range(count):
+        jax.block_until_ready(next(batches))
+    seconds = now()[1] - start
+    settle()
+    user = resource.getrusage(resource.RUSAGE_SELF).ru_utime - user
+    return count * BATCH / seconds, user / count / BATCH
+
+
+def gil_budget(make: Callable[[], Batches], images: int, rounds: int) -> float:
+    """Return the seconds per image for which one thread holds the GIL: its user CPU time without decoding and loops."""
+    with replaced_work(0, 0):
+        return min(rate(make(), images)[1] for _ in range(rounds))
+
+
+def write_figure(rates: Mapping[int, float], budget: float, path: Path) -> None:
+    """Draw images per second by the number of threads, the linear rate, and the limit of the GIL."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": "scaling", "font.size": 9}):
+        figure = Figure(figsize=(5.5, 3.2), layout="constrained")
+        axes = figure.subplots()
+        threads = list(rates)
+        linear = rates[threads[0]] / threads[0]
+        axes.plot(threads, [linear * number for number in threads], ":", color="gray", label="linear")
+        axes.axhline(1 / budget, color="tab:red", linestyle="--", label=f"limit of the GIL, {budget * 1e6:.0f} us")
+        axes.plot(threads, list(rates.values()), "o-", color="tab:blue", label="measured")
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xticks(threads, list(map(str, threads)))
+        ticks = [2**power * 125 for power in range(1, 9)]
+        axes.set_yticks(ticks, [f"{tick:,}" for tick in ticks])
+        axes.set_ylim(min(rates.values()) / 1.5, 1.8 / budget)
+        axes.set_xlabel("threads")
+        axes.set_ylabel("photographs per second")
+        axes.legend(frameon=False)
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def write_small_jpegs(path: Path) -> None:
+    """Write JPEGs of 28 x 28 pixels to an LMDB."""
+    pixels = np.random.default_rng(0).integers(0, 256, (2 * BATCH, 28, 28, 1), np.uint8)
+    write_jpeg_records(Arrays(pixels, np.arange(2 * BATCH, dtype=np.int32) % 10), path)
+
+
+def curve(folder: Path, options: argparse.Namespace, budget: float) -> dict[int, float]:
+    """Print and return photographs per second by the number of threads."""
+    print(f"{'threads':>8}{'images/s':>12}{'of linear':>12}{'of limit':>12}")
+    rates: dict[int, float] = {}
+    with replaced_work(options.decode, options.kernels):
+        for threads in options.threads:
+            best = max(rate(photographs(folder, threads), options.images)[0] for _ in range(options.rounds))
+            rates[threads] = best
+            first = next(iter(rates))
+            linear = best / threads / (rates[first] / first)
+            print(f"{threads:>8}{best:>12,.0f}{linear:>12.2f}{best * budget:>12.2f}", flush=True)
+    return rates
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the GIL budget, and a line per number of threads."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2, 4, 8, 16, 32, 64])
+    parser.add_argument("--images", type=int, default=20 * BATCH, help="images per number of threads")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--decode", type=int, default=2000, help="microseconds per image")
+    parser.add_argument("--kernels", type=int, default=500, help="microseconds per image and pass")
+    parser.add_argument("--figure", type=Path, help="file to draw the curve to, such as scaling.svg")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        records = Path(scratch) / "records"
+        write_small_jpegs(records)
+        small = gil_budget(lambda: digits(records, 1), options.images, options.rounds)
+    budget = gil_budget(lambda: photographs(options.folder, 1), options.images, options.rounds)
+    print(f"GIL budget: {budget * 1e6:.0f} us per photograph, {small * 1e6:.1f} us per JPEG of 28 x 28 pixels")
+    rates = curve(options.folder, options, budget)
+    if options.figure is not None:
+        write_figure(rates, budget, options.figure)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Tests of the chunk scheduler."""
+
+import pytest
+
+from penstock.engine.host.chunk_scheduler import ChunkScheduler
+
+
+def scheduler(seconds):
+    """Return a scheduler that has measured a cost per sample; None for no measurement."""
+    result = ChunkScheduler(by_sample=True, whole=False)
+    result._recent += [] if seconds is None else [seconds]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rows", "workers", "ahead", "chunks"),
+    [
+        (None, 256, 64, 2, 64),  # the first batch is needed at once
+        (3e-3, 256, 2, 2, 2),
+        (3e-3, 256, 8, 2, 8),
+        (3e-3, 256, 64, 4, 16),  # the chunks of four batches occupy 64 workers
+        (3e-3, 256, 64, 2, 32),
+        (3e-3, 256, 64, 0, 64),  # nothing else occupies them
+        (100e-3, 8, 8, 2, 4),
+        (100e-6, 256, 64, 4, 3),  # 26 ms
+        (10e-6, 256, 64, 4, 1),  # cheap samples that run Python
+    ],
+)
+def test_chunks(seconds, rows, workers, ahead, chunks):
+    assert scheduler(seconds).chunks(rows, workers, ahead) == chunks
