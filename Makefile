@@ -1,8 +1,9 @@
 # make demo   trains a network on real images over eight devices, fed by a penstock pipeline
 # make test   runs all tests
+# make gpu    runs what needs an accelerator: tests, and a benchmark of the ImageNet example
 # make docs   builds the documentation into docs/_build/html and runs its pages
-# CI runs the last two. They set up what they need in environments of their own: .venv, .venv-plain for the package without its
-# extras, and .venv-newer for a newer Python.
+# CI runs `make test` and `make docs`. They set up what they need in environments of their own: .venv, .venv-plain for the
+# package without its extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -31,7 +32,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -42,6 +43,12 @@ test: lint test-plain
 	@echo "tests that measure: one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
+
+# JAX_EXTRA=cuda13, or the extra of another plugin, is installed first; DATA=FOLDER has a folder of JPEGs per class
+gpu: $(VENV)/.test
+	$(if $(JAX_EXTRA),$(BIN)/python $(INSTALL) "jax[$(JAX_EXTRA)]")
+	$(BIN)/python -m pytest -m gpu tests/test_gpu.py
+	$(BIN)/python benchmarks/imagenet_training.py $(DATA)
 
 # -E: all pages are read, and thus run, each time; otherwise a page that failed would pass in the next build
 docs: $(VENV)/.docs

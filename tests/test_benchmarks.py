@@ -130,6 +130,23 @@ def test_imagenet_on_devices(photographs):
     assert np.array_equal(one["images"], many["images"])
 
 
+def test_imagenet_training(capsys):
+    benchmark = module("imagenet_training")
+    benchmark.report({"input": 300.0, "step": 200.0, "training": 190.0})
+    assert capsys.readouterr().out.endswith("idle              5.0% of the training\n")
+    if jax.default_backend() == "cpu":
+        benchmark.main([])
+        assert "there is no accelerator" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_imagenet_training_measures_any_device(photographs, capsys):
+    arguments = ["--any-device", "--batch-size", "8", "--steps", "1", "--dtype", "float32"]
+    module("imagenet_training").main([str(photographs), *arguments])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["input", "step", "training", "idle"]
+
+
 @pytest.mark.slow
 def test_first_batch(photographs, tmp_path):
     benchmark, files = module("first_batch"), module("data").jpegs(photographs)

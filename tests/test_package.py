@@ -36,6 +36,7 @@ def test_the_public_names():
         "data_iterator",
         "data_node",
         "dynamic",
+        "errors",
         "experimental",
         "extend",
         "fn",
@@ -72,7 +73,7 @@ def test_the_facade_has_the_same_objects():
     ["penstock", "penstock.sources.source", "penstock.graph.tracing.trace", "penstock.engine.host.host_loader"],
 )
 def test_the_first_stages_do_not_import_jax(module):
-    slow = {"jax", "jaxlib", "llvmlite", "numba"}
+    slow = {"jax", "jaxlib", "llvmlite", "numba"} | ({"numpy"} if module == "penstock" else set())
     done = run(f"import sys, {module}; sys.exit(bool({slow} & {{name.split('.')[0] for name in sys.modules}}))")
     assert done.returncode == 0, done.stderr
 
@@ -117,10 +118,13 @@ def test_importing_starts_no_device_and_warns_of_nothing():
 
 
 def test_importing_does_not_load_what_notebooks_and_images_need():
-    heavy = ["PIL", "matplotlib", "IPython", "tqdm", "orbax"]
+    heavy = ["PIL", "matplotlib", "IPython", "tqdm", "orbax", "numba", "scipy", "jax.extend"]
     done = run(
         "import sys\n"
-        "from penstock import Batch, Pipeline, data_iterator, fn, pipeline_def, train\n"
+        "from penstock import Batch, Pipeline, data_iterator, fn, pipeline_def\n"
+        "assert fn.readers.file and fn.decoders.image and fn.resize\n"
+        "assert 'penstock.pictures' not in sys.modules\n"
+        "from penstock import train\n"
         f"assert not [name for name in {heavy} if name in sys.modules], sys.modules.keys()\n"
     )
     assert done.returncode == 0, done.stderr

@@ -32,14 +32,12 @@ The names that you need:
 * `train`: training loop, checkpoints, evaluation.
 
 Batches do not depend on the number of threads, devices or processes. Names load when you first use them:
-`import penstock.sources` in a worker process does not import JAX.
+`import penstock` imports neither JAX nor NumPy, and `import penstock.sources` in a worker process does not import JAX.
 """
 
 import importlib
 import sys
-from typing import Any
-
-from penstock.core.unsupported import DaliImportHook, absence_error
+from types import ModuleType
 
 __version__ = "0.1.0"
 
@@ -66,6 +64,7 @@ _MODULES = (
     "backend_impl",
     "data_node",
     "dynamic",
+    "errors",
     "experimental",
     "extend",
     "fn",
@@ -85,18 +84,38 @@ __all__ = [*_HOMES, *_MODULES]  # noqa: PLE0604  # all strings  # pyright: ignor
 _NOTEBOOK_HOOKS = ("load_ipython_extension", "unload_ipython_extension")
 
 
+class _DaliImportHook:
+    """Import finder that refuses modules which only DALI has, and names the alternative.
+
+    A module's `__getattr__` handles ``from penstock.plugin import pytorch``, but not ``import
+    penstock.plugin.pytorch``.
+    """
+
+    @staticmethod
+    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
+        """Refuse a module of the table. For other names, Python's own error follows."""
+        package, _, module = name.partition(".")
+        if package == __name__ and module:
+            _unsupported().check_module(module)
+
+
 # Last in the list, so that it only sees modules that do not exist.
-sys.meta_path.append(DaliImportHook)
+sys.meta_path.append(_DaliImportHook)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _MODULES:
         return importlib.import_module(f"penstock.{name}")
     if name in _NOTEBOOK_HOOKS:
         return getattr(importlib.import_module("penstock.pictures.notebook_extension"), name)
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    raise absence_error("", name)
+    raise _unsupported().absence_error("", name)
+
+
+def _unsupported() -> ModuleType:
+    """Return the module with the table of DALI's names. It imports NumPy, which takes longer than all of this file."""
+    return importlib.import_module("penstock.core.unsupported")
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ from penstock import backend as backend
 from penstock import backend_impl as backend_impl
 from penstock import data_node as data_node
 from penstock import dynamic as dynamic
+from penstock import errors as errors
 from penstock import experimental as experimental
 from penstock import extend as extend
 from penstock import fn as fn

@@ -113,23 +113,17 @@ def absence_error(owner: str, name: str) -> AttributeError:
     return UnknownNameError(f"DALI's {full} is not offered", fix=fix, where=user_call_site())
 
 
-class DaliImportHook:
-    """Import finder that refuses modules which only DALI has, and names the alternative.
+def check_module(name: str) -> None:
+    """Refuse a module that exists only in DALI.
 
-    A module's `__getattr__` handles ``from penstock.plugin import pytorch``, but not ``import
-    penstock.plugin.pytorch``.
+    Args:
+        name: Its name without ``nvidia.dali``.
+
+    Raises:
+        MissingModuleError: The table has it.
     """
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Refuse a module of the table. For other names, Python's own error follows.
-
-        Raises:
-            MissingModuleError: The module exists only in DALI.
-        """
-        package, _, full = name.partition(".")
-        if package == "penstock" and (fix := explain_absence(full)) is not None:
-            raise MissingModuleError(f"DALI's module {full} is not offered", fix=fix)
+    if (fix := explain_absence(name)) is not None:
+        raise MissingModuleError(f"DALI's module {name} is not offered", fix=fix)
 
 
 def module_getattr(module: str) -> Callable[[str], Any]:

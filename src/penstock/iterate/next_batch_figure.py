@@ -12,7 +12,6 @@ import numpy as np
 from penstock.core import with_call_site
 from penstock.errors import ContextError, DefinitionError, UsageError
 from penstock.graph.ir.reader_lineage import reader_value_of
-from penstock.pictures import DescribedBatch, describe_output, show
 from penstock.sources.stream import EndOfStreamError
 
 # Longer paths would run into the title of the next image.
@@ -49,6 +48,8 @@ def show_next(self: Any, n: int = 16, **options: Any) -> Any:
         >>> [axes.get_title() for axes in iterator.show().axes], iterator.at_start
         (['sample 0', 'sample 1'], True)
     """
+    from penstock.pictures import DescribedBatch, describe_output, show  # noqa: PLC0415  # for figures alone
+
     with self._lock:
         step, executable = self._cursor.step, self._executable
         if executable.layout.processes > 1:

@@ -3,9 +3,11 @@
 * The coordination client: `jax.distributed` starts and stops the service, but offers no access to its key-value store.
   `multihost_utils` exchanges data by collectives only, which hang if one process fails.
 * The CPU client and Gloo's factory: no option and no environment variable of JAX 0.10 sets the address of Gloo's
-  sockets. `jax.extend.backend.register_backend_factory`, which is public, accepts the client built here.
+  sockets. The registry of backends accepts the client built here. It is public as
+  `jax.extend.backend.register_backend_factory`, but to import `jax.extend` loads Pallas, which takes 25 ms.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any, cast
 
@@ -14,6 +16,7 @@ try:
 
     _global_state: Any = distributed.global_state
     _make_cpu_client: Any = xla_bridge.make_cpu_client
+    _register_backend_factory: Any = xla_bridge.register_backend_factory
     # jaxlib's extension modules have no type stubs
     _make_gloo: Any = cast(Any, import_module("jaxlib._jax")).make_gloo_tcp_collectives
 except (ImportError, AttributeError) as error:
@@ -39,6 +42,15 @@ def process_number() -> tuple[int, int]:
     `jax.process_index()` would initialize the backends, after which Gloo can no longer be confined.
     """
     return _global_state.process_id, _global_state.num_processes
+
+
+def register_cpu_client(factory: Callable[[], Any]) -> None:
+    """Make JAX build its CPU client by a factory.
+
+    Raises:
+        RuntimeError: The backend exists already.
+    """
+    _register_backend_factory("cpu", factory, priority=0, fail_quietly=False)
 
 
 def cpu_client(gloo_host: str | None) -> Any:

@@ -6,9 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 import jax
-from jax.extend.backend import register_backend_factory
 
-from penstock.engine.jobs.jax_runtime import coordinator_host, cpu_client
+from penstock.engine.jobs.jax_runtime import coordinator_host, cpu_client, register_cpu_client
 
 
 def is_loopback(host: str) -> bool:
@@ -27,7 +26,7 @@ def confine_gloo() -> None:
     """
     # JAX refuses a factory for a backend that exists: that one keeps its sockets
     with suppress(RuntimeError):
-        register_backend_factory("cpu", _cpu_client, priority=0, fail_quietly=False)
+        register_cpu_client(_cpu_client)
 
 
 def confine_nccl() -> None:
