@@ -45,6 +45,14 @@ USES = {
     "the bell along one axis": (IMAGES, "HWC", {"sizes": 17, "axes": 1, "interp_type": 5}),
     "the bell along the last axis": (IMAGES, "HWC", {"sizes": 7, "axes": 2, "interp_type": 5}),
     "nearest along one axis": (IMAGES, "", {"sizes": 110, "axes": 1, "interp_type": 0}),
+    "the first of four axes keeps its extent": (BLOCKS, "", {"scales": [1, 1.5, 0.5, 2]}),
+    "the last of four axes keeps its extent": (BLOCKS, "FHWC", {"sizes": [3, 5, 6, 5]}),
+    "no axis of four changes": (BLOCKS, "", {"scales": [1, 1, 1, 1]}),
+    "one of four axes is mirrored": (BLOCKS, "", {"sizes": [2, -3, 4, 5]}),
+    "the bell where one axis of four changes": (BLOCKS, "", {"scales": [1, 2, 1, 1], "interp_type": 5}),
+    "the bell where the first of three axes changes": (IMAGES, "HWC", {"scales": [2, 1, 1], "interp_type": 5}),
+    "the bell where no axis changes": (IMAGES, "HWC", {"scales": 1, "interp_type": 5}),
+    "four axes fit into a size": (BLOCKS, "FHWC", {"sizes": [8, 8], "axes": [1, 2], "mode": "not_larger"}),
     "nearest": (IMAGES, "HWC", {"sizes": [9, 3], "axes": [1, 2], "interp_type": 0}),
 }
 
@@ -81,3 +89,9 @@ def test_numbers_for_each_sample(agree):
         layouts=("", ""),
         off=1,
     )
+
+
+def test_scales_of_four_axes_for_each_sample(agree):
+    blocks = [RNG.random(shape, np.float32) for shape in ((2, 3, 4, 5), (3, 2, 2, 4), (2, 4, 3, 3))]
+    scales = np.float32([[1, 2, 1.5, 0.5], [1, 2, 2, 1], [1, 1, 1, 3]])
+    agree(lambda lib, x, s: lib.fn.tensor_resize(x, scales=s), blocks, scales, atol=2e-3)

@@ -46,7 +46,7 @@ def random_object_bbox(
     class_weights: float | Sequence[float] | _Array | DataNode | None = None,
     ignore_class: bool = False,
     k_largest: int | None = None,
-    threshold: int | Sequence[int] | _Array | None = None,
+    threshold: int | Sequence[int] | _Array | DataNode | None = None,
     output_class: bool = False,
     cache_objects: bool = False,
     seed: int = -1,

@@ -52,6 +52,35 @@ def check_number_count(name: str, value: Any, count: int, item: str = "axis") ->
         )
 
 
+def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) -> Any:
+    """Return one number per axis of the data from numbers per named axis, where each sample names its own axes.
+
+    Args:
+        xp: Array namespace.
+        numbers: (rows, named axes), or (rows, 1) for all named axes.
+        axes: (rows, named axes), integers; negative ones count from the last axis.
+        ndim: Number of axes of the data.
+        default: Value for the other axes, which broadcasts to (rows, ndim).
+
+    Returns:
+        (rows, ndim).
+
+    Raises:
+        ValueError: An axis does not exist or is named twice, or there are more or fewer numbers. Only the host checks
+            the axes; the device program cannot raise.
+    """
+    if numbers.shape[1] not in (1, axes.shape[1]):
+        raise ValueError(f"there are {numbers.shape[1]} numbers for {axes.shape[1]} axes")
+    named = (axes % ndim)[:, None, :] == xp.arange(ndim)[None, :, None]
+    if xp is np:
+        wrong = ((axes < -ndim) | (axes >= ndim)).any(axis=1) | (named.sum(axis=2) > 1).any(axis=1)
+        for row in np.flatnonzero(wrong)[:1]:
+            raise ValueError(
+                f"axes must name each axis once, with numbers from {-ndim} to {ndim - 1}, not {axes[row].tolist()}"
+            )
+    return xp.where(named.any(axis=2), xp.where(named, numbers[:, None, :], 0).sum(axis=2), default)
+
+
 def as_floats(numbers: Any) -> tuple[float, ...]:
     """Return one or more numbers as a tuple, which is hashable, for fields of operators."""
     return tuple(np.atleast_1d(np.asarray(numbers, np.float64)).tolist())

@@ -15,7 +15,7 @@ BLOCKS = np.zeros((1, 2, 3, 4, 5), np.float32)
         ({"sizes": 3, "scales": 2}, "the size is given twice"),
         ({"sizes": 3}, "at most three consecutive axes"),
         ({"sizes": 3, "axes": [0, 3]}, "at most three consecutive axes"),
-        ({"sizes": 3, "axes": 1, "mode": "not_larger"}, "at most three consecutive axes"),
+        ({"sizes": 2, "axes": 1, "mode": "not_larger"}, "at most three consecutive axes"),
         ({"scales": 3, "axes": 1, "mode": "not_larger"}, "scales cannot be combined with mode"),
         ({"sizes": 3, "axes": 1, "mode": "larger"}, "no such mode"),
         ({"sizes": 3, "axes": 1, "size_rounding": "floor"}, "no such size_rounding"),
@@ -33,6 +33,14 @@ def test_misuse(arguments, message):
         with pytest.raises(errors.PenstockError, match=message) as raised:
             fn.tensor_resize(blocks, **arguments)
     assert "test_tensor_resize.py" in str(raised.value)
+
+
+def test_too_many_axes_of_a_sample_change():
+    with Pipeline(batch_size=1) as pipeline:
+        scales = fn.readers.arrays(np.float32([[2, 1, 1, 2]]))
+        pipeline.set_outputs(fn.tensor_resize(BLOCKS[0], scales=scales))
+    with pytest.raises(errors.SampleError, match="axes 0 to 3 of the tensor change"):
+        pipeline.run()
 
 
 def test_the_shape_is_known_and_the_layout_stays():

@@ -126,10 +126,16 @@ class PassBuilder:
             now = self._flush()
         parts = {at: part for at, part in step.parts.items() if now.axes[at].letter in "HW"}
         self._resample_along(now, parts, step)
-        parts = {at: part for at, part in step.parts.items() if at not in parts}
-        # Loops resample two axes per pass. Depth comes last and reads floats, so that values are rounded once.
-        if parts:
-            self._resample_along(self._flush(), parts, step)
+        # Loops resample two axes per pass, and a further axis in the role of the depth. These passes come last and read
+        # floats, so that values are rounded once.
+        for at, part in step.parts.items():
+            if at in parts:
+                continue
+            now = self._flush()
+            for axis in now.axes:
+                axis.letter = " " if axis.letter == "D" else axis.letter
+            now.axes[at].letter = "D"
+            self._resample_along(now, {at: part}, step)
 
     def _resample_along(self, now: Pass, parts: dict[int, ResampleAxis], step: ResampleStep) -> None:
         origins = self._origins(now, parts, step.antialias)

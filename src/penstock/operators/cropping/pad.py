@@ -7,11 +7,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from penstock.core import Array, Column, Spec
-from penstock.errors import DefinitionError
 from penstock.graph import Argument, BatchContext, DataNode, Operator, WholeBatchKernel, apply, axis_numbers, operator
+from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.operators.number_arguments import check_number_count, number_count
+from penstock.operators.number_arguments import check_number_count, number_count, numbers_per_axis
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,18 @@ class PadTo(ImageOperator):
     """Padding to a known shape. Samples do not depend on each other.
 
     Args:
-        axes: Axes to pad.
+        axes: Axes to pad; all of them if each sample names its own in the argument `axes`.
         dtype: Dtype of the data.
     """
 
     axes: tuple[int, ...]
     dtype: np.dtype[Any]
 
-    def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any) -> Spec:
+    def infer(self, data: Spec, *, shape: Any, align: Any, fill_value: Any, axes: Any = None) -> Spec:
         """Return the spec, with the padded extents of samples whose extents are known."""
         del fill_value
         extents = list(data.shape)
-        if isinstance(shape, Spec) or isinstance(align, Spec):
+        if axes is not None or isinstance(shape, Spec) or isinstance(align, Spec):
             steps = minimums = [None] * len(self.axes)
         else:
             minimums, steps = list(shape), np.broadcast_to(np.ravel(align), (len(self.axes),)).tolist()
@@ -40,11 +40,15 @@ class PadTo(ImageOperator):
             extents[axis] = None if None in (own, minimum, step) else _aligned(max(own or 0, minimum or 0), step or 1)
         return Spec(data.dtype, tuple(extents), data.layout)
 
-    def describe(self, images: ImageInfo, bits: Any, *, shape: Any, align: Any, fill_value: Any) -> Sequence[Step]:
+    def describe(
+        self, images: ImageInfo, bits: Any, *, shape: Any, align: Any, fill_value: Any, axes: Any = None
+    ) -> Sequence[Step]:
         """Return crop steps that exceed the end of each axis, and a fill step."""
-        xp = images.xp
-        steps = xp.broadcast_to(align, (images.rows, len(self.axes))).astype(np.int32)
-        minimums = shape.astype(np.int32)
+        xp, count = images.xp, len(self.axes)
+        if axes is not None:
+            shape = numbers_per_axis(xp, shape, axes, count, 0)
+            align = numbers_per_axis(xp, align, axes, count, 1)
+        steps, minimums = (xp.broadcast_to(n, (images.rows, count)).astype(np.int32) for n in (align, shape))
         result: list[Step] = []
         for n, axis in enumerate(self.axes):
             size = images.sizes[axis]
@@ -58,8 +62,8 @@ class PadToLargest(Operator, WholeBatchKernel):
     """Padding to the largest extents in the batch.
 
     Args:
-        axes: Axes to pad.
-        shape: Minimum extents along these axes; 0 or less means the largest extent in the batch.
+        axes: Axes to pad; all of them if each sample names its own in the argument `axes`.
+        shape: Minimum extents along these axes, or one for all; 0 or less means the largest extent in the batch.
     """
 
     axes: tuple[int, ...]
@@ -70,21 +74,25 @@ class PadToLargest(Operator, WholeBatchKernel):
         extents = tuple(None if axis in self.axes else extent for axis, extent in enumerate(data.shape))
         return Spec(data.dtype, extents, data.layout)
 
-    def whole_batch(self, context: BatchContext, data: Column, *, align: Any, fill_value: Any) -> Column:
+    def whole_batch(
+        self, context: BatchContext, data: Column, *, align: Any, fill_value: Any, axes: Any = None
+    ) -> Column:
         """Pad all samples of the batch."""
-        minimums = [
-            extent if extent > 0 else max(sample.shape[axis] for sample in data)
-            for axis, extent in zip(self.axes, self.shape, strict=True)
-        ]
-        steps = np.broadcast_to(align, (len(data), len(self.axes))).astype(np.int64)
+        if not len(data):
+            return data
+        rows, ndim = len(data), data[0].ndim
+        largest: Any = np.max([sample.shape for sample in data], axis=0)
+        axes = np.tile(self.axes, (rows, 1)) if axes is None else axes
+        named = numbers_per_axis(np, np.ones_like(axes), axes, ndim, 0) > 0
+        requested = numbers_per_axis(np, np.tile(self.shape, (rows, 1)), axes, ndim, 0)
+        minimums: Any = where(named, where(requested > 0, requested, largest), 0)
+        steps = numbers_per_axis(np, align, axes, ndim, 1).astype(np.int64)
         # Samples are padded one by one: their extents along the other axes may differ.
-        return [self._pad(sample, minimums, *terms) for sample, *terms in zip(data, steps, fill_value, strict=True)]
+        return [self._pad(sample, *terms) for sample, *terms in zip(data, minimums, steps, fill_value, strict=True)]
 
-    def _pad(self, data: Array, minimums: Sequence[int], steps: Array, fill_value: Array) -> Array:
+    def _pad(self, data: Array, minimums: Array, steps: Array, fill_value: Array) -> Array:
         """Pad one sample to at least the minimum extents, rounded up to multiples of `steps`."""
-        shape = list(data.shape)
-        for axis, extent, step in zip(self.axes, minimums, steps.tolist(), strict=True):
-            shape[axis] = _aligned(max(extent, data.shape[axis]), step)
+        shape = _aligned(np.maximum(minimums, data.shape), steps).tolist()
         out = np.full(shape, fill_value.astype(data.dtype), data.dtype)
         out[tuple(slice(extent) for extent in data.shape)] = data
         return out
@@ -100,7 +108,7 @@ def pad(
     data: DataNode,
     *,
     fill_value: Annotated[float | DataNode, Argument()] = 0.0,
-    axes: int | Sequence[int] | None = None,
+    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0)] = None,
     axis_names: str | None = None,
     shape: Annotated[int | Sequence[int] | DataNode | None, Argument(shape=(None,), low=1)] = None,
     align: Annotated[int | Sequence[int] | DataNode, Argument(shape=(None,), low=1)] = 1,
@@ -113,10 +121,11 @@ def pad(
     Args:
         data: Arrays of any dtype and shape.
         fill_value: Padding value, converted to the dtype of the input; a number, or a node with one per sample.
-        axes: Axes to pad, by number; all axes by default.
+        axes: Axes to pad, by number; all axes by default. A node has them per sample.
         axis_names: Axes to pad, by letter of the layout.
-        shape: Minimum extents along these axes; -1 or 0 means the largest extent in the batch. Larger samples are not
-            cropped, so 1 keeps the extent of each sample. A node has such numbers per sample, at least 1.
+        shape: Minimum extents along these axes, or one for all; -1 or 0 means the largest extent in the batch. Larger
+            samples are not cropped, so 1 keeps the extent of each sample. A node has such numbers per sample, at least
+            1.
         align: Extents are rounded up to a multiple of this number; one number, one per axis, or a node with either per
             sample.
 
@@ -125,8 +134,8 @@ def pad(
         may be larger than `shape`; a consumer that needs one shape expects the shape of sample 0.
 
     Raises:
-        DefinitionError: An axis does not exist, `shape` or `align` does not have one number per axis, or `align` is
-            below 1.
+        DefinitionError: An axis does not exist, `shape` or `align` has neither one number nor one per axis, or
+            `align` is below 1.
 
     Example:
         >>> import numpy as np, penstock
@@ -139,14 +148,17 @@ def pad(
         [[0, 1, 2, 9, 9]]
     """
     # DALI takes empty lists and an empty axis_names as "not given".
-    numbers = axis_numbers(axes, axis_names or None, data.spec)
+    own: dict[str, Any] = {"axes": axes} if isinstance(axes, DataNode) and not axis_names else {}
+    numbers = axis_numbers(None if own else axes, axis_names or None, data.spec)
+    count = number_count(axes) if own else len(numbers)
     align = 1 if number_count(align) == 0 else align
-    check_number_count("align", align, len(numbers))
-    extents: Any = (-1,) * len(numbers) if shape is None or number_count(shape) == 0 else shape
-    if number_count(extents) not in (len(numbers), None):
-        raise DefinitionError("shape needs one number per axis", given=shape, expected=len(numbers))
+    extents: Any = -1 if shape is None or number_count(shape) == 0 else shape
+    for name, value in (("align", align), ("shape", extents)):
+        if count is not None:
+            check_number_count(name, value, count)
     if not isinstance(extents, DataNode):
-        extents = tuple(np.ravel(extents).tolist())
+        extents = np.ravel(extents)
+        extents = tuple((extents if own else np.broadcast_to(extents, (len(numbers),))).tolist())
         if not all(extent > 0 for extent in extents):
-            return apply(PadToLargest(numbers, extents), data, align=align, fill_value=fill_value)
-    return apply(PadTo(numbers, data.spec.dtype), data, shape=extents, align=align, fill_value=fill_value)
+            return apply(PadToLargest(numbers, extents), data, align=align, fill_value=fill_value, **own)
+    return apply(PadTo(numbers, data.spec.dtype), data, shape=extents, align=align, fill_value=fill_value, **own)

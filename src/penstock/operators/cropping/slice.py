@@ -15,7 +15,7 @@ from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInf
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.number_arguments import as_floats, check_number_count
+from penstock.operators.number_arguments import as_floats, check_number_count, number_count, numbers_per_axis
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIDataType, DALIImageType
 
@@ -33,10 +33,10 @@ _FAR = np.float32((1 << 30) - 64)
 class Slice(ImageOperator):
     """Slice along some axes.
 
-    Its arguments are at most one of `_STARTS` and one of `_ENDS`.
+    Its arguments are at most one of `_STARTS` and one of `_ENDS`, and `axes` if each sample names its own.
 
     Args:
-        axes: Axes to slice.
+        axes: Axes to slice; all of them if `axes` is an argument.
         policy: Policy for slices that exceed the array.
         fill: Padding value, one number or one per channel.
         dtype: Dtype of the result.
@@ -111,7 +111,22 @@ class Slice(ImageOperator):
             )
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
-        values = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
+        if "axes" not in bounds:
+            values = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
+            start, stop = self._ends(values, extents)
+            return _nearest(xp, start), _nearest(xp, stop)
+        axes, ndim = bounds["axes"], len(self.axes)
+        # Axes that a sample does not name are not cut, whatever the numbers of the bounds.
+        named = numbers_per_axis(xp, xp.ones_like(axes), axes, ndim, 0)[:, number] > 0
+        values = {
+            name: numbers_per_axis(xp, bound, axes, ndim, 0)[:, number]
+            for name, bound in bounds.items()
+            if name != "axes"
+        }
+        start, stop = self._ends(values, extents)
+        return _nearest(xp, xp.where(named, start, 0 * extents)), _nearest(xp, xp.where(named, stop, extents))
+
+    def _ends(self, values: Mapping[str, Any], extents: Any) -> tuple[Any, Any]:
         start = values["rel_start"] * extents if "rel_start" in values else values.get("start", 0 * extents)
         stop = values.get("end", extents)
         # A shape is added to the start before rounding, as in DALI: the rounded length depends on the start.
@@ -121,7 +136,7 @@ class Slice(ImageOperator):
             stop = start + values["shape"]
         elif "rel_shape" in values:
             stop = start + values["rel_shape"] * extents
-        return _nearest(xp, start), _nearest(xp, stop)
+        return start, stop
 
 
 def _nearest(xp: Any, positions: Any) -> Any:
@@ -143,7 +158,7 @@ def slice(  # noqa: A001  # DALI's name
     rel_start: Bound = None,
     rel_end: Bound = None,
     rel_shape: Bound = None,
-    axes: int | Sequence[int] | None = None,
+    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0)] = None,
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
@@ -169,7 +184,7 @@ def slice(  # noqa: A001  # DALI's name
         rel_start: Start, relative to the extent.
         rel_end: End, relative to the extent.
         rel_shape: Size, relative to the extent.
-        axes: Axes to slice; negative numbers count from the last axis.
+        axes: Axes to slice; negative numbers count from the last axis. A node has them per sample.
         axis_names: Layout letters of the axes, used if `axes` is not given. The default is x first, as in DALI.
         normalized_anchor: True if floats in `anchor` are relative to the extent.
         normalized_shape: True if floats in `shape_like` are relative to the extent.
@@ -215,8 +230,13 @@ def slice(  # noqa: A001  # DALI's name
             bounds[name] = reshape(bound, shape=[-1])
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
-    numbers, result = axis_numbers(axes, names, data.spec), result_dtype(data.spec.dtype, dtype, output_dtype)
-    return apply(cut(bounds, numbers, out_of_bounds_policy, fill_values, result), data, **bounds)
+    result = result_dtype(data.spec.dtype, dtype, output_dtype)
+    if not isinstance(axes, DataNode) or names is not None:
+        numbers = axis_numbers(axes, names, data.spec)
+        return apply(cut(bounds, numbers, out_of_bounds_policy, fill_values, result), data, **bounds)
+    count = number_count(axes)
+    whole = cut(bounds, tuple(range(len(data.spec.shape))), out_of_bounds_policy, fill_values, result, count)
+    return apply(whole, data, axes=axes, **bounds)
 
 
 def cut(
@@ -225,8 +245,17 @@ def cut(
     out_of_bounds_policy: PolicyName,
     fill_values: float | Sequence[float],
     dtype: np.dtype[Any],
+    count: int | None = -1,
 ) -> Slice:
     """Check bounds and return the operator; the NumPy reader also uses it for its ROI.
+
+    Args:
+        bounds: Bounds of the user.
+        axes: Axes to slice.
+        out_of_bounds_policy: Argument of `slice`.
+        fill_values: Argument of `slice`.
+        dtype: Dtype of the result.
+        count: Number of numbers per bound; -1 for that of the axes, None if it is unknown.
 
     Raises:
         DefinitionError: Two bounds conflict, no bound is set, or a bound has neither one number nor one per axis.
@@ -238,5 +267,6 @@ def cut(
     if not bounds:
         raise DefinitionError("at least one bound is needed", expected="start, end, shape, ...")
     for name, bound in bounds.items():
-        check_number_count(name, bound, len(axes))
+        if count is not None:
+            check_number_count(name, bound, len(axes) if count < 0 else count)
     return Slice(axes, POLICIES[out_of_bounds_policy], as_floats(fill_values), dtype)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal, Unpack
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
 from penstock.graph import SPATIAL, Argument, DataNode, Input, apply, axis_numbers, operator
-from penstock.image.describe.axis_mapping import max_filter_support, where
-from penstock.image.describe.steps import ImageInfo, ResampleStep, Step
+from penstock.image.describe.axis_mapping import Rows, max_filter_support, where
+from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import check_number_count
@@ -21,7 +21,7 @@ from penstock.operators.resizing.filter_arguments import FilterArguments, filter
 from penstock.operators.resizing.resize import RESAMPLED, Resize, cast_step
 from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize, limits_of, one_row_of
 from penstock.operators.tensors.reshape import reshape
-from penstock.types import DALIDataType
+from penstock.types import INTERP_LINEAR, DALIDataType
 
 Rounding = Literal["round", "truncate", "ceil"]
 
@@ -64,6 +64,31 @@ class TensorSizing(TargetSize):
         for at, size in zip(self.named, sizes, strict=True):
             result[at] = int(self._round(np.float64(min(abs(size), self.max_size[at])))) if size else None
         return tuple(result)
+
+    def resized(self, images: Spec, arguments: Mapping[str, Any]) -> range:
+        """Return the axes from the first to the last one that changes, or that may change as far as is known.
+
+        Raises:
+            DefinitionError: More than three consecutive axes change.
+        """
+        count = len(images.shape)
+        if None not in images.shape and not any(isinstance(value, Spec) for value in arguments.values()):
+            extents = [np.array([extent]) for extent in images.shape]
+            inside = _resized(self.parts(extents, one_row_of(arguments)), extents)[0]
+            if inside.sum() > len(SPATIAL):
+                raise DefinitionError(
+                    "at most three consecutive axes can be resized",
+                    given=f"axes {_ends(inside)} of a tensor of {count} axes",
+                    fix="name the axes that change with axes=[...], or call it twice",
+                )
+        else:
+            scales, inside = arguments.get("scales"), np.full(count, self.proportional)
+            constant = scales is not None and not isinstance(scales, Spec) and "roi_start" not in arguments
+            kept = np.broadcast_to(np.asarray(scales) == 1, len(self.named)) & constant
+            inside[np.array(self.named)[~kept]] = True
+            inside = _with_neighbor(inside[None])[0]
+        first, last = np.flatnonzero(inside)[[0, -1]].tolist()
+        return range(first, last + 1)
 
     def bounds(self, images: Spec, arguments: Mapping[str, Any]) -> tuple[int, ...]:
         """Return the largest extents of the result, or () if they are unknown."""
@@ -115,14 +140,60 @@ class TensorSizing(TargetSize):
 
 @dataclass(frozen=True)
 class TensorResize(Resize):
-    """Resampling of the axes that a layout declares as spatial."""
+    """Resampling of the axes from the first to the last one that changes, per sample."""
 
     def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
-        """Return the steps: resample, cast."""
+        """Return the steps: resample, cast.
+
+        Raises:
+            ValueError: More than three consecutive axes of a sample change.
+        """
         parts = self.sizing.parts(images.sizes, arguments)
-        resampled = {at: part for at, part in enumerate(parts) if self.layout[at] in SPATIAL}
+        inside = _resized(parts, images.sizes)
+        for row in np.flatnonzero(inside.sum(axis=1) > len(SPATIAL))[:1]:
+            raise ValueError(
+                f"at most three consecutive axes can be resized, but axes {_ends(inside[row])} of the tensor change"
+            )
+        resampled = {
+            at: replace(part, filters=where(inside[:, at], part.filters, INTERP_LINEAR))
+            for at, part in enumerate(parts)
+            # The height and the width are always resampled together: positions of some filters depend on both.
+            if self.layout[at] in "HW" or inside[:, at].any()
+        }
         support = max_filter_support(arguments["min_filter"], arguments["mag_filter"])
         return [ResampleStep(resampled, self.sizing.antialias, support), cast_step(self.dtype)]
+
+
+def _resized(parts: Sequence[ResampleAxis], extents: Sequence[Rows]) -> NDArray[np.bool_]:
+    """Return a mask (rows, axes) of the axes from the first to the last one that changes.
+
+    As in DALI, there are at least two: INTERP_GAUSSIAN also blurs an axis that keeps its extent, the one after an axis
+    that changes alone, or the one before if there is none. If no axis changes, it blurs the last two.
+    """
+    changed: NDArray[np.bool_] = np.stack(
+        [
+            (part.size != extent) | (part.low != 0) | (part.high != extent)
+            for part, extent in zip(parts, extents, strict=True)
+        ],
+        axis=1,
+    )
+    return _with_neighbor(changed)
+
+
+def _with_neighbor(changed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the mask of `_resized` from that of the axes that change."""
+    count, none = changed.shape[1], ~changed.any(axis=1)
+    first: Any = where(none, count - 1, changed.argmax(axis=1))
+    last: Any = where(none, count - 1, count - 1 - changed[:, ::-1].argmax(axis=1))
+    alone: Any = first == last
+    first = np.maximum(first - (alone & (last == count - 1)), 0)
+    last = np.minimum(last + alone, count - 1)
+    axes = np.arange(count, dtype=np.int64)
+    return (first[:, None] <= axes) & (axes <= last[:, None])
+
+
+def _ends(inside: NDArray[np.bool_]) -> str:
+    return "{} to {}".format(*np.flatnonzero(inside)[[0, -1]])
 
 
 @operator("tensor_resize")
@@ -146,6 +217,8 @@ def tensor_resize(
     **arguments: Unpack[FilterArguments],
 ) -> DataNode:
     """Resize tensors along up to three consecutive axes of any layout.
+
+    All axes may be named if only three consecutive ones of each sample change.
 
     Axes that you do not name keep their extent, unless `mode` keeps proportions. They count with the scale 1 if an
     extent of 0 takes the mean scale of all axes. Results match DALI within 1 for integers and within 2e-3 for floats.
@@ -177,8 +250,8 @@ def tensor_resize(
 
     Raises:
         DefinitionError: Both or neither of `sizes` and `scales`, more than three axes from the first to the last
-            resized one, an argument with the wrong number of values, or a dtype that cannot be resampled.
-        SampleError: At run time, the ROI is empty.
+            one that changes, an argument with the wrong number of values, or a dtype that cannot be resampled.
+        SampleError: At run time, the ROI is empty, or more than three consecutive axes change.
 
     Example:
         >>> import numpy as np, penstock
@@ -211,16 +284,10 @@ def tensor_resize(
     most = 0.0 if max_size is None else max_size
     for name, value in {**values, "max_size": most}.items():
         check_number_count(name, value, len(named), "named axis")
-    # Modes that keep proportions also resize axes that are not named.
-    first, last = (0, rank - 1) if proportional else (min(named), max(named))
-    if first == last and rank > 1:
-        # DALI never resizes an axis alone, and INTERP_GAUSSIAN also blurs a neighboring axis that keeps its extent.
-        first, last = (first, last + 1) if last + 1 < rank else (first - 1, last)
-    layout = _spatial(data.spec, range(first, last + 1))
     limits = np.full(rank, np.inf)
     limits[list(named)] = limits_of(most)
     sizing = TensorSizing(
-        layout,
+        data.spec.layout or _OTHERS[:rank],
         mode,
         tuple(limits.tolist()),
         bool(roi_relative),
@@ -230,31 +297,27 @@ def tensor_resize(
         size_rounding,
     )
     values |= filter_arguments(arguments)
-    own = data.spec.layout
+    specs = {name: value.spec if isinstance(value, DataNode) else value for name, value in values.items()}
+    layout = _spatial(data.spec, sizing.resized(data.spec, specs))
+    sizing, own = replace(sizing, layout=layout), data.spec.layout
     # The resampling looks for spatial letters, so a tensor of a different layout is relabeled before and after.
     operand = reshape(data, layout=layout) if own not in ("", layout) else data
     result = apply(TensorResize(layout, output_dtype(data.spec.dtype, dtype), sizing), operand, **values)
     return reshape(result, layout=own) if own != result.spec.layout else result
 
 
-def _spatial(spec: Spec, resized: range) -> str:
-    """Return a layout in which exactly the resized axes are spatial; the layout of the input if it qualifies.
+# Letters of axes that are not spatial.
+_OTHERS = "FGIJKLMNOPQRSTUV"
 
-    Raises:
-        DefinitionError: There are more than three such axes.
-    """
-    if len(resized) > len(SPATIAL):
-        raise DefinitionError(
-            "at most three consecutive axes can be resized",
-            given=f"axes {resized[0]} to {resized[-1]} of a value of {len(spec.shape)} axes",
-            fix="name the axes that change with axes=[...], or call it twice",
-        )
+
+def _spatial(spec: Spec, resized: range) -> str:
+    """Return a layout in which the last three resized axes are spatial, or the layout of the input if it qualifies."""
+    resized = resized[-len(SPATIAL) :]
     letters = SPATIAL[-len(resized) :]
     before, after = resized[0], len(spec.shape) - resized[-1] - 1
     own = spec.layout
     if own and own[before : before + len(resized)] == letters and not set(SPATIAL) & set(own.replace(letters, "")):
         return own
-    # Letters for the remaining axes: none is spatial, and the last axis counts as channels.
-    others = "FGIJKLMNOPQRSTUV"
-    ends = others[before : before + after - 1] + "C" if after else ""
-    return others[:before] + letters + ends
+    # The last axis counts as channels.
+    ends = _OTHERS[before : before + after - 1] + "C" if after else ""
+    return _OTHERS[:before] + letters + ends

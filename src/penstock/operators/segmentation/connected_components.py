@@ -243,7 +243,7 @@ def draw_objects(
         chosen: True if classes are chosen; otherwise all labels but the background are objects.
         alike: True to draw among all objects; False to draw a class first.
         largest: Number of largest objects to choose from; 0 for all.
-        least: int64 (axes,), minimum extents of a box.
+        least: int64 (rows, axes), minimum extents of a box.
         probabilities: float64 (rows,), probability of an object; otherwise the result is the whole map.
         draws: float64 (rows, 3), random numbers from 0 to 1.
         memory: int64 (4, elements of the largest map), scratch memory.
@@ -268,7 +268,7 @@ def draw_objects(
             keys[n] = key_of(int(own[firsts[n]]), classes[row], weights[row], backgrounds[row], chosen)
             fits = keys[n] != NONE
             for axis in range(axes):
-                fits = fits and extents[n, axes + axis] - extents[n, axis] >= least[axis]
+                fits = fits and extents[n, axes + axis] - extents[n, axis] >= least[row, axis]
             if fits:
                 order[count] = n
                 count += 1

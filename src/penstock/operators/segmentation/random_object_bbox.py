@@ -21,7 +21,7 @@ from penstock.graph import (
 )
 from penstock.numerics.ragged import flattened
 from penstock.operators.elementwise.cast import cast
-from penstock.operators.number_arguments import check_number_count
+from penstock.operators.number_arguments import check_number_count, number_count
 from penstock.operators.segmentation.connected_components import draw_objects
 
 
@@ -33,14 +33,12 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         form: Form of the box: "anchor_shape", "start_end" or "box".
         ignore_class: True to draw among all objects; False to draw a class first.
         k_largest: Number of largest objects to draw from; 0 for all.
-        threshold: Minimum size per axis, or one for all; empty for none.
         output_class: True if the label is an output.
     """
 
     form: str
     ignore_class: bool
     k_largest: int
-    threshold: tuple[int, ...]
     output_class: bool
     accepts_ragged: ClassVar[bool] = True
 
@@ -59,13 +57,15 @@ class RandomObjectBBox(Operator, HostBatchKernel):
         boxes = (Spec(dtype, (2 * ndim,)),) if self.form == "box" else (Spec(dtype, (ndim,)),) * 2
         return (*boxes, Spec(dtype, ())) if self.output_class else boxes
 
-    def batch(self, context: BatchContext, labels: Any, *, foreground_prob: Any, **arguments: Any) -> Any:
+    def batch(
+        self, context: BatchContext, labels: Any, *, foreground_prob: Any, threshold: Any, **arguments: Any
+    ) -> Any:
         """Draw an object of each map."""
         values, shapes = flattened(labels)
         (rows, axes), size = shapes.shape, int(shapes.prod(axis=1).max())
         classes, weights, backgrounds = self._classes(rows, **arguments)
         corners, drawn = np.empty((rows, 2 * axes), np.int64), np.empty(rows, np.int64)
-        least = np.broadcast_to(np.array(self.threshold or (0,)), (axes,))
+        least = np.broadcast_to(threshold, (rows, axes))
         draw_objects(
             *(values, shapes, classes, weights, backgrounds, classes.size > 0, self.ignore_class, self.k_largest),
             *(np.ascontiguousarray(least), np.ascontiguousarray(foreground_prob), context.bits * 2.0**-32),
@@ -122,7 +122,7 @@ def random_object_bbox(
     class_weights: Annotated[float | Sequence[float] | DataNode | None, Argument(np.float64, (None,), low=0)] = None,
     ignore_class: bool = False,
     k_largest: Annotated[int | None, Range(1)] = None,
-    threshold: int | Sequence[int] | None = None,
+    threshold: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,))] = None,
     output_class: bool = False,
     cache_objects: bool = False,  # noqa: ARG001  # DALI's; objects are searched for each use
     seed: int = -1,
@@ -145,7 +145,8 @@ def random_object_bbox(
             background.
         ignore_class: If True, all objects are equally probable, whatever their class.
         k_largest: Number of largest objects of the class to draw from; by default all.
-        threshold: Minimum size of a box, one number per axis or one for all; smaller components are not objects.
+        threshold: Minimum size of a box, one number per axis or one for all; smaller components are not objects. A node
+            has them per sample.
         output_class: If True, also return the label; that of the background for the whole map.
         cache_objects: DALI's option; it has no effect.
         seed: Seed of this operator; -1 derives it from the seed of the pipeline.
@@ -169,12 +170,13 @@ def random_object_bbox(
     """
     if ignore_class and (classes is not None or class_weights is not None or output_class):
         raise DefinitionError("ignore_class excludes classes, class_weights and output_class")
-    least = () if threshold is None else tuple(map(int, np.atleast_1d(threshold)))
-    check_number_count("threshold", least or 0, len(data.spec.shape))
-    kernel = RandomObjectBBox(format, ignore_class, k_largest or 0, least, output_class)
+    # DALI takes an empty list as "not given".
+    threshold = 0 if threshold is None or number_count(threshold) == 0 else threshold
+    check_number_count("threshold", threshold, len(data.spec.shape))
+    kernel = RandomObjectBBox(format, ignore_class, k_largest or 0, output_class)
     optional: dict[str, Any] = {"background": background, "classes": classes, "class_weights": class_weights}
     arguments = {name: argument for name, argument in optional.items() if argument is not None}
     # The loops are compiled for integers.
     data = cast(data, dtype=np.uint8) if data.spec.dtype == np.bool_ else data
-    outputs = apply_many(kernel, data, seed=seed, foreground_prob=foreground_prob, **arguments)
+    outputs = apply_many(kernel, data, seed=seed, foreground_prob=foreground_prob, threshold=threshold, **arguments)
     return outputs if len(outputs) > 1 else outputs[0]

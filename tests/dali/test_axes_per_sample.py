@@ -1,0 +1,61 @@
+"""Axes and thresholds that differ between samples give DALI's results."""
+
+import numpy as np
+import pytest
+
+from penstock import Pipeline, errors, fn
+
+RNG = np.random.default_rng(12)
+BLOCKS = [RNG.normal(size=shape).astype(np.float32) for shape in ((4, 5, 6), (3, 5, 2), (7, 2, 4))]
+PAIRS = np.int32([[0, 1], [-1, 0], [0, 2]])
+SINGLE = np.int32([[0], [2], [1]])
+STARTS, STEPS = np.int32([[1, 0], [1, 1], [0, 1]]), np.int32([[4, 3], [5, 2], [3, 3]])
+
+
+def test_slices(agree):
+    agree(
+        lambda lib, x, pairs, starts, steps: (
+            lib.fn.slice(x, start=starts, shape=1, axes=pairs),
+            lib.fn.slice(x, rel_start=0.2, rel_end=0.8, axes=pairs),
+            lib.fn.slice(x, starts, steps, axes=pairs, out_of_bounds_policy="trim_to_shape"),
+            lib.fn.slice(x, start=-2, end=9, axes=pairs, out_of_bounds_policy="pad", fill_values=3.0),
+        ),
+        *(BLOCKS, PAIRS, STARTS, STEPS),
+    )
+
+
+def test_padding(agree):
+    agree(
+        lambda lib, x, single, pairs, steps: (
+            lib.fn.pad(x, axes=single, fill_value=-1),
+            lib.fn.pad(x, axes=single, shape=[5], fill_value=-1),
+            lib.fn.pad(x, axes=pairs, align=steps),
+            lib.fn.pad(x, axes=pairs, align=3, shape=[0, 7]),
+            lib.fn.pad(x, axes=pairs, shape=steps),
+            lib.fn.pad(x, axes=[0, 1], shape=[9]),
+        ),
+        *(BLOCKS, SINGLE, PAIRS, STEPS),
+    )
+
+
+def test_thresholds_of_objects(agree):
+    maps = [np.pad(np.ones((5, 4), np.int32), 2)] * 3
+    agree(
+        lambda lib, x, sizes, size: (
+            *lib.fn.segmentation.random_object_bbox(x, threshold=sizes),
+            *lib.fn.segmentation.random_object_bbox(x, threshold=size),
+        ),
+        *(maps, np.int32([[5, 4], [5, 5], [6, 1]]), np.int32([4, 5, 1])),
+    )
+
+
+@pytest.mark.parametrize("axes", [[3], [1, -2]], ids=str)
+@pytest.mark.parametrize("name", ["slice", "pad"])
+def test_an_axis_that_does_not_exist_or_is_named_twice(axes, name):
+    with Pipeline(1) as pipeline:
+        blocks, axes = fn.readers.arrays((np.zeros((1, 2, 2, 2)), np.int32([axes])))
+        pipeline.set_outputs(
+            fn.slice(blocks, start=0, end=1, axes=axes) if name == "slice" else fn.pad(blocks, axes=axes)
+        )
+    with pytest.raises(errors.SampleError, match="axes must name each axis once"):
+        pipeline.run()
