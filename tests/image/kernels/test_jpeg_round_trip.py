@@ -13,7 +13,21 @@ from penstock.image.kernels.jpeg_round_trip import jpeg_round_trip
 from penstock.operators.filters import jpeg_compression_distortion as distortion
 
 RNG = np.random.default_rng(5)
-SIZES = [(1, 1), (1, 2), (2, 1), (3, 5), (4, 4), (6, 5), (8, 8), (16, 16), (17, 15), (31, 47), (2, 200), (150, 3)]
+SIZES = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (3, 5),
+    (4, 4),
+    (6, 5),
+    (8, 8),
+    (16, 16),
+    (17, 15),
+    (31, 47),
+    (2, 200),
+    (150, 3),
+    (225, 337),
+]
 
 
 def kept(image, quality):
