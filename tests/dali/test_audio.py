@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from penstock import Pipeline, errors, fn
+
 RNG = np.random.default_rng(11)
 SIGNALS = [RNG.normal(size=size).astype(np.float32) for size in (300, 411, 1700)]
 SPECTRA = [np.abs(RNG.normal(size=(17, columns))).astype(np.float32) for columns in (9, 4, 12)]
@@ -34,6 +36,30 @@ def test_preemphasis_filter(agree, border):
 )
 def test_spectrogram(agree, arguments):
     agree(lambda lib, x: lib.fn.spectrogram(x, **arguments), SIGNALS, rtol=1e-4, atol=5e-3)
+
+
+def test_signals_of_several_axes(agree):
+    agree(
+        lambda lib, x, y: (
+            lib.fn.preemphasis_filter(x, border="reflect"),
+            lib.fn.preemphasis_filter(y),
+            lib.fn.spectrogram(y, window_length=32, window_step=10),
+        ),
+        *([np.stack([signal, -signal]) for signal in SIGNALS], [signal[None, :, None] for signal in SIGNALS]),
+        rtol=1e-4,
+        atol=5e-3,
+    )
+
+
+def test_spectrogram_of_several_signals():
+    with Pipeline(1) as pipeline:
+        pairs = fn.readers.arrays(np.zeros((1, 2, 600), np.float32))
+        with pytest.raises(errors.DefinitionError, match="a signal has one axis"):
+            fn.spectrogram(pairs)
+        pairs = fn.external_source(lambda: np.zeros((1, 2, 600), np.float32))
+        pipeline.set_outputs(fn.spectrogram(pairs))
+    with pytest.raises(errors.SampleError, match="a signal has one axis"):
+        pipeline.run()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"power": 1}, {"nfft": 32}, {"axis": 0}], ids=str)

@@ -118,6 +118,31 @@ def test_values(agree, use, given, numbers):
     agree(use, given, numbers, layouts=layouts, off=1, rtol=1e-5, atol=1e-4)
 
 
+def test_one_entry_applies_to_all_frames(agree):
+    videos = [RNG.integers(0, 256, (frames, 6, 7, 3), np.uint8) for frames in (1, 3, 4)]
+    angles = [np.arange(frames, dtype=np.float32) for frames in (1, 3, 4)]
+    matrices = [np.float32([[[1, 0.5], [0, 1]]])] * 3
+    points = [RNG.normal(size=(frames, 5, 2)).astype(np.float32) for frames in (1, 3, 4)]
+
+    def define(lib, x, single, per_frame, matrix, points):
+        single, per_frame, matrix = (lib.fn.per_frame(value) for value in (single, per_frame, matrix))
+        return (
+            lib.fn.rotate(x, angle=single, keep_size=True),
+            lib.fn.crop(x, crop=[3, 4], crop_pos_x=single / 40),
+            lib.fn.brightness_contrast(x, brightness=single / 20, contrast=per_frame),
+            lib.fn.coord_transform(points, M=matrix),
+            lib.fn.transforms.rotation(lib.fn.transforms.rotation(angle=per_frame), angle=single),
+        )
+
+    agree(
+        define,
+        *(videos, np.float32([[10], [20], [30]]), angles, matrices, points),
+        layouts=("FHWC", "", "", "", "FNC"),
+        off=1,
+        atol=1e-5,
+    )
+
+
 def test_layouts(both):
     agreed = both(lambda lib, x: lib.fn.per_frame(x), NUMBERS)
     assert all((a == b).all() for a, b in zip(agreed[0][0], agreed[1][0], strict=True))
@@ -134,7 +159,7 @@ def test_mistakes():
         videos = fn.readers.arrays(np.zeros((1, 2, 4, 4, 3), np.uint8), layout="FHWC")
         images = fn.readers.arrays(np.zeros((1, 4, 4, 3), np.uint8), layout="HWC")
         three = fn.per_frame(fn.readers.arrays(np.zeros((1, 3), np.float32)))
-        with pytest.raises(DefinitionError, match="must have one entry per frame"):
+        with pytest.raises(DefinitionError, match="must have one entry, or one per frame"):
             fn.brightness(videos, brightness=three)
         with pytest.raises(DefinitionError, match="are for sequences"):
             fn.brightness(images, brightness=three)

@@ -9,6 +9,7 @@ import soundfile
 from PIL import Image
 
 import penstock
+from penstock import Pipeline, fn
 from penstock.errors import SourceError
 from penstock.sources.formats.coco.coco_annotations import CocoOptions
 from penstock.sources.formats.coco.coco_source import CocoSource
@@ -332,6 +333,15 @@ def test_webdataset_with_an_index(both, tar, tmp_path):
     with wds2idx.IndexCreator(path, index) as creator:
         creator.create_index()
     same(both, lambda lib: lib.fn.readers.webdataset(paths=path, ext=["jpg", "cls"], index_paths=index), rows=9)
+
+
+def test_shuffle_of_a_webdataset_named_twice(tar):
+    path, orders = tar("a.tar", *MEMBERS), []
+    for options in ({"shuffle_after_epoch": True}, {}):
+        with Pipeline(5, seed=3) as pipeline:
+            pipeline.set_outputs(fn.readers.webdataset(paths=path, ext=["jpg"], random_shuffle=True, **options))
+        orders.append([np.asarray(sample).tobytes() for sample in pipeline.run()[0]])
+    assert orders[0] == orders[1]
 
 
 def test_recordio(both, tmp_path):

@@ -30,9 +30,9 @@ class ImageFrames(PerFrameOperator):
             )
         for name in self.call.framed:
             count = arguments[name].shape[0]
-            if None not in (count, frames.shape[0]) and count != frames.shape[0]:
+            if count != 1 and None not in (count, frames.shape[0]) and count != frames.shape[0]:
                 raise DefinitionError(
-                    f"{name} must have one entry per frame", given=count, expected=f"{frames.shape[0]} frames"
+                    f"{name} must have one entry, or one per frame", given=count, expected=f"{frames.shape[0]} frames"
                 )
         result = self.inner.infer(replace(frames, shape=(1, *frames.shape[1:]), bounds=()), **self.specs(arguments))
         assert isinstance(result, Spec)  # an image operator has one output

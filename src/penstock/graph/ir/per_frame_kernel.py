@@ -27,7 +27,11 @@ class PerFrameOperator(Operator, BatchKernel):
         """Return the operator's spec with the frames as first axis."""
         framed = {f"input {at}": spec for at, spec in enumerate(inputs) if self.call.layouts[at][:1] == "F"}
         framed |= {name: arguments[name] for name in self.call.framed}
+        # An argument with one entry applies to all frames, as in DALI.
+        single = {name for name in self.call.framed if arguments[name].shape[0] == 1}
         counts = {name: spec.shape[0] for name, spec in framed.items() if spec.shape[0] is not None}
+        if single != framed.keys():
+            counts = {name: count for name, count in counts.items() if name not in single}
         if len(set(counts.values())) > 1:
             text = ", ".join(f"{name} for {count}" for name, count in counts.items())
             raise DefinitionError("inputs and arguments per frame must have the same number of frames", given=text)
@@ -48,8 +52,10 @@ class PerFrameOperator(Operator, BatchKernel):
     def batch(self, context: BatchContext, *inputs: Any, **arguments: Any) -> Any:
         """Compute the frames of all rows as one batch."""
         columns = [value for value, layout in zip(inputs, self.call.layouts, strict=True) if layout[:1] == "F"]
-        columns += [arguments[name] for name in self.call.framed]
         counts = {column.shape[1] for column in columns}
+        if not counts:
+            counts = {arguments[name].shape[1] for name in self.call.framed}
+            counts = counts - {1} or counts
         if len(counts) > 1:
             raise ValueError(f"inputs and arguments per frame have {' and '.join(map(str, counts))} frames")
         # Frames become rows of one batch, so that the kernel of the operator needs no code for sequences.
@@ -68,9 +74,10 @@ class PerFrameOperator(Operator, BatchKernel):
         for name, value in arguments.items():
             column = value
             if name in self.call.framed:
-                if value.shape[1] != count:
+                if value.shape[1] not in (1, count):
                     raise ValueError(f"{name} has {value.shape[1]} entries for {count} frames")
-                column = _merged(value)
+                # As in DALI, one entry applies to all frames.
+                column = _merged(xp.broadcast_to(value, (rows, count, *value.shape[2:])))
             elif name in self.call.varying:
                 column = xp.repeat(value, count, axis=0)
             varying = name in self.call.framed | self.call.varying

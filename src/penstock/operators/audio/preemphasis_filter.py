@@ -8,7 +8,7 @@ import numpy as np
 from penstock.core import Array, Spec
 from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating
-from penstock.operators.audio.signals import Signal
+from penstock.operators.audio.signals import Signals
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import FLOAT, as_dtype
 
@@ -31,17 +31,18 @@ class Preemphasis(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array, *, preemph_coeff: Any) -> Array:
         """Filter one signal."""
-        values = data.astype(np.float32)
+        values = data.astype(np.float32).reshape(-1)
         first = {"clamp": values[:1], "reflect": values[1:2], "zero": np.zeros(1, np.float32)}[self.border]
         # A signal of one sample has nothing to reflect, so it is clamped; an empty one stays empty.
         before = np.concatenate([first if first.size else values[:1], values[:-1]])[: len(values)]
-        return cast_saturating(np, values - np.asarray(preemph_coeff, np.float32).reshape(()) * before, self.dtype)
+        result = values - np.asarray(preemph_coeff, np.float32).reshape(()) * before
+        return cast_saturating(np, result, self.dtype).reshape(data.shape)
 
 
 @operator("preemphasis_filter")
 @rounds_to_bfloat16
 def preemphasis_filter(
-    data: Signal,
+    data: Signals,
     *,
     preemph_coeff: Annotated[float | DataNode, Argument(np.float32)] = 0.97,
     border: Literal["clamp", "reflect", "zero"] = "clamp",
@@ -50,7 +51,7 @@ def preemphasis_filter(
     """Amplify the high frequencies of signals: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
 
     Args:
-        data: Signals of one axis.
+        data: Signals. As in DALI, the elements of several axes are one signal, in the order of the memory.
         preemph_coeff: Factor of the previous sample. A node sets it per signal.
         border: Value before the first sample: "clamp" repeats the first sample, "reflect" is the second, "zero" is 0.
         dtype: Element type of the result. Integers are rounded and saturate.
@@ -59,7 +60,7 @@ def preemphasis_filter(
         Same shape and layout, of type `dtype`.
 
     Raises:
-        DefinitionError: `data` has more than one axis, or `border` is unknown.
+        DefinitionError: `data` has no axis, or `border` is unknown.
 
     Example:
         >>> import numpy as np, penstock

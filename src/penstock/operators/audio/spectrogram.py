@@ -1,5 +1,6 @@
 """spectrogram: short-time Fourier transform of a signal."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -10,7 +11,7 @@ from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, operator
 from penstock.operators.argument_limits import Length
-from penstock.operators.audio.signals import Signal
+from penstock.operators.audio.signals import Signals
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,14 @@ class Spectrogram(Operator, SampleKernel):
 
     def infer(self, data: Spec) -> Spec:
         """Return the spec of frequencies and windows."""
+        if sum(extent not in (1, None) for extent in data.shape) > 1:
+            raise DefinitionError(
+                "a signal has one axis, besides axes of extent 1",
+                given=data,
+                fix="fn.decoders.audio(x, downmix=True), which returns one axis",
+            )
         # A reflection needs a second sample.
-        length, size = data.shape[0], len(self.window)
+        length, size = None if None in data.shape else math.prod(data.fixed_shape), len(self.window)
         if length is not None and length < (2 if self.centered and self.reflect else 1):
             raise DefinitionError("the signal is too short", given=data)
         windows = None if length is None else self._windows(length)
@@ -54,6 +61,9 @@ class Spectrogram(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, data: Array) -> Array:
         """Compute the spectrogram of one signal."""
+        if sum(extent != 1 for extent in data.shape) > 1:
+            raise ValueError(f"a signal has one axis, besides axes of extent 1, not shape {data.shape}")
+        data = data.reshape(-1)
         size, count = len(self.window), self._windows(len(data))
         if count < 1 or not len(data):
             raise ValueError(f"a signal of {len(data)} elements is shorter than a window of {size}")
@@ -78,7 +88,7 @@ def hann(length: int) -> tuple[float, ...]:
 
 @operator("spectrogram")
 def spectrogram(
-    data: Signal,
+    data: Signals,
     *,
     nfft: Length | None = None,
     window_length: Annotated[float, Range(1, 1 << 24)] = 512,
@@ -92,7 +102,7 @@ def spectrogram(
     """Compute spectrograms of signals by a short-time Fourier transform.
 
     Args:
-        data: Signals of one axis.
+        data: Signals of one axis, besides axes of extent 1.
         nfft: Length of the Fourier transform; None is the length of a window. Shorter windows are padded with zeros.
         window_length: Samples per window. Fractions are truncated.
         window_step: Samples between the starts of two windows. Fractions are truncated.
@@ -107,8 +117,8 @@ def spectrogram(
         float32, with ``nfft // 2 + 1`` frequencies per window.
 
     Raises:
-        DefinitionError: `data` has more than one axis, the transform is shorter than the window, or `power` or `layout`
-            is unknown.
+        DefinitionError: `data` has several axes of an extent other than 1, the transform is shorter than the window, or
+            `power` or `layout` is unknown.
         SampleError: A signal is shorter than a window.
 
     Example:

@@ -2,19 +2,35 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import DataNode, FramedCall, Images, Operator, apply, assumed_layout, operator
+from penstock.graph import DataNode, Default, FramedCall, Images, Operator, apply, assumed_layout, operator
 from penstock.image.describe.crop_window import CropWindow
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
-from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
+from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
+from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import DALIDataType, DALIImageType
+
+
+class CropArguments(CropPositionArguments, total=False):
+    """Size and position of a window that may exceed the image.
+
+    Args:
+        out_of_bounds_policy: Policy for windows that exceed the image: "error", "pad" with `fill_values`,
+            "trim_to_shape", or a border mode that continues the image: "clamp" (or "edge") repeats its last pixel,
+            "reflect" (or "reflect_1001") mirrors it, "reflect_101" mirrors it without the last pixel, and "wrap"
+            repeats it.
+        fill_values: Padding value, one or one per channel, in the dtype of the result; integers drop fractions.
+    """
+
+    out_of_bounds_policy: Annotated[WindowPolicy, Default("error")]
+    fill_values: Annotated[float | Sequence[float], Default(0.0)]
 
 
 @dataclass(frozen=True)
@@ -67,7 +83,7 @@ def crop(
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
     output_dtype: DALIDataType | Any = None,
-    **arguments: Unpack[CropWindowArguments],
+    **arguments: Unpack[CropArguments],
 ) -> DataNode:
     """Crop images, volumes, or sequences of them.
 
@@ -78,7 +94,7 @@ def crop(
         dtype: Dtype of the result; by default that of the input. Integers saturate.
         image_type: Accepted for compatibility with DALI; it has no effect there or here.
         output_dtype: Older name of `dtype`.
-        **arguments: See `CropWindowArguments`.
+        **arguments: See `CropArguments`.
 
     Returns:
         Cropped images in the layout of the input.
@@ -99,5 +115,10 @@ def crop(
     """
     del image_type
     layout = assumed_layout(data.spec, rank_4="DHWC")
-    window, place = make_window(arguments, layout, frames=True)
-    return apply(Crop(window, result_dtype(data.spec.dtype, dtype, output_dtype)), data, **place)
+    border = BORDERS.get(arguments.get("out_of_bounds_policy", "error"))
+    policy: dict[str, Any] = {} if border is None else {"out_of_bounds_policy": "pad"}
+    window, place = make_window({**arguments, **policy}, layout, frames=True)
+    result = result_dtype(data.spec.dtype, dtype, output_dtype)
+    if border is None:
+        return apply(Crop(window, result), data, **place)
+    return convert(apply(BorderWindow(Crop(window, result), border), data, **place), result)

@@ -14,6 +14,7 @@ from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fi
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
+from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import as_floats, check_number_count, number_count, numbers_per_axis
 from penstock.operators.tensors.reshape import reshape
@@ -162,7 +163,7 @@ def slice(  # noqa: A001  # DALI's name
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,
-    out_of_bounds_policy: PolicyName = "error",
+    out_of_bounds_policy: WindowPolicy = "error",
     fill_values: float | Sequence[float] = 0.0,
     dtype: DALIDataType | Any = None,
     image_type: DALIImageType | None = None,
@@ -188,8 +189,10 @@ def slice(  # noqa: A001  # DALI's name
         axis_names: Layout letters of the axes, used if `axes` is not given. The default is x first, as in DALI.
         normalized_anchor: True if floats in `anchor` are relative to the extent.
         normalized_shape: True if floats in `shape_like` are relative to the extent.
-        out_of_bounds_policy: Policy for slices that exceed the array: "error", "pad" with `fill_values`, or
-            "trim_to_shape".
+        out_of_bounds_policy: Policy for slices that exceed the array: "error", "pad" with `fill_values`,
+            "trim_to_shape", or a border mode that continues the array: "clamp" (or "edge") repeats its last element,
+            "reflect" (or "reflect_1001") mirrors it, "reflect_101" mirrors it without the last element, and "wrap"
+            repeats it.
         fill_values: Padding value: one number, or one per channel (axis C, or the last axis without a C). Fractions are
             truncated for integers.
         dtype: Dtype of the result; by default that of the input. Integers saturate.
@@ -231,12 +234,17 @@ def slice(  # noqa: A001  # DALI's name
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
     result = result_dtype(data.spec.dtype, dtype, output_dtype)
-    if not isinstance(axes, DataNode) or names is not None:
-        numbers = axis_numbers(axes, names, data.spec)
-        return apply(cut(bounds, numbers, out_of_bounds_policy, fill_values, result), data, **bounds)
-    count = number_count(axes)
-    whole = cut(bounds, tuple(range(len(data.spec.shape))), out_of_bounds_policy, fill_values, result, count)
-    return apply(whole, data, axes=axes, **bounds)
+    border = BORDERS.get(out_of_bounds_policy)
+    policy: Any = out_of_bounds_policy if border is None else "pad"
+    if isinstance(axes, DataNode) and names is None:
+        everything = tuple(range(len(data.spec.shape)))
+        window = cut(bounds, everything, policy, fill_values, result, number_count(axes))
+        bounds["axes"] = axes
+    else:
+        window = cut(bounds, axis_numbers(axes, names, data.spec), policy, fill_values, result)
+    if border is None:
+        return apply(window, data, **bounds)
+    return convert(apply(BorderWindow(window, border), data, **bounds), result)
 
 
 def cut(

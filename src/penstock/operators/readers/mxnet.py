@@ -5,7 +5,7 @@ from typing import Unpack
 
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.readers.paths import check_not_empty, check_one_per_file
-from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader
+from penstock.operators.readers.reader_arguments import LabeledReaderArguments, apply_labeled_reader, shuffled_once
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.formats.recordio_source import RecordIOSource
 from penstock.sources.open_sources import open_shared
@@ -57,5 +57,5 @@ def mxnet(
     if len(indexes) > 1:
         check_one_per_file("index_path", indexes, paths)
     return apply_labeled_reader(
-        open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), loader
+        open_shared(RecordIOSource, paths, indexes, stamp=file_stamps(*paths, *indexes)), shuffled_once(loader)
     )

@@ -1,6 +1,6 @@
 """Arguments of all readers: order, shard, error policy, and selection of samples."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from typing_extensions import TypedDict
 
@@ -21,7 +21,8 @@ class ReaderOrderArguments(TypedDict, total=False):
 
     Args:
         random_shuffle: If True, each epoch visits the samples in another permutation of the data set.
-        shuffle_after_epoch: Same as `random_shuffle` here; excludes it.
+        shuffle_after_epoch: Same as `random_shuffle` here. As in DALI, only `readers.webdataset` and `readers.mxnet`
+            take both.
         shuffle_after_epoch_seed: Seed used with `shuffle_after_epoch`; None uses `seed`.
         seed: Seed of this reader; -1 uses the pipeline's, or 0 if it has none. Readers of equal length and seed visit
             their samples in the same order.
@@ -120,6 +121,20 @@ def apply_reader(
     return apply_whole_reader(
         source if weights is None else resample_by_weight(source, weights), arguments, common=common
     )
+
+
+_Arguments = TypeVar("_Arguments", bound=ReaderArguments)
+
+
+def shuffled_once(arguments: _Arguments) -> _Arguments:
+    """Return the arguments without `random_shuffle` if `shuffle_after_epoch` is also set.
+
+    DALI's readers of indexed records take both, and here both are the same permutation.
+    """
+    result = arguments.copy()
+    if result.get("shuffle_after_epoch"):
+        result["random_shuffle"] = False
+    return result
 
 
 def apply_whole_reader(

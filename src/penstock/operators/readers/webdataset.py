@@ -10,7 +10,7 @@ from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
 from penstock.operators.readers.paths import check_not_empty, check_one_per_file
-from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
+from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader, shuffled_once
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of
 from penstock.sources.open_sources import open_shared
@@ -115,7 +115,7 @@ def webdataset(
         stamp=file_stamps(*files, *indexes),
     )
     # Decoders are ordinary nodes after the reader, so that `fn.resize` and crops can fuse with them.
-    nodes = list(map(_decode, apply_reader(source, loader), decoders, types))
+    nodes = list(map(_decode, apply_reader(source, shuffled_once(loader)), decoders, types))
     return nodes if len(nodes) > 1 else nodes[0]
 
 
