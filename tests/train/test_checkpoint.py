@@ -67,6 +67,34 @@ def test_damaged_save_falls_back_to_previous_with_warning(how, what, tmp_path, c
     assert names(folder) == ["3.damaged", "5", "6", "history.jsonl"]
 
 
+@pytest.mark.parametrize("what", ["checksums.json", "training.json"])
+def test_pipe_in_place_of_a_file_is_damage(what, tmp_path, caplog):
+    run(tmp_path, StopAt(3), save_interval_steps=1)
+    (tmp_path / "3" / what).unlink()
+    os.mkfifo(tmp_path / "3" / what)
+    assert CheckpointFiles(tmp_path).metrics(3) == {} or what == "checksums.json"
+    assert run(tmp_path).step == 6
+    assert "step 3 is damaged" in caplog.text
+
+
+def test_renamed_save_is_not_a_save(tmp_path):
+    run(tmp_path, StopAt(3), save_interval_steps=1)
+    (tmp_path / "3").rename(tmp_path / "003")
+    assert CheckpointFiles(tmp_path).steps() == [2]
+    assert run(tmp_path).step == 6
+    assert "003" in names(tmp_path)
+
+
+@pytest.mark.parametrize("what", ["a file", "a link to nothing"])
+def test_file_with_the_name_of_a_save_is_reported_before_the_first_step(what, tmp_path):
+    place = tmp_path / "6"
+    place.write_text("notes") if what == "a file" else place.symlink_to(tmp_path / "nowhere")
+    steps = []
+    with pytest.raises(CheckpointError, match=rf"has the name of a save: {place}\n  given:    {what}"):
+        run(tmp_path, step=lambda *batch: steps.append(batch))
+    assert not steps
+
+
 def test_all_saves_damaged_raises(tmp_path):
     run(tmp_path, steps=2)
     damage(tmp_path / "2" / "training.json", "cut")

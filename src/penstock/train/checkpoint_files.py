@@ -68,10 +68,11 @@ class CheckpointFiles:
         """Create the directory, remove unfinished saves of killed processes, and check that it is writable.
 
         Raises:
-            CheckpointError: The directory is not writable.
+            CheckpointError: The directory is not writable, or something else has the name of a save.
         """
         with self._writing():
             self.folder.mkdir(parents=True, exist_ok=True)
+            self._check_names()
             for path in self.folder.glob(f"{_UNFINISHED}*"):
                 if not _in_use(path):
                     shutil.rmtree(path, ignore_errors=True)
@@ -82,6 +83,17 @@ class CheckpointFiles:
                 _write(trial / "trial", "written")
         finally:
             self.abandon(trial)
+
+    def _check_names(self) -> None:
+        # A save takes the place of an older one, which is a directory; a file there would end the training at its step.
+        for path in self.folder.iterdir():
+            if _step_of(path) is not None and not path.is_dir():
+                raise CheckpointError(
+                    f"something else has the name of a save: {path}",
+                    given="a link to nothing" if path.is_symlink() else "a file",
+                    expected="a folder that train.Checkpoint has written",
+                    fix="move it elsewhere, or give the training a folder of its own",
+                )
 
     def begin(self, name: object) -> Path:
         """Create the directory of an unfinished save.
@@ -145,7 +157,8 @@ class CheckpointFiles:
         """Return the steps of all checkpoints, also damaged ones, in ascending order."""
         if not self.folder.is_dir():
             return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if path.name.isdecimal() and path.is_dir())
+        steps = ((_step_of(path), path) for path in self.folder.iterdir())
+        return sorted(step for step, path in steps if step is not None and path.is_dir())
 
     def latest_step(self) -> int | None:
         """Return the step of the latest intact checkpoint, or None without any. Damaged ones are renamed.
@@ -226,6 +239,7 @@ class CheckpointFiles:
     def _read(self, step: int) -> Mapping[str, Any]:
         """Return the metadata of a checkpoint; none if they are damaged."""
         try:
+            _check_file(self.folder / str(step) / _ABOUT)
             metadata = self.metadata(step)
         except (OSError, ValueError):
             return {}
@@ -249,6 +263,7 @@ class CheckpointFiles:
         """Return the damage of a checkpoint, or None if it is intact."""
         folder = self.folder / str(step)
         try:
+            _check_file(folder / _SUMS)
             sums = json.loads((folder / _SUMS).read_bytes())["files"]
             for name, (size, digest) in sums.items():
                 path = folder / name
@@ -299,6 +314,21 @@ class CheckpointFiles:
         """Abandon a save that could not be written, and return the error to raise."""
         self.abandon(unfinished, shared=shared)
         return self._unwritable(error)
+
+
+def _step_of(path: Path) -> int | None:
+    """Return the step of a path that is named like a save, otherwise None.
+
+    >>> [_step_of(Path(name)) for name in ("16", "016", "16.damaged")]
+    [16, None, None]
+    """
+    return int(path.name) if path.name.isdecimal() and path.name == str(int(path.name)) else None
+
+
+def _check_file(path: Path) -> None:
+    """Raise an OSError if the path is not a file: reading a pipe would wait for a writer, perhaps forever."""
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path.name} is not a file")
 
 
 def _digest(path: Path, *, sync: bool = False) -> str:

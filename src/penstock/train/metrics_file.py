@@ -1,5 +1,6 @@
 """File of a training's history. Each checkpoint appends the metrics since the previous one."""
 
+import contextlib
 import json
 import logging
 import os
@@ -45,11 +46,10 @@ class MetricsFile:
 
         A damaged file only causes a warning and an empty history: the state of the training is intact.
         """
-        try:
-            with self._path.open("rb") as file:
+        data = b""
+        if self._path.is_file():  # reading a pipe would wait for a writer, perhaps forever
+            with contextlib.suppress(OSError), self._path.open("rb") as file:
                 data = file.read(until["bytes"])
-        except OSError:
-            data = b""
         self._bytes, self._sum, self._position = 0, 0, None
         if len(data) != until["bytes"] or zlib.crc32(data) != until["sum"]:
             _log.warning("%s is damaged; the history of the training starts again, its state is intact", self._path)
