@@ -135,6 +135,15 @@ def test_bad_ranges_are_errors(answer, message):
         fetch(server, 2, 5)
 
 
+def test_compressed_answers_are_errors_except_for_compressed_files():
+    with serving(WHOLE.replace(b"OK", b"OK\r\nContent-Encoding: gzip")) as server:
+        with pytest.raises(OSError, match=r"delivered compressed \(Content-Encoding: gzip\); store it without"):
+            fetch(server)
+        assert b"\r\naccept-encoding: identity\r\n" in server.requests[0].lower()
+        data, _ = object_store.fetch(ByteRange(f"{server.origin}/a.gz"))
+        assert data.tobytes() == b"0123456789"
+
+
 def test_a_silent_server_is_an_error(monkeypatch):
     monkeypatch.setitem(object_store._CLIENT_OPTIONS, "read_timeout", "20ms")
     with serving(None) as server, pytest.raises(OSError, match="does not give it"):

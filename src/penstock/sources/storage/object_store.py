@@ -69,6 +69,10 @@ _RETRIES: dict[str, Any] = {"max_retries": 6}
 # Requests in flight from `map_concurrently`. They wait for the network, so this does not depend on the number of cores.
 _CONCURRENCY = 32
 
+# Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
+_PLAIN = {"Accept-Encoding": "identity"}
+_COMPRESSIONS = ("gzip", "x-gzip", "deflate", "compress", "br", "zstd")
+
 _CHANGED = "the object has been written to since the data set was opened"
 
 # Parts of obstore's error texts if no variable names credentials, so that it asked the metadata server of a cloud
@@ -164,7 +168,7 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
         The bytes, read-only uint8, and the ETag of the object.
 
     Raises:
-        OSError: The range cannot be fetched, or the object's ETag differs from the range's.
+        OSError: The range cannot be fetched, or the object's ETag differs from the range's, or the store compresses it.
         ResourceError: The object is larger than a sample may be.
     """
     url = _parse(extent.path)
@@ -180,12 +184,13 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
+        _check_encoding(url, result.attributes.get("Content-Encoding") or "")
         if extent.limited:  # the size is known before the body is read
             check_sample_size(meta["size"], extent.path)
         data = result.bytes()
     except api.exceptions.NotModifiedError:
         return None
-    except ResourceError:
+    except (ResourceError, _CompressedError):
         raise
     except Exception as error:
         raise _os_error(url, error) from error
@@ -195,6 +200,17 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
     return np.frombuffer(data, np.uint8), tag
+
+
+class _CompressedError(OSError):
+    """Object whose bytes are delivered compressed."""
+
+
+def _check_encoding(url: _ObjectURL, encoding: str) -> None:
+    # The name of a .gz file promises these bytes; some servers declare their compression once more.
+    if encoding.strip().lower() in _COMPRESSIONS and not url.key.endswith((".gz", ".tgz", ".zst", ".br")):
+        fix = "store it without compression, or turn the server's compression off"
+        raise _CompressedError(errno.ENOTSUP, f"it is delivered compressed (Content-Encoding: {encoding}); {fix}")
 
 
 def map_concurrently(function: Any, items: Any) -> list[Any]:
@@ -310,7 +326,10 @@ def _refreshed_client(url: _ObjectURL) -> Any:
 def _make_client(url: _ObjectURL, environment: dict[str, str]) -> Any:
     # obstore refuses http:// unless allowed; an endpoint in the environment, such as a local server, allows it.
     plain = url.name == "http" or any(value.startswith("http://") for value in environment.values())
-    options = {"client_options": {"allow_http": plain, **_CLIENT_OPTIONS}, "retry_config": _RETRIES}
+    client: dict[str, Any] = {"allow_http": plain, **_CLIENT_OPTIONS}
+    if not url.scheme.lists:  # a web server
+        client["default_headers"] = _PLAIN
+    options = {"client_options": client, "retry_config": _RETRIES}
     try:
         return getattr(_obstore().store, url.scheme.client)(url.scheme.location.format(url.bucket), **options)
     except Exception as error:
