@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
+from penstock.native.c_function import CFunction
 from penstock.native.compiled import Compiled, precompile
 from penstock.sources.order.sample_order import SampleOrder
 
@@ -230,12 +231,35 @@ def counted(out):
         at += i
 
 
+absolute = CFunction("labs", "i8", "i8")
+
+
+@Compiled
+def distances(values, count, out):
+    for i in range(count):
+        out[i] = absolute(values[i])
+
+
+def test_functions_of_the_c_library(places):
+    values, out = np.array([-3, 2]), np.zeros(2, np.int64)
+    loop = as_if_new(distances)
+    loop(values, 2, out)
+    assert out.tolist() == [3, 2]
+    as_if_new(distances)(values[::-1].copy(), 2, out)  # from the cache
+    assert out.tolist() == [2, 3]
+    distances.python_function(values, 2, out)
+    assert out.tolist() == [3, 2]
+    assert absolute.exists
+    assert not CFunction("no_such_function", "i8", "i8").exists
+    assert CFunction("llabs", "i8", "i8").digest != absolute.digest
+
+
 def test_a_constant_does_not_make_another_form_of_the_loop_that_takes_it(places, monkeypatch):
     monkeypatch.setitem(globals(), "shifted", as_if_new(shifted))
     out = np.empty(3)
     as_if_new(counted)(out)
     assert out.tolist() == [0.5, 0.5, 1.5]
-    assert len(shifted._numba.overloads) == 1
+    assert len(shifted.numba_function.overloads) == 1
 
 
 def test_a_variant_is_compiled_ahead_with_the_others(places):

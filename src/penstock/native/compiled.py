@@ -16,6 +16,7 @@ import numpy as np
 from penstock.core.thread_clock import ThreadClock, count_compilation
 from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
+from penstock.native.c_function import CFunction
 from penstock.native.machine_code import Kind, MachineCode, Native
 
 P = ParamSpec("P")
@@ -29,8 +30,8 @@ class Compiled(Generic[P, R]):
     """Loop that runs as machine code, without the GIL. The first call compiles it, or loads it from the cache.
 
     A loop takes arrays and numbers, writes to its arrays, and neither allocates nor returns anything. It may call other
-    compiled loops, and these may return numbers. It is compiled for each combination of dtypes, ranks and layouts
-    (C-contiguous or not) of its arguments.
+    compiled loops, which may return numbers, and functions of the C library (`CFunction`). It is compiled for each
+    combination of dtypes, ranks and layouts (C-contiguous or not) of its arguments.
 
     Args:
         function: The loop, in the subset of Python and NumPy that numba supports.
@@ -96,9 +97,9 @@ class Compiled(Generic[P, R]):
         return hashlib.sha256("\n".join(_facts(self._function.__code__, self._function)).encode()).hexdigest()
 
     @functools.cached_property
-    def _numba(self) -> Any:
+    def numba_function(self) -> Any:
         """The function as a numba dispatcher."""
-        return machine_code.as_njit(self._with(lambda other: other._numba))  # noqa: SLF001  # the same class
+        return machine_code.as_njit(self._with(lambda other: other.numba_function))
 
     def _load(self, kinds: tuple[Kind, ...]) -> Native:
         clock = ThreadClock()
@@ -134,7 +135,7 @@ class Compiled(Generic[P, R]):
 
     def precompiled(self, environment: str) -> dict[str, bytes]:
         """Compile the loop for a release build. Returns packed machine code by cache key."""
-        codes = {kinds: machine_code.compile_loop(self._numba, kinds) for kinds in self.ahead}
+        codes = {kinds: machine_code.compile_loop(self.numba_function, kinds) for kinds in self.ahead}
         return {self._key(kinds, environment): code.pack() for kinds, code in codes.items()}
 
     def _key(self, kinds: Sequence[Kind], environment: str) -> str:
@@ -150,7 +151,7 @@ class Compiled(Generic[P, R]):
         return None if data is None else machine_code.load_machine_code(MachineCode.unpack(data), kinds)
 
     def _compile(self, kinds: tuple[Kind, ...]) -> Native:
-        code = machine_code.compile_loop(self._numba, kinds)
+        code = machine_code.compile_loop(self.numba_function, kinds)
         native = machine_code.load_machine_code(code, kinds)
         if native is None:
             raise InternalError(f"{self._name} calls functions that do not exist", given=", ".join(code.needs))
@@ -159,13 +160,15 @@ class Compiled(Generic[P, R]):
 
     def _with(
         self,
-        form: Callable[[Compiled[..., Any]], Callable[..., Any]],
+        form: Callable[[Any], Callable[..., Any]],
         constants: Mapping[str, bool] = MappingProxyType({}),
     ) -> Callable[P, R]:
         """Return the function with other globals: forms of the loops that it calls, and values of constants."""
         names = self._function.__globals__
         used = {name: names[name] for name in self._function.__code__.co_names if name in names}
-        changed = {name: form(cast(Any, value)) for name, value in used.items() if isinstance(value, Compiled)}
+        changed = {
+            name: form(cast(Any, value)) for name, value in used.items() if isinstance(value, Compiled | CFunction)
+        }
         changed |= {name: constants[name] for name in used if name in constants}
         if not changed:
             return cast(Any, self._function)
@@ -187,7 +190,7 @@ def _facts(code: types.CodeType, function: types.FunctionType) -> list[str]:
 
 def _fact(value: Any, function: types.FunctionType) -> str:
     match value:
-        case Compiled():
+        case Compiled() | CFunction():
             return value.digest
         case None | bool() | int() | float() | str():
             return repr(value)

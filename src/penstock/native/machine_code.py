@@ -224,6 +224,18 @@ def as_njit(function: Callable[..., Any]) -> Any:
     return dispatcher
 
 
+def external_function(name: str, result: str, *arguments: str) -> Any:
+    """Return a function of the C library that dispatchers may call. Its kinds are those of numbers."""
+    numba = _numba()
+    kinds = [numba.from_dtype(np.dtype(kind)) for kind in (result, *arguments)]
+    return numba.types.ExternalFunction(name, kinds[0](*kinds[1:]))
+
+
+def c_type(kind: str) -> Any:
+    """Return the type of a kind of number in ctypes."""
+    return _NUMBERS[kind][0]
+
+
 @contextlib.contextmanager
 def _vectorized() -> Generator[None]:
     """Enable LLVM's SLP vectorizer, which numba disables, unless the user has set it."""

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
+from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.image_header import Region
 from penstock.image.describe.axis_mapping import downscaled, read_range
 from penstock.image.describe.pixel_pass import Pass, PassAxis
 from penstock.image.execute.row_executor import cache_groups, pack_groups
-from penstock.image.kernels.scratch_memory import ScratchMemory, result_memory
+from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
 
 if TYPE_CHECKING:

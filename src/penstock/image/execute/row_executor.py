@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
+from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
-from penstock.image.kernels.scratch_memory import ScratchMemory, result_memory
+from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
 from penstock.native.machine_code import address
 

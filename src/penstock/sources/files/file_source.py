@@ -13,6 +13,7 @@ from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.byte_range_cache import ahead
+from penstock.sources.storage.file_batches import MIN_FILES, FileBatchReader
 from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import head, is_remote, opening
 
@@ -45,6 +46,7 @@ class FileSource(Source):
         self._names = np.array(names, dtype=np.bytes_)  # 25 bytes a file, where a list of str needs 100
         self._labels = np.asarray(labels, np.int32).reshape(-1, 1)
         self.cost = ReadCost.STORE if self._remote else ReadCost.FILE
+        self._batches = FileBatchReader(self._root) if FileBatchReader.is_supported() else None
 
     def __len__(self) -> int:
         return len(self._names)
@@ -64,10 +66,13 @@ class FileSource(Source):
 
     def attempts(self, indices: Indices) -> Iterable[Array | OSError]:
         """Read the bytes of each file, or return its error."""
-        # Local files are read one by one; only remote or prefetched reads gain from a joint request.
-        if not self._remote and not ahead.is_active:
+        if self._remote or ahead.is_active:
+            return ahead.read(self.byte_ranges(indices))
+        if self._batches is None or len(indices) < MIN_FILES:
             return map(self._local, indices.tolist())
-        return ahead.read(self.byte_ranges(indices))
+        # What cannot be read together with others is read alone, which also gives its error.
+        together = zip(indices.tolist(), self._batches.read(self._names[indices]), strict=True)
+        return (self._local(index) if data is None else data for index, data in together)
 
     def byte_ranges(self, indices: Indices) -> list[ByteRange]:
         """Return the byte ranges of whole files."""

@@ -1,0 +1,57 @@
+"""Functions of the C library that compiled loops call."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from penstock.native import machine_code
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
+
+
+class CFunction:
+    """Function of the C library. Machine code contains its name, and finds the address when it is loaded.
+
+    Args:
+        name: Name of the function.
+        result: Kind of the result, as in `machine_code.parse_kinds`. Pointers are "i8".
+        arguments: Kinds of the arguments, separated by spaces.
+
+    >>> CFunction("labs", "i8", "i8")(-3)
+    3
+    """
+
+    def __init__(self, name: str, result: str, arguments: str) -> None:
+        self.digest = repr((name, result, arguments))
+        self._name, self._kinds = name, (result, *arguments.split())
+
+    def __call__(self, *arguments: int) -> int:
+        """Call the function from Python."""
+        return self.python_function(*arguments)
+
+    @functools.cached_property
+    def exists(self) -> bool:
+        """True if the process has the function. A loop that calls a missing function cannot be compiled."""
+        return hasattr(_library(), self._name)
+
+    @functools.cached_property
+    def python_function(self) -> Callable[..., Any]:
+        """The function for uncompiled loops."""
+        function = getattr(_library(), self._name)
+        function.restype, *function.argtypes = [machine_code.c_type(kind) for kind in self._kinds]
+        return function
+
+    @functools.cached_property
+    def numba_function(self) -> Any:
+        """The function for numba."""
+        return machine_code.external_function(self._name, *self._kinds)
+
+    def variant(self, **_constants: bool) -> CFunction:
+        """Return the function: it has no constants."""
+        return self
