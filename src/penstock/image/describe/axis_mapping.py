@@ -12,6 +12,11 @@ from numpy.typing import NDArray
 from penstock.image.kernels.filter_taps import NEAREST_BY_STEPS
 from penstock.types import INTERP_CUBIC, INTERP_GAUSSIAN, INTERP_LANCZOS3, INTERP_LINEAR, INTERP_NN
 
+# NumPy needs 13 us to compare an array with a member of an enumeration, and 1 us with an int.
+_NN, _LINEAR, _CUBIC, _LANCZOS3, _GAUSSIAN = map(
+    int, (INTERP_NN, INTERP_LINEAR, INTERP_CUBIC, INTERP_LANCZOS3, INTERP_GAUSSIAN)
+)
+
 Rows = Any
 """One number per row: a NumPy array, or a JAX array while the device program is traced."""
 
@@ -74,7 +79,7 @@ def identity(extents: Rows) -> AxisMapping:
 @lru_cache(maxsize=16)
 def _defaults(rows: int) -> tuple[Rows, Rows, Rows]:
     """Return zeros, False and INTERP_LINEAR for each row, in shared, read-only arrays."""
-    result = np.zeros(rows, np.int32), np.zeros(rows, np.bool_), np.full(rows, int(INTERP_LINEAR), np.int32)
+    result = np.zeros(rows, np.int32), np.zeros(rows, np.bool_), np.full(rows, _LINEAR, np.int32)
     for array in result:
         array.flags.writeable = False
     return result
@@ -112,12 +117,12 @@ def resample(
         by_steps: Use `NEAREST_BY_STEPS` for INTERP_NN.
         origin: First pixel of the window that is read, from `origins`.
     """
-    nearest = filters == INTERP_NN
-    counted = nearest | (filters == INTERP_GAUSSIAN)
+    nearest = filters == _NN
+    counted = nearest | (filters == _GAUSSIAN)
     # DALI rounds the ROI to float32 in pixels of the window, so this comes before the shift to pixels of the image.
     low, high = (where(counted, np.float32(end), end) for end in (low, high))
     if by_steps:
-        filters = filters + (NEAREST_BY_STEPS - INTERP_NN) * nearest
+        filters = filters + (NEAREST_BY_STEPS - _NN) * nearest
     first: Rows = numbers.begin + numbers.start
     nothing: Rows = np.zeros(len(size), np.int32)
     # Filters do not read beyond the window, as if it had been cut out first: operators give the same result unfused.
@@ -126,6 +131,16 @@ def resample(
     return AxisMapping(
         first + origin, end, low + first, high + first, size, nothing, size, nothing != 0, filters, shrinks
     )
+
+
+def depends_on_origin(filters: Rows) -> Rows:
+    """Return True for rows whose coordinates depend on the pixel that they are counted from."""
+    return (filters == _NN) | (filters == _GAUSSIAN)
+
+
+def is_linear(numbers: AxisMapping) -> bool:
+    """Return True if all rows use the linear filter."""
+    return bool((numbers.filters == _LINEAR).all())
 
 
 def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: bool) -> tuple[Rows, Rows]:
@@ -142,8 +157,8 @@ def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: b
         antialias: Stretch filters when an axis shrinks.
     """
     (height, top, bottom, tall, by_rows), (width, left, right, wide, by_columns) = rows, columns
-    bell = (by_rows == INTERP_GAUSSIAN) & (by_columns == INTERP_GAUSSIAN)
-    either = bell | ((by_rows == INTERP_NN) & (by_columns == INTERP_NN))
+    bell = (by_rows == _GAUSSIAN) & (by_columns == _GAUSSIAN)
+    either = bell | ((by_rows == _NN) & (by_columns == _NN))
 
     def read(extent: Rows, low: Rows, high: Rows, size: Rows) -> tuple[Rows, Rows, Rows]:
         """Return the first pixel that is read, the number of pixels that are read, and the number of taps."""
@@ -172,7 +187,7 @@ def is_resampled(numbers: AxisMapping) -> NDArray[np.bool_]:
     # INTERP_GAUSSIAN smooths even at the same size.
     same = numbers.size == numbers.end - numbers.begin
     same &= (numbers.low == numbers.begin) & (numbers.high == numbers.end)
-    return ~same | (numbers.filters == INTERP_GAUSSIAN)
+    return ~same | (numbers.filters == _GAUSSIAN)
 
 
 def most_taps(numbers: AxisMapping) -> int:
@@ -188,13 +203,13 @@ def taps_per_row(numbers: AxisMapping) -> NDArray[np.int64]:
 
 def _supports(filters: Rows) -> NDArray[np.float64]:
     """Return the radius of filters in pixels, before they are stretched."""
-    return np.where(filters == INTERP_CUBIC, 2.0, np.where(filters == INTERP_LANCZOS3, 3.0, 1.0))
+    return np.where(filters == _CUBIC, 2.0, np.where(filters == _LANCZOS3, 3.0, 1.0))
 
 
 def max_filter_support(*filters: Rows) -> float:
     """Return the largest radius of some filters, in pixels, before they are stretched."""
     # INTERP_NN reads one pixel. The support of INTERP_GAUSSIAN is 1 and rounded outward.
-    known = {int(INTERP_NN): 0.5, int(INTERP_CUBIC): 2.0, int(INTERP_LANCZOS3): 3.0, int(INTERP_GAUSSIAN): 1.5}
+    known = {_NN: 0.5, _CUBIC: 2.0, _LANCZOS3: 3.0, _GAUSSIAN: 1.5}
     return max(known.get(kind, 1.0) for array in filters for kind in np.unique(array).tolist())
 
 
@@ -216,7 +231,7 @@ def _margin(numbers: AxisMapping, scale: NDArray[np.float64]) -> NDArray[np.floa
     # The outermost pixels of the result have their centers half a pixel inside.
     margin = _supports(numbers.filters) * stretch - scale / 2
     # These filters compute centers in float32, which may round to the next pixel.
-    in_float32 = (numbers.filters <= INTERP_NN) | (numbers.filters == INTERP_GAUSSIAN)
+    in_float32 = (numbers.filters <= _NN) | (numbers.filters == _GAUSSIAN)
     margin = np.where(is_resampled(numbers), margin + np.where(in_float32, 1.5, 0.51), 0)
     furthest = np.maximum(np.abs(numbers.low), np.abs(numbers.high)).astype(np.float32)
     # NEAREST_BY_STEPS adds the step to the previous center in float32, so rounding errors accumulate over the axis.

@@ -32,7 +32,7 @@ from penstock.image.describe.steps import (
     Step,
     TransposeStep,
 )
-from penstock.types import INTERP_GAUSSIAN, INTERP_NN, is_bfloat16
+from penstock.types import is_bfloat16
 
 
 class PassBuilder:
@@ -162,7 +162,7 @@ class PassBuilder:
         terms = [[length, part.low, part.high, part.size, part.filters] for length, part in (along["H"], along["W"])]
         # Traced filters may be any, so their origins are always computed.
         known = all(isinstance(term, np.ndarray) for axis in terms for term in axis)
-        if known and not all(np.isin(axis[-1], (INTERP_NN, INTERP_GAUSSIAN)).any() for axis in terms):
+        if known and not all(axes_.depends_on_origin(axis[-1]).any() for axis in terms):
             return {}
         rows, columns = terms
         return dict(zip("HW", axes_.origins(np if known else self._xp, rows, columns, antialias), strict=True))

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.image.describe.axis_mapping import AxisMapping, identity, is_resampled, taps_per_row
+from penstock.image.describe.axis_mapping import AxisMapping, identity, is_linear, is_resampled, taps_per_row
 from penstock.image.describe.pixel_pass import Pass, directions, offsets
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.resample_rows import blend, blending, look_up, scratch
 from penstock.image.kernels.row_arithmetic import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
 from penstock.image.kernels.strided_images import StridedImages
-from penstock.types import INTERP_LINEAR
 
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
@@ -80,7 +79,7 @@ class ValuePass:
             resamples=bool(self._computed.any()),
             picks=not self._computed.all(),
             finishes=bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
-            linear=all((axis.filters == INTERP_LINEAR).all() for axis in numbers),
+            linear=all(map(is_linear, numbers)),
             mixes=pass_.input_dtype == self._results.dtype == BYTE
             and self._codes.tolist() == [MIX, SCALE, HALVES_AWAY],
         )
