@@ -196,3 +196,32 @@ def test_a_filter_has_its_axes_in_the_order_of_the_layout(agree, layout, mode):
         layouts=(layout, ""),
         off=1,
     )
+
+
+def test_signals(agree):
+    signals = [np.float32(np.sin(np.arange(count) ** 2)) for count in (20, 31)]
+    pairs = [np.stack([signal, -signal]) for signal in signals]
+    agree(
+        lambda lib, x, y, z, sigma, size: (
+            lib.fn.gaussian_blur(x, window_size=5),
+            lib.fn.gaussian_blur(y, sigma=1.2),
+            lib.fn.gaussian_blur(x, sigma=sigma),
+            lib.fn.gaussian_blur(z, window_size=size),
+            lib.fn.laplacian(x, window_size=7, smoothing_size=3, normalized_kernel=True),
+            lib.fn.laplacian(z, window_size=5, scale=sigma),
+        ),
+        *(signals, signals, pairs, np.float32([1, 2]), np.int32([3, 7])),
+        layouts=("", "W", "FW", "", ""),
+        rtol=1e-6,
+        atol=1e-6,
+    )
+
+
+def test_other_names_of_borders(agree):
+    image, weights = np.arange(60, dtype=np.uint8).reshape(1, 4, 5, 3), np.float32([[[1, 0, 2], [0, 3, 0]]]) / 6
+    agree(
+        lambda lib, x, w: tuple(lib.fn.filter(x, w, border=border) for border in ("101", "1001", "fill")),
+        *(image, weights),
+        layouts=("HWC", ""),
+        off=1,
+    )

@@ -12,7 +12,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -118,7 +118,8 @@ def coerce_arguments(
         bound: Arguments of the call.
         kind: Error for an argument of another type.
         limits: Error for a value that is out of range or not one of the choices.
-        one_is_many: If True, a number or string may replace a sequence of one, as in DALI.
+        one_is_many: If True, as in DALI, a number or string may replace a sequence of one, an array of one number may
+            replace the number, and None means that an argument with a default is not given.
     """
     hints = type_hints(function)
 
@@ -132,7 +133,13 @@ def coerce_arguments(
         if parameter.kind is parameter.VAR_POSITIONAL:
             result.arguments[argument] = tuple([one(argument, item) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
-            result.arguments[argument] = {option: one(option, item) for option, item in value.items()}
+            result.arguments[argument] = {
+                option: one(option, item)
+                for option, item in value.items()
+                if not (one_is_many and item is None and not is_optional(hints.get(option, Any)))
+            }
+        elif one_is_many and value is None and parameter.default is not None and not _takes_none(parameter, hints):
+            del result.arguments[argument]
         # Defaults need not have the declared type: None often stands for "not given".
         elif argument != "self" and value is not parameter.default:
             result.arguments[argument] = one(argument, value)
@@ -158,6 +165,9 @@ def coerce_argument(
         # The first error describes the mismatch better than one of the list.
         with suppress(MismatchError):
             return coerce(hint, [value])
+    if one_is_many and isinstance(value, np.ndarray) and cast(Any, value).shape == (1,):
+        with suppress(MismatchError):
+            return coerce(hint, value.item())
     problem = f"{argument} is of another kind"
     if isinstance(mismatch, OutOfRangeError):
         problem = f"no such {argument}" if isinstance(mismatch, UnknownChoiceError) else f"{argument} is out of range"
@@ -166,6 +176,12 @@ def coerce_argument(
     if mismatch.at and isinstance(mismatch.value, NodeHandle):
         fix = "fn.stack(...), which makes one node of nodes and numbers"
     raise refusal(problem, given=mismatch, expected=describe_annotation(hint), fix=fix) from None
+
+
+def _takes_none(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
+    """Return True if None is a value of a parameter, or if there is no default that it could stand for."""
+    hint = hints.get(parameter.name, Any)
+    return parameter.default is parameter.empty or (hint is not Any and is_optional(hint))
 
 
 # Every call needs the hints, and evaluating annotations is slow.

@@ -17,6 +17,9 @@ from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import Constant, DALIDataType
 
+# Other names that DALI has for border modes.
+_BORDER_NAMES = {"101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "fill": "constant"}
+
 
 @dataclass(frozen=True)
 class Filter(ImageOperator):
@@ -96,7 +99,9 @@ def filter(  # noqa: A001  # DALI's name
     fill_value: Annotated[Any, Argument(np.float32)] = 0.0,
     *,
     anchor: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=-1)] = -1,
-    border: Literal["reflect_101", "reflect_1001", "reflect", "clamp", "wrap", "constant"] = "reflect_101",
+    border: Literal[
+        "reflect_101", "101", "reflect_1001", "1001", "reflect", "clamp", "wrap", "constant", "fill"
+    ] = "reflect_101",
     mode: Literal["same", "valid"] = "same",
     dtype: DALIDataType | Any = None,
 ) -> DataNode:
@@ -110,8 +115,9 @@ def filter(  # noqa: A001  # DALI's name
             sample.
         anchor: Index of the weight that coincides with the pixel, one number per axis of the filter or one for both; -1
             means the center.
-        border: Pixels outside the image: "reflect_101" (the mirrored image without its edge pixels), "reflect_1001" or
-            "reflect" (the mirrored image), "wrap" (the repeated image), "clamp" (the edge pixels) or "constant".
+        border: Pixels outside the image: "reflect_101" or "101" (the mirrored image without its edge pixels),
+            "reflect_1001", "1001" or "reflect" (the mirrored image), "wrap" (the repeated image), "clamp" (the edge
+            pixels), or "constant" or "fill" (`fill_value`).
         mode: "same" for results of the size of the images, "valid" for only those pixels that need no border.
         dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
 
@@ -133,8 +139,8 @@ def filter(  # noqa: A001  # DALI's name
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [1, 3, 6, 12]
     """
-    border = "reflect_1001" if border == "reflect" else border
+    mode_of_border = _BORDER_NAMES.get(border, border)
     # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
-    kernel = Filter(assumed_layout(data.spec), border, mode == "valid", output_dtype(data.spec.dtype, dtype))
+    kernel = Filter(assumed_layout(data.spec), mode_of_border, mode == "valid", output_dtype(data.spec.dtype, dtype))
     return apply(kernel, data, filter=weights, anchor=anchor, fill_value=0.0 if fill_value is None else fill_value)

@@ -7,13 +7,21 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.gaussian_blur_pass import GaussianBlurPass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.filters.window_operator import WindowOperator, check_odd
+from penstock.operators.filters.window_operator import (
+    Filtered,
+    WindowOperator,
+    as_image,
+    as_signal,
+    check_filtered,
+    check_odd,
+    for_row,
+)
 from penstock.types import DALIDataType
 
 
@@ -48,7 +56,7 @@ class GaussianBlur(WindowOperator):
 @operator("gaussian_blur")
 @rounds_to_bfloat16
 def gaussian_blur(
-    data: Images,
+    data: Filtered,
     *,
     sigma: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,), low=0, high=1e4)] = 0.0,
     window_size: Annotated[
@@ -61,7 +69,8 @@ def gaussian_blur(
     Outside the image the filter reads the mirrored image without its edge pixels. Sums are in float32.
 
     Args:
-        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW. Also
+            signals of one spatial axis, or sequences of them.
         sigma: Standard deviation in pixels: one number, one for each of D, H and W in the order of the layout, or a
             node with either per sample. 0 means ``0.3 * (radius - 1) + 0.8``, with the radius of the window.
         window_size: Odd number of pixels in the window, in the same form as `sigma`. 0 means three standard deviations
@@ -84,5 +93,9 @@ def gaussian_blur(
         >>> pipeline.run()[0].as_array().ravel().tolist()
         [0, 48, 104, 48, 0]
     """
+    if check_filtered(data.spec):
+        # A window of one row leaves the height as it is.
+        rows = gaussian_blur(as_image(data), sigma=for_row(0, sigma), window_size=for_row(1, window_size), dtype=dtype)
+        return as_signal(rows, data.spec.layout)
     kernel = GaussianBlur(spatial_layout(data.spec), output_dtype(data.spec.dtype, dtype))
     return apply(kernel, data, sigma=sigma, window_size=window_size)

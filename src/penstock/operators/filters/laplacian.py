@@ -8,13 +8,21 @@ from typing import Annotated, Any
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.filters.window_operator import WindowOperator, check_odd
+from penstock.operators.filters.window_operator import (
+    Filtered,
+    WindowOperator,
+    as_image,
+    as_signal,
+    check_filtered,
+    check_odd,
+    for_row,
+)
 from penstock.operators.number_arguments import Numbers
 from penstock.types import DALIDataType
 
@@ -83,7 +91,7 @@ class Laplacian(WindowOperator):
 @operator("laplacian")
 @rounds_to_bfloat16
 def laplacian(
-    data: Images,
+    data: Filtered,
     *,
     window_size: Annotated[
         int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=3, high=_MAX_WINDOW, example=3)
@@ -104,7 +112,8 @@ def laplacian(
     sample.
 
     Args:
-        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW. Also
+            signals of one spatial axis, or sequences of them.
         window_size: Size of the window along the axis of a derivative, an odd number from 3 to 31.
         smoothing_size: Size of the window along the other axes, an odd number from 1 (no smoothing) to 31; by default
             `window_size`.
@@ -130,6 +139,17 @@ def laplacian(
     """
     if normalized_kernel and not (isinstance(scale, int | float) and scale == 1):
         raise DefinitionError("normalized_kernel and scale cannot be combined", given=scale, fix="leave out scale")
+    if check_filtered(data.spec):
+        # The mirrored derivative along one row is 0, and a smoothing window of 1 leaves the height as it is.
+        rows = laplacian(
+            as_image(data),
+            window_size=for_row(3, window_size),
+            smoothing_size=1,
+            scale=1.0 if normalized_kernel else for_row(1, scale),
+            normalized_kernel=normalized_kernel,
+            dtype=dtype,
+        )
+        return as_signal(rows, data.spec.layout)
     # With constant sizes the filters are no longer than needed; sizes of nodes may be up to the largest.
     sizes: list[Any] = [size for size in (window_size, smoothing_size) if size is not None]
     constant = not any(isinstance(size, DataNode) for size in sizes)

@@ -13,9 +13,52 @@ from penstock.graph import DataNode, Input
 from penstock.image.describe.steps import ImageInfo
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.argument_limits import FLOAT32_EXACT
+from penstock.operators.tensors.cat import cat
+from penstock.operators.tensors.reshape import reshape
 
 # Images for passes that compute in float32 and return the dtype of the input.
 ExactPlanes = Annotated[DataNode, Input(FLOAT32_EXACT, axes="HW", without="D")]
+
+# Images, volumes, and signals of one spatial axis; see `check_filtered`.
+Filtered = Annotated[DataNode, Input(ranks=range(1, 65), needs="images, volumes or signals of one axis")]
+
+
+def check_filtered(spec: Spec) -> bool:
+    """Return True for a signal of one spatial axis, or a sequence of such; False for images and volumes.
+
+    Raises:
+        DefinitionError: The layout has neither H and W nor a single spatial axis.
+    """
+    letters = spec.layout.removeprefix("F") or "?" * len(spec.shape)
+    if len(letters) == 1 and letters not in "CF":
+        return True
+    Input(axes="HW").check("data", spec)
+    return False
+
+
+def as_image(signals: DataNode) -> DataNode:
+    """Return each signal as an image of one row."""
+    if len(signals.spec.shape) == 1:
+        return reshape(signals, src_dims=[-1, 0], layout="HW")
+    return reshape(signals, src_dims=[0, -1, 1], layout="FHW")
+
+
+def as_signal(images: DataNode, layout: str) -> DataNode:
+    """Return the inverse of `as_image`."""
+    return reshape(images, src_dims=[1] if len(images.spec.shape) == 2 else [0, 2], layout=layout)
+
+
+def for_row(height: float, width: Any) -> Any:
+    """Return an argument for an image of one row, from the argument for its signal.
+
+    Args:
+        height: Number along the height, which leaves the values as they are.
+        width: Number along the width, a constant, a list of one, or a node.
+    """
+    if isinstance(width, DataNode):
+        first: Any = np.array([height], width.spec.dtype)
+        return cat(first, reshape(width, shape=[1]))
+    return [height, *np.ravel(width).tolist()]
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class DrawArguments(TypedDict, total=False):
         seed: Seed of this operator; -1 derives one from the pipeline's seed.
     """
 
-    shape: Annotated[int | Sequence[int] | DataNode | None, Range(1), Default(None)]
+    shape: Annotated[int | Sequence[int] | DataNode | None, Range(0), Default(None)]
     seed: Annotated[int, Default(-1)]
 
 
@@ -167,4 +167,8 @@ def draw(
         rank = vector_length(shape, "shape") if shape.ndim else 1
         return apply(RandomOperatorPerSample(base, rank, True), *inputs, shape, seed=seed, **parameters)
     sizes = () if shape is None else tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist())
+    if 0 in sizes:
+        # No bits are drawn for no numbers, but the nodes after this one must draw as if there were some.
+        extents: Any = np.array(sizes, np.int64)
+        return apply(RandomOperatorPerSample(base, len(sizes), True), *inputs, extents, seed=seed, **parameters)
     return apply(replace(base, shape=sizes), *inputs, seed=seed, **parameters)
