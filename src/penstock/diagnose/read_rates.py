@@ -11,7 +11,8 @@ from penstock.diagnose.check import Check
 from penstock.errors import MissingExtraError
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.local_bytes import read_file
-from penstock.sources.storage.object_store import fetch, is_remote, list_prefix, map_or_raise
+from penstock.sources.storage.object_store import fetch, is_remote, list_prefix
+from penstock.sources.storage.store_requests import map_or_raise
 
 # Requests of each measurement, and the largest file to read: enough for a rate, and seconds even if each takes 0.1 s.
 _SERIAL, _CONCURRENT = 16, 64

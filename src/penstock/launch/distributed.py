@@ -6,8 +6,10 @@ import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.core import with_call_site
+from penstock.core.slow_waits import PATIENCE_SECONDS, SlowWait
 from penstock.errors import UsageError
 from penstock.graph import check_annotations
 
@@ -117,9 +119,18 @@ def initialize() -> JobEnvironment:
         if process == 0:
             check_address(bound)
         # By default, JAX binds all interfaces.
-        jax.distributed.initialize(coordinator, job.num_processes, job.process_id, coordinator_bind_address=bound)
+        with SlowWait(partial(_waiting_text, process, job.num_processes, coordinator)):
+            jax.distributed.initialize(coordinator, job.num_processes, job.process_id, coordinator_bind_address=bound)
         members.join_job()
     return job
+
+
+def _waiting_text(process: int | None, processes: int | None, coordinator: str) -> str:
+    who = f"process {process}{f' of {processes}' if processes else ''}"
+    return (
+        f"{who} has waited {PATIENCE_SECONDS:g} s in initialize() for the others at {coordinator}: those without this "
+        "line have failed before, do other work first, were not started, or cannot reach the address"
+    )
 
 
 def _cluster_coordinator(started_by: str) -> tuple[str, int]:

@@ -11,7 +11,8 @@ from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_lists import files_from_paths
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import DiskCache, configured_cache, fetch_cached, lookup_many, uncached
-from penstock.sources.storage.object_store import list_prefix, map_concurrently
+from penstock.sources.storage.object_store import list_prefix
+from penstock.sources.storage.store_requests import map_concurrently
 
 
 def data(count, value=7):

@@ -3,7 +3,9 @@
 import contextlib
 import datetime
 import ipaddress
+import logging
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -11,7 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.sources.storage import object_store
+from penstock.core import slow_waits
+from penstock.sources.storage import object_store, store_requests
 from penstock.sources.storage.byte_range import ByteRange
 
 pytest.importorskip("obstore")
@@ -36,7 +39,10 @@ def impatient(monkeypatch):
 
 @contextlib.contextmanager
 def serving(answer, context=None):
-    """Serve one answer to every request, over TLS with a context; None is silence."""
+    """Serve one answer to every request, over TLS with a context.
+
+    A function returns the answer when it is due. None is silence.
+    """
     requests, over = [], threading.Event()
     listening = socket.create_server(("127.0.0.1", 0))
 
@@ -46,11 +52,12 @@ def serving(answer, context=None):
             with wrapped as connection:
                 while request := connection.recv(65536):
                     requests.append(request)
-                    if answer is None:
+                    due = answer() if callable(answer) else answer
+                    if due is None:
                         over.wait()
                         return
-                    connection.sendall(answer)
-                    if CLOSING in answer:
+                    connection.sendall(due)
+                    if CLOSING in due:
                         return
 
     def serve():
@@ -142,6 +149,45 @@ def test_compressed_answers_are_errors_except_for_compressed_files():
         assert b"\r\naccept-encoding: identity\r\n" in server.requests[0].lower()
         data, _ = object_store.fetch(ByteRange(f"{server.origin}/a.gz"))
         assert data.tobytes() == b"0123456789"
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Wait for messages about slow waits: an event, set by the first message, and the messages."""
+    monkeypatch.setattr(slow_waits, "PATIENCE_SECONDS", 0.05)
+    event, messages = threading.Event(), []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            messages.append(record.getMessage())
+            event.set()
+
+    handler = Handler()
+    logging.getLogger("penstock").addHandler(handler)
+    yield SimpleNamespace(event=event, messages=messages)
+    logging.getLogger("penstock").removeHandler(handler)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_slow_answer_is_reported(told, count):
+    with serving(lambda: told.event.wait(30) and WHOLE) as server:
+        paths = [f"{server.origin}/{number}" for number in range(count)]
+        results = store_requests.map_concurrently(lambda path: object_store.fetch(ByteRange(path)), paths)
+    assert [data.tobytes() for data, _ in results] == [b"0123456789"] * count
+    others = f" and {count - 1} others" if count > 1 else ""
+    assert told.messages == [f"waiting for 10 s for the answer of a server that is silent or slow: {paths[0]}{others}"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_interrupt_does_not_wait_for_a_server(count):
+    def interrupt():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    with serving(interrupt) as server, pytest.raises(KeyboardInterrupt):
+        store_requests.map_concurrently(
+            lambda path: object_store.fetch(ByteRange(path)), [f"{server.origin}/{number}" for number in range(count)]
+        )
 
 
 def test_a_silent_server_is_an_error(monkeypatch):

@@ -63,7 +63,7 @@ def test_the_size_is_looked_at_before_the_content(s3, monkeypatch):
 
     class Answer:
         def __init__(self, result):
-            self.meta, self._result = result.meta, result
+            self.meta, self.attributes, self._result = result.meta, result.attributes, result
 
         def bytes(self):
             read.append(self)

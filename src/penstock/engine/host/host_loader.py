@@ -54,6 +54,7 @@ from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
+from penstock.engine.host.slow_batches import slow_batch
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.engine.host.worker_threads import Executor
 from penstock.errors import ContextError, PenstockError, SourceError
@@ -62,6 +63,9 @@ from penstock.sources.stream import EndOfStreamError
 
 # Largest batch, in bytes, to compute as one of a pair: its memory is held as long as the other batch is in use.
 _MAX_PAIRED_BYTES = 1 << 22
+
+# Seconds that running functions have to return after Ctrl-C.
+_INTERRUPTED_PATIENCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,10 @@ class HostLoader:
             SampleError: A sample of this batch is bad.
             ContextError: Another thread closed the loader in the meantime.
         """
+        with slow_batch():
+            return self._get(step)
+
+    def _get(self, step: BatchStep) -> HostBatch:
         clock = WallClock()
         # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That would
         # come after the buffers of this call are allocated; after collecting now, they are recycled memory.
@@ -210,19 +218,20 @@ class HostLoader:
                 # The bad sample may belong to the other batch of the pair.
                 self._discard()
                 self._ahead += self._submit_chunks(step, alone=True)
-                return self.get(step)
-            self.close()
+                return self._get(step)
+            # After Ctrl-C, nobody wants to wait for a server, or for a function that does not return.
+            self.close(None if isinstance(error, Exception) else _INTERRUPTED_PATIENCE)
             raise
         if self._context.feeder is not None:
             self._context.feeder.delivered(step)
         self._context.timers.add(HOST_WAIT, clock, samples=step.rows)
         return finished
 
-    def close(self) -> None:
+    def close(self, patience: float | None = None) -> None:
         """End the threads, and free the batches begun ahead and unused buffers. The loader can be used again."""
         self._discard()
-        self._read_ahead.close()
-        self._context.executor.close()
+        self._read_ahead.close(patience)
+        self._context.executor.close(patience)
         self._buffers.release()
 
     def _discard(self) -> None:

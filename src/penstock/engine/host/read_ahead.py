@@ -58,12 +58,12 @@ class ReadAhead:
         # Ranges in the disk cache are read from there when the chunk needs them.
         return uncached(ranges)
 
-    def close(self) -> None:
+    def close(self, patience: float | None = None) -> None:
         """Release all byte ranges and end the threads."""
         while self._announced:
             ahead.release(self._announced.pop()[1])
         if self._executor is not None:
-            self._executor.close()
+            self._executor.close(patience)
 
     def abandonment(self) -> Callable[[], None]:
         """Return a function that does the same without waiting, for finalizers.

@@ -8,11 +8,9 @@ from __future__ import annotations
 import atexit
 import logging
 import os
-import sys
-import sysconfig
 import threading
-import traceback
 import weakref
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, wait
 from functools import partial
@@ -20,7 +18,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from penstock.core.tracebacks import PACKAGE
+from penstock.core.slow_waits import current_line
 from penstock.errors import ContextError, ResourceError
 from penstock.sources.storage.byte_range import ReadCost
 
@@ -54,8 +52,12 @@ class Executor(Protocol):
         """Run a function and return the future of its result or exception."""
         ...
 
-    def close(self) -> None:
-        """Cancel functions that have not started, and wait for the others. The executor can be used again."""
+    def close(self, patience: float | None = None) -> None:
+        """Cancel functions that have not started, and wait for the others. The executor can be used again.
+
+        Args:
+            patience: Seconds to wait; None for `CLOSE_TIMEOUT_SECONDS`.
+        """
         ...
 
     def shutdown_nowait(self) -> None:
@@ -79,10 +81,11 @@ class SerialExecutor(Executor):
             future.set_exception(error)
         return future
 
-    def close(self) -> None:
+    def close(self, patience: float | None = None) -> None:
         """Do nothing: every function has already returned."""
 
-    shutdown_nowait = close
+    def shutdown_nowait(self) -> None:
+        """Do nothing: every function has already returned."""
 
 
 class ThreadExecutor(Executor):
@@ -130,17 +133,20 @@ class ThreadExecutor(Executor):
         future.add_done_callback(self._unfinished.discard)
         return future
 
-    def close(self) -> None:
+    def close(self, patience: float | None = None) -> None:
         """Cancel functions that have not started, and wait for the others.
 
-        A function that runs for more than `CLOSE_TIMEOUT_SECONDS` is abandoned and logged. Its thread ends when the
-        function returns; a new thread takes its place. On one of the threads, `close` does not wait.
+        A function that runs for longer is abandoned and logged. Its thread ends when the function returns; a new thread
+        takes its place. On one of the threads, `close` does not wait.
+
+        Args:
+            patience: Seconds to wait; None for `CLOSE_TIMEOUT_SECONDS`.
         """
         shared = self._shared
         self.shutdown_nowait()
         if shared is None or _on_worker_thread():
             return
-        late = _wait(self._unfinished.copy())
+        late = _wait(self._unfinished.copy(), patience)
         with _lock:
             shared.threads[:] = [thread for thread in shared.threads if thread not in late]
         # After `close`, no thread of this executor is left, unless another executor shares it.
@@ -226,33 +232,25 @@ def _run_tasks(tasks: SimpleQueue[_Task | None]) -> None:
             return
 
 
-def _wait(futures: Iterable[Future[Any]]) -> list[threading.Thread]:
+def _wait(futures: Iterable[Future[Any]], patience: float | None = None) -> list[threading.Thread]:
     """Wait for running functions. Returns the threads whose functions take too long and are abandoned."""
-    late: list[threading.Thread] = []
-    for future in wait(futures, CLOSE_TIMEOUT_SECONDS).not_done:
-        if (thread := _running.pop(future, None)) is not None:
-            late.append(thread)
-            text = "a function has not returned within %g s after close; its thread waits for it: %s"
-            _log.warning(text, CLOSE_TIMEOUT_SECONDS, _current_line(thread))
+    seconds = CLOSE_TIMEOUT_SECONDS if patience is None else patience
+    running = [_running.pop(future, None) for future in wait(futures, seconds).not_done]
+    late = [thread for thread in running if thread is not None]
+    for line, count in Counter(map(current_line, late)).items():
+        threads = "its thread waits" if count == 1 else f"{count} threads wait"
+        _log.warning("a function has not returned within %g s after close; %s for it: %s", seconds, threads, line)
     return late
+
+
+def running_threads() -> list[threading.Thread]:
+    """Return the threads of all executors that run a function now."""
+    return list(_running.copy().values())
 
 
 def _end_threads(tasks: SimpleQueue[_Task | None], threads: list[threading.Thread]) -> None:
     for _ in threads:
         tasks.put(None)
-
-
-def _current_line(thread: threading.Thread) -> str:
-    """Return the line of the user's program that a thread executes, or the innermost line of a library."""
-    # not available in every implementation of Python
-    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001  # documented
-    inner = frame = frames.pop(thread.ident or 0, None)
-    frames.clear()  # it contains this very frame, which would keep itself alive
-    libraries = (PACKAGE, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-    while frame is not None and frame.f_code.co_filename.startswith(libraries):
-        frame = frame.f_back
-    frame = frame or inner
-    return "".join(traceback.format_stack(frame, 1)).strip() if frame is not None else "it has just returned"
 
 
 @atexit.register

@@ -35,6 +35,7 @@ from typing import Any, NoReturn
 # `atexit` runs the latest hook first. JAX registers its own at import, so `_end` below runs before JAX's barrier.
 import jax
 
+from penstock.core import slow_waits
 from penstock.engine.jobs.jax_runtime import coordination_client, process_number
 from penstock.engine.jobs.key_value_store import KeyValueStore
 from penstock.engine.jobs.loopback import confine_gloo, confine_nccl
@@ -89,7 +90,7 @@ class JobMembers:
     """
 
     def __init__(self, client: Any, process: int, processes: int) -> None:
-        self._client, self._process, self._processes = client, process, processes
+        self._client, self.process, self.processes = client, process, processes
         self._pid = os.getpid()
         self._batches: dict[str, int] = {}
         self._iterators: Counter[str] = Counter()
@@ -102,7 +103,7 @@ class JobMembers:
 
     def watch(self) -> None:
         """Start the thread that watches the others."""
-        self._set(f"{_JOINED}/{self._process}", "")
+        self._set(f"{_JOINED}/{self.process}", "")
         threading.Thread(target=self._watch, name="penstock peers", daemon=True).start()
 
     def begin(self, processes: Iterable[int]) -> IteratorMembership:
@@ -111,7 +112,7 @@ class JobMembers:
         self._iterators[group] += 1
         key = f"{group}#{self._iterators[group]}"
         self._batches[key] = 0
-        return IteratorMembership(self, key, KeyValueStore(self._client, f"{_ITERATORS}/{key}", self._process))
+        return IteratorMembership(self, key, KeyValueStore(self._client, f"{_ITERATORS}/{key}", self.process))
 
     def at_end(self, callback: Callable[[], None]) -> None:
         """Call a function when all others have left, or have been informed that the job fails."""
@@ -146,7 +147,7 @@ class JobMembers:
             return
         self._error = error
         if not isinstance(error, JobError):
-            name = f"process {self._process} of {self._processes} (host {socket.gethostname()}, pid {self._pid})"
+            name = f"process {self.process} of {self.processes} (host {socket.gethostname()}, pid {self._pid})"
             code = 128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
             self._report(JobFailure(f"{name} has failed:", _traceback(error), code))
 
@@ -156,7 +157,7 @@ class JobMembers:
             return
         self._ending.set()
         if self._error is None and self._failure is None:
-            self._set(f"{_LEFT}/{self._process}", json.dumps(self._batches))
+            self._set(f"{_LEFT}/{self.process}", json.dumps(self._batches))
             self._wait_for_all()
         if self._failure is not None:
             self._finish(self._failure)
@@ -196,9 +197,9 @@ class JobMembers:
             for process in map(int, key.partition("#")[0].split(",")):
                 theirs = self._left.get(process, self._batches).get(key, -1)
                 if theirs < mine:
-                    fewer = f"after {theirs} batches of an iterator of which process {self._process} takes {mine}"
-                    none = f"without making an iterator that process {self._process} makes"
-                    what = f"process {process} of {self._processes} has ended {none if theirs < 0 else fewer}"
+                    fewer = f"after {theirs} batches of an iterator of which process {self.process} takes {mine}"
+                    none = f"without making an iterator that process {self.process} makes"
+                    what = f"process {process} of {self.processes} has ended {none if theirs < 0 else fewer}"
                     fix = "let all processes make the same iterators and take the same number of batches of each"
                     self._report(JobFailure(what, f"  fix:      {fix}"))
                     return
@@ -219,12 +220,12 @@ class JobMembers:
                 numbers = self._read()
             except Exception:  # noqa: BLE001  # without the service, no process can be waited for
                 return
-            missing, waited = set(range(self._processes)) - numbers[_LEFT], time.monotonic() - start
+            missing, waited = set(range(self.processes)) - numbers[_LEFT], time.monotonic() - start
             if not missing or (not missing & numbers[_JOINED] and waited > _UNJOINED_WAIT):
                 return
             if waited > _JOINED_WAIT:
                 listed = ", ".join(map(str, sorted(missing)))
-                what = f"process {self._process} of {self._processes} has ended and waited {_JOINED_WAIT:.0f} s for "
+                what = f"process {self.process} of {self.processes} has ended and waited {_JOINED_WAIT:.0f} s for "
                 fix = "let all processes take the same steps: each step waits for all of them"
                 self._report(JobFailure(f"{what}process {listed}", f"  fix:      {fix}"))
             time.sleep(pause)
@@ -241,8 +242,8 @@ class JobMembers:
             if not (isinstance(self._error, JobError) or (self._error and _traceback(self._error) == failure.text)):
                 sys.stderr.write(f"penstock: this process ends, because {failure.what}\n{failure.text}\n")
             sys.stderr.flush()
-        self._set(f"{_INFORMED}/{self._process}", "")
-        if self._process == 0:
+        self._set(f"{_INFORMED}/{self.process}", "")
+        if self.process == 0:
             self._wait_until_informed()
         self._call_back()
         _exit(failure.code, interrupted=isinstance(self._error, KeyboardInterrupt))
@@ -254,7 +255,7 @@ class JobMembers:
 
     def _wait_until_informed(self) -> None:
         """Keep the store open until all others have read the failure."""
-        until, others = time.monotonic() + _FAREWELL, set(range(1, self._processes))
+        until, others = time.monotonic() + _FAREWELL, set(range(1, self.processes))
         with suppress(Exception):
             while not others <= self._read()[_INFORMED] and time.monotonic() < until:
                 time.sleep(0.1)
@@ -310,6 +311,7 @@ def join_job() -> JobMembers | None:
     with _joining:
         if _members is None and (members := _build()) is not None:
             _members = members
+            slow_waits.process_name = f"process {members.process} of {members.processes}: "
             confine_nccl()
             members.watch()
         return _members

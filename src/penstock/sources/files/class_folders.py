@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import is_remote, list_prefix, map_or_raise, opening
+from penstock.sources.storage.object_store import is_remote, list_prefix, opening
+from penstock.sources.storage.store_requests import map_or_raise
 
 _log = logging.getLogger("penstock")
 

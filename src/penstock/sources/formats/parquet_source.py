@@ -16,9 +16,10 @@ from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
-from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
+from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
 from penstock.sources.storage.range_coalescing import RangeReader
+from penstock.sources.storage.store_requests import map_or_raise
 
 # Capacity of the cache of decoded row groups, in bytes. The most recent group may exceed it.
 _KEPT = 1 << 28

@@ -18,10 +18,10 @@ from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError, SourceError
 from penstock.sources.formats.decimal_index import read_pairs
 from penstock.sources.record_source import RecordSource
-from penstock.sources.storage.object_store import map_concurrently
 from penstock.sources.storage.random_access_file import Opened, open_file
 from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import HeaderReader, RecordRanges
+from penstock.sources.storage.store_requests import map_concurrently
 
 _MAGIC = 0xCED7230A
 _MAGIC_BYTES = np.frombuffer(_MAGIC.to_bytes(4, "little"), np.uint8)

@@ -16,7 +16,8 @@ from penstock.core import Array
 from penstock.core.slice_recorder import recorded
 from penstock.sources.storage.byte_range import ByteRange
 from penstock.sources.storage.disk_cache import fetch_cached, lookup_many
-from penstock.sources.storage.object_store import is_remote, map_concurrently
+from penstock.sources.storage.object_store import is_remote
+from penstock.sources.storage.store_requests import map_concurrently
 
 # Bytes to reserve for an object of unknown size: about a photograph. Corrected as soon as the object is there.
 _SIZE_ESTIMATE = 1 << 17

@@ -10,7 +10,8 @@ from pathlib import Path
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.file_stamps import file_stamps
-from penstock.sources.storage.object_store import head, is_remote, map_or_raise, opening
+from penstock.sources.storage.object_store import head, is_remote, opening
+from penstock.sources.storage.store_requests import map_or_raise
 
 # Bytes per request: the blocks of a large object are fetched in parallel.
 _BLOCK = 1 << 22

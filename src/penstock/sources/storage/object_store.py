@@ -11,8 +11,7 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,6 +21,7 @@ from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.sample_limit import check_sample_size
+from penstock.sources.storage.store_requests import store_request
 
 
 class Scheme(NamedTuple):
@@ -66,9 +66,6 @@ SCHEMES = {
 _CLIENT_OPTIONS = {"timeout": "600s", "read_timeout": "30s"}
 _RETRIES: dict[str, Any] = {"max_retries": 6}
 
-# Requests in flight from `map_concurrently`. They wait for the network, so this does not depend on the number of cores.
-_CONCURRENCY = 32
-
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
 _COMPRESSIONS = ("gzip", "x-gzip", "deflate", "compress", "br", "zstd")
@@ -91,6 +88,7 @@ def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     return b"://" in text[:8] if isinstance(text, bytes) else "://" in text[:8]
 
 
+@store_request
 def head(path: str) -> ObjectInfo:
     """Return the size and the ETag of an object.
 
@@ -138,6 +136,7 @@ def _check_bucket(api: Any, store: Any, url: _ObjectURL) -> None:
             raise failure from error
 
 
+@store_request
 def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     """List a prefix as a folder: return the names of its subfolders, and its objects.
 
@@ -157,6 +156,7 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
 
 
+@store_request
 def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     """Fetch a byte range.
 
@@ -211,40 +211,6 @@ def _check_encoding(url: _ObjectURL, encoding: str) -> None:
     if encoding.strip().lower() in _COMPRESSIONS and not url.key.endswith((".gz", ".tgz", ".zst", ".br")):
         fix = "store it without compression, or turn the server's compression off"
         raise _CompressedError(errno.ENOTSUP, f"it is delivered compressed (Content-Encoding: {encoding}); {fix}")
-
-
-def map_concurrently(function: Any, items: Any) -> list[Any]:
-    """Call a function for each item on several threads. Return the results, or the OSError of a call that failed."""
-
-    def outcome(item: Any) -> Any:
-        try:
-            return function(item)
-        except OSError as error:
-            return error
-
-    work = list(items)
-    if len(work) < 2:
-        return [outcome(item) for item in work]
-    with ThreadPoolExecutor(min(_CONCURRENCY, len(work)), "penstock-fetch") as pool:
-        return list(pool.map(outcome, work))
-
-
-def map_or_raise(function: Callable[[Any], Any], items: Iterable[Any], *, concurrent: bool = True) -> list[Any]:
-    """Call a function for each item and return the results.
-
-    Args:
-        function: The function.
-        items: Its arguments.
-        concurrent: True to call it on several threads.
-
-    Raises:
-        OSError: The error of the first call that failed.
-    """
-    results = map_concurrently(function, items) if concurrent else list(map(function, items))
-    for result in results:
-        if isinstance(result, OSError):
-            raise result
-    return results
 
 
 def is_object(path: str) -> bool:

@@ -14,11 +14,12 @@ from penstock.core import Array, Indices, short_digest
 from penstock.errors import PenstockError, SampleError, SourceError, error_text
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
-from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
+from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
 from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.record_index_cache import Places, cached_record_index
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
+from penstock.sources.storage.store_requests import map_or_raise
 
 # Bytes per read of a walk over small records: one system call then finds many headers.
 _AHEAD = 1 << 16

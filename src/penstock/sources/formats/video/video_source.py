@@ -22,8 +22,9 @@ from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ReadCost
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
-from penstock.sources.storage.object_store import is_remote, map_or_raise, opening
+from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import RemoteFile
+from penstock.sources.storage.store_requests import map_or_raise
 
 # Decoders that stay open between batches, so that the next clip of a video can continue without seeking.
 _MAX_IDLE = 8
