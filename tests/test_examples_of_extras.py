@@ -15,7 +15,7 @@ def test_from_a_store(tmp_path):
 
 
 def test_hugging_face(tmp_path):
-    pytest.importorskip("datasets", reason="datasets is not installed (dependency group test)")
+    pytest.importorskip("datasets", reason="datasets is not installed (dependency group test-all)")
     out = run(ROOT / "examples" / "hugging_face.py", cwd=tmp_path)
     assert "batches of bfloat16[64, 16, 16, 1], labels [64]" in out
     assert float(re.search(r"^test accuracy ([\d.]+) after 10 epochs$", out, re.MULTILINE)[1]) >= 0.93

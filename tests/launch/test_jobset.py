@@ -64,7 +64,7 @@ def job(jobset):
 
 
 def test_schema_accepts_manifest_and_rejects_mistakes(jobset):
-    jsonschema = pytest.importorskip("jsonschema", reason="kubernetes-validate brings it (dependency group test)")
+    jsonschema = pytest.importorskip("jsonschema", reason="kubernetes-validate brings it (dependency group test-all)")
     jsonschema.validate(jobset, SCHEMA)
     for wrong in ({"replicatedJob": []}, {"failurePolicy": {"maxRestarts": "many"}}, {"network": {"subDomain": "x"}}):
         with pytest.raises(jsonschema.ValidationError):
@@ -73,7 +73,7 @@ def test_schema_accepts_manifest_and_rejects_mistakes(jobset):
 
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 def test_published_schema_of_jobs_accepts_template_and_rejects_mistakes(job, version):
-    validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test)")
+    validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test-all)")
     document = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "penstock-workers-0"}, "spec": job}
     validator.validate(document, version, strict=True)
     wrong = copy.deepcopy(document)

@@ -19,7 +19,7 @@ def documents():
 
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 def test_published_schemas_accept_manifest_and_reject_mistakes(documents, version):
-    validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test)")
+    validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test-all)")
     assert documents.keys() == {"Service", "Job"}
     for document in documents.values():
         validator.validate(document, version, strict=True)

@@ -20,8 +20,8 @@ from migration_tables import (
 
 from penstock import fn, pipeline_def
 
-A = pytest.importorskip("albumentations", reason="albumentations is not installed (dependency group test)")
-cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
+A = pytest.importorskip("albumentations", reason="albumentations is not installed (dependency group test-all)")
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test-all)")
 
 PAGE = "albumentations.md"
 

@@ -10,7 +10,7 @@ from PIL import Image
 from penstock import LastBatchPolicy, data_iterator, fn
 from penstock.testing import write_photographs
 
-grain = pytest.importorskip("grain", reason="Grain is not installed (dependency group test)")
+grain = pytest.importorskip("grain", reason="Grain is not installed (dependency group test-all)")
 
 PAGE = "grain.md"
 

@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "programs" / "ray_trainer.py"
 
 @pytest.mark.slow
 def test_workers_of_ray_train_share_batches(execute, tmp_path):
-    pytest.importorskip("ray.train", reason="Ray is not installed (dependency group test)")
+    pytest.importorskip("ray.train", reason="Ray is not installed (dependency group test-all)")
     done = execute([sys.executable, PROGRAM, tmp_path], timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -8,7 +8,7 @@ from scipy import ndimage
 from penstock import Pipeline, fn
 from penstock.errors import ArgumentTypeError, DefinitionError
 
-cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test-all)")
 
 RNG = np.random.default_rng(13)
 SIZES = ((20, 33, 3), (7, 4, 3), (1, 1, 3), (1, 9, 3), (40, 2, 3))

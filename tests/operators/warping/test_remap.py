@@ -8,7 +8,7 @@ from scipy.ndimage import map_coordinates
 from penstock import fn, types
 from penstock.errors import DefinitionError
 
-cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test)")
+cv2 = pytest.importorskip("cv2", reason="OpenCV is not installed (dependency group test-all)")
 
 RNG = np.random.default_rng(3)
 IMAGES = RNG.integers(0, 256, (2, 7, 9, 3), np.uint8)

@@ -72,7 +72,7 @@ def test_files_are_data(paths, form):
 
 
 def test_a_data_set_of_hugging_face(paths):
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed (dependency group test)")
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed (dependency group test-all)")
     table = datasets.Dataset.from_dict({"image": [str(path) for path in paths], "label": [5, 6, 7]})
     undecoded = table.cast_column("image", datasets.Image(decode=False))
     decoded = table.cast_column("image", datasets.Image())
