@@ -52,7 +52,7 @@ class DamagedSamples:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", ENCODED)
-def test_damaged_samples(name, seed):
+def test_damaged_samples(name, seed, capfd):
     data = DamagedSamples(name, seed)
 
     @data_iterator(output_map=["value", "number", "valid"], reader_name="r", on_error="skip", max_bad_rate=(1.0, 1000))
@@ -73,6 +73,7 @@ def test_damaged_samples(name, seed):
             assert number in refused, number
         else:
             assert number in read, number
+    assert capfd.readouterr().err == "", "libraries print what belongs into the error"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -8,6 +8,7 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from penstock import types
+from penstock.image.codecs import tiff_messages
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.pillow import FORMATS
 
@@ -94,3 +95,16 @@ def test_a_png_is_turned_by_exif_data_after_its_pixels():
     assert late.tobytes().index(b"eXIf") > late.tobytes().index(b"IDAT")
     assert ImageCodec().header(late)[:2] == (20, 12)
     assert np.array_equal(decode(late), np.rot90(PIXELS, -1))
+
+
+def test_messages_of_libtiff_are_in_the_error_and_not_printed(capfd):
+    if not tiff_messages._install():
+        pytest.skip("Pillow's libtiff cannot be reached on this system")
+    data = encode("TIFF", compression="tiff_lzw").copy()
+    data[200:500] ^= 0x55
+    with pytest.raises(ValueError, match=r"damaged: .* \(libtiff: Using code not yet in table"):
+        decode(data)
+    assert capfd.readouterr().err == ""
+    with pytest.raises(OSError, match="decoder error"):  # Pillow without Penstock: as before
+        Image.open(io.BytesIO(data.tobytes())).load()
+    assert "Using code not yet in table" in capfd.readouterr().err

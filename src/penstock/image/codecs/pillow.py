@@ -10,6 +10,7 @@ from penstock.core import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
+from penstock.image.codecs.tiff_messages import collected_tiff_messages, with_tiff_messages
 from penstock.types import GRAY, DALIImageType
 
 if TYPE_CHECKING:
@@ -53,20 +54,11 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     Raises:
         ValueError: The data are damaged.
     """
-    image = _open(data)
-    try:
-        if output_type is GRAY:
-            image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
-        image.load()
-        if image.mode.startswith(_WIDE):
-            pixels: Array = np.asarray(image).clip(0, 65535).astype(np.uint16)
-        else:
-            mode = _plain_mode(image)
-            # A PNG may declare one color transparent, and convert() would turn that into an alpha channel.
-            image.info.pop("transparency", None)
-            pixels = np.asarray(image if image.mode == mode else image.convert(mode))
-    except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
-        raise ValueError(f"damaged: {error}") from error
+    with collected_tiff_messages() as messages:
+        try:
+            pixels = _pixels(_open(data), output_type)
+        except ValueError as error:
+            raise ValueError(with_tiff_messages(str(error), messages)) from error
     pixels = as_output_type(np.atleast_3d(pixels), output_type)
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
@@ -74,6 +66,21 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     if pixels.shape != (height, width, header.channels) or pixels.dtype != header.dtype:
         raise ValueError("damaged: the pixels differ in shape or dtype from what the header announces")
     return pixels
+
+
+def _pixels(image: "Image.Image", output_type: DALIImageType) -> Array:
+    try:
+        if output_type is GRAY:
+            image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
+        image.load()
+        if image.mode.startswith(_WIDE):
+            return np.asarray(image).clip(0, 65535).astype(np.uint16)
+        mode = _plain_mode(image)
+        # A PNG may declare one color transparent, and convert() would turn that into an alpha channel.
+        image.info.pop("transparency", None)
+        return np.asarray(image if image.mode == mode else image.convert(mode))
+    except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
+        raise ValueError(f"damaged: {error}") from error
 
 
 def _open(data: Array) -> "Image.Image":
