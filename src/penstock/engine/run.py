@@ -18,6 +18,7 @@ from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.host_loader import HostBatch, HostLoader
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.run_context import RunContext
+from penstock.engine.host.slow_batches import slow_batch
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.engine.transfer.emulated_devices import InFlightLimit
 from penstock.engine.transfer.row_masks import RowMasks
@@ -76,7 +77,8 @@ class Run:
             SampleError: A sample of the batch is bad.
         """
         begin = time.perf_counter()
-        batch = self._loader.get(step)
+        with slow_batch():
+            batch = self._loader.get(step)
         columns = batch.columns
         clock = ThreadClock()
         # Waits before the transfer, so that the time of the devices is not counted as transfer.
@@ -115,7 +117,8 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
-        batch = self._loader.get(step)
+        with slow_batch():
+            batch = self._loader.get(step)
         outputs: dict[int, Any] = dict(self._device_outputs(batch))
         outputs |= {number: batch.columns[result] for number, result in self._host_outputs}
         return [outputs[number] for number in range(len(outputs))], batch.failed

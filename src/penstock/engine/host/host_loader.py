@@ -54,7 +54,6 @@ from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
-from penstock.engine.host.slow_batches import slow_batch
 from penstock.engine.host.stream_feed import FedBatch
 from penstock.engine.host.worker_threads import Executor
 from penstock.errors import ContextError, PenstockError, SourceError
@@ -190,10 +189,6 @@ class HostLoader:
             SampleError: A sample of this batch is bad.
             ContextError: Another thread closed the loader in the meantime.
         """
-        with slow_batch():
-            return self._get(step)
-
-    def _get(self, step: BatchStep) -> HostBatch:
         clock = WallClock()
         # JAX frees arrays that the user dropped in a callback of the garbage collector, or in its next call. That would
         # come after the buffers of this call are allocated; after collecting now, they are recycled memory.
@@ -218,7 +213,7 @@ class HostLoader:
                 # The bad sample may belong to the other batch of the pair.
                 self._discard()
                 self._ahead += self._submit_chunks(step, alone=True)
-                return self._get(step)
+                return self.get(step)
             # After Ctrl-C, nobody wants to wait for a server, or for a function that does not return.
             self.close(None if isinstance(error, Exception) else _INTERRUPTED_PATIENCE)
             raise
