@@ -10,6 +10,7 @@ import pytest
 
 from penstock import Pipeline, backend, fn, tensors, types
 from penstock.errors import ArgumentTypeError, DefinitionError
+from penstock.tensors import TensorListCPU
 
 ROWS = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
 
@@ -117,3 +118,24 @@ def test_a_copy_of_a_sample_is_the_same_sample():
     copy = sample.copy()
     assert (copy.layout(), copy.source_info(), copy.shape()) == ("HW", "a.jpg", [2, 3])
     assert copy.data_ptr() != sample.data_ptr()
+
+
+def test_batches_are_reinterpreted_and_addressed_as_in_dali():
+    batch = TensorListCPU([np.float32([1, 2]), np.float32([3, 4])], "W")
+    address = ctypes.cast(batch.data_ptr(), ctypes.POINTER(ctypes.c_float))
+    assert address[:4] == [1, 2, 3, 4]
+    batch.reinterpret(types.INT32)
+    assert (batch.dtype, batch[1].tolist(), batch.layout()) == (np.int32, [0x40400000, 0x40800000], "W")
+    sample = batch[0]
+    sample.reinterpret(types.FLOAT)
+    assert (sample.dtype, sample.tolist()) == (np.float32, [1, 2])
+    with pytest.raises(DefinitionError, match="same size"):
+        batch.reinterpret(types.UINT8)
+    batch.reset()
+    assert len(batch) == 0
+    ragged = TensorListCPU.from_dlpack_list([np.zeros(2), np.zeros(3)], "W")
+    assert (ragged.shape(), ragged.layout()) == ([(2,), (3,)], "W")
+    with pytest.raises(DefinitionError, match="differ in shape"):
+        ragged.data_ptr()
+    dense = TensorListCPU.from_dlpack_list([np.zeros(2), np.ones(2)], contiguous=True)
+    assert dense.as_array().tolist() == [[0, 0], [1, 1]]

@@ -9,6 +9,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from penstock.core import Array, with_call_site
+from penstock.core.dtypes import as_dtype
 from penstock.core.unsupported import refuse_attributes
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import check_annotations
@@ -96,6 +97,15 @@ class TensorCPU(Array):
         return int(self.ctypes.data)
 
     @with_call_site
+    def reinterpret(self, new_type: Any) -> None:
+        """Take the bytes of its elements as those of another dtype of the same size, in place.
+
+        Raises:
+            DefinitionError: The dtypes differ in size.
+        """
+        self.dtype = same_size_dtype(self.dtype, new_type)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
         """Write its elements to an address in host memory that has room for them."""
         write_to(self, ptr)
@@ -111,11 +121,16 @@ class TensorGPU:
     Args:
         array: The sample, a `jax.Array`.
         layout: Names of its axes, or "".
+        origin: Returns where it was read.
     """
 
-    def __init__(self, array: Any, layout: str = "") -> None:
+    def __init__(self, array: Any, layout: str = "", origin: Callable[[], str] | None = None) -> None:
         self._array = array
         self._layout = layout
+        self._origin = origin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_origin": None}  # it refers to the data set
 
     @property
     def shape(self) -> CallableShape:
@@ -128,7 +143,11 @@ class TensorGPU:
 
     def as_cpu(self) -> TensorCPU:
         """Return the sample in host memory."""
-        return TensorCPU(self._array, self._layout)
+        return TensorCPU(self._array, self._layout, self._origin)
+
+    def source_info(self) -> str:
+        """Return the origin of the sample, like `fn.get_property`; "" if it is unknown."""
+        return "" if self._origin is None else self._origin()
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p, *hints: Any, **more_hints: Any) -> None:
@@ -213,6 +232,22 @@ def write_to(value: Any, address: ctypes.c_void_p) -> None:
         data = np.ascontiguousarray(array)
         ctypes.memmove(to, data.ctypes.data, data.nbytes)
         to += data.nbytes
+
+
+def same_size_dtype(dtype: np.dtype[Any], other: Any) -> np.dtype[Any]:
+    """Return another dtype as which elements can be reinterpreted.
+
+    Raises:
+        DefinitionError: The dtypes differ in size.
+    """
+    result = as_dtype(other)
+    if result.itemsize != dtype.itemsize:
+        raise DefinitionError(
+            "only a dtype of the same size can replace that of the elements",
+            given=f"{dtype} as {result}",
+            fix="view(dtype) of the array, which changes the last extent",
+        )
+    return result
 
 
 def as_layout(layout: str | None, axes: int) -> str:

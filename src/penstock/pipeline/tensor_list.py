@@ -15,7 +15,7 @@ from penstock.core.unsupported import refuse_attributes
 from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
-from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, write_to
+from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, same_size_dtype, write_to
 
 
 class TensorList:
@@ -220,6 +220,48 @@ class TensorListCPU(TensorList):
         """Return the batch itself, which is in host memory."""
         return self
 
+    @with_call_site
+    def data_ptr(self) -> int:
+        """Return the address of the first element of the batch, whose samples are one after another.
+
+        Raises:
+            DefinitionError: The samples differ in shape.
+        """
+        self._samples = self._dense()
+        return int(self._samples.ctypes.data)
+
+    @with_call_site
+    def reinterpret(self, new_type: Any) -> None:
+        """Take the bytes of the elements as those of another dtype of the same size, in place.
+
+        Raises:
+            DefinitionError: The dtypes differ in size.
+        """
+        self._dtype = dtype = same_size_dtype(self._dtype, new_type)
+        samples: Any = self._samples
+        self._samples = [sample.view(dtype) for sample in samples] if self._listed else samples.view(dtype)
+
+    def reset(self) -> None:
+        """Remove all samples."""
+        self._samples = self._samples[:0]
+
+    @staticmethod
+    @check_annotations
+    def from_dlpack_list(
+        list_of_objects: Sequence[Any], layout: str | None = None, contiguous: bool = False
+    ) -> TensorListCPU:
+        """Return a batch of arrays of other libraries, without a copy.
+
+        Args:
+            list_of_objects: Objects with ``__dlpack__``.
+            layout: Names of a sample's axes.
+            contiguous: True to copy the samples into one array if they have one shape.
+        """
+        batch = TensorListCPU([np.from_dlpack(item) for item in list_of_objects], layout)
+        if contiguous and batch.is_dense_tensor():
+            batch.data_ptr()
+        return batch
+
     @staticmethod
     @check_annotations
     def broadcast(tensor: Any, num_samples: Annotated[int, Range(1, 2**31)]) -> TensorListCPU:
@@ -251,7 +293,9 @@ class TensorListGPU(TensorList):
         super().__init__(samples, samples.dtype, samples.ndim - 1, layout, origins)
 
     def __getitem__(self, index: int) -> TensorGPU:
-        return TensorGPU(self._samples[index], self._layout)
+        # Like `TensorListCPU`.
+        origins, at = self._origins, index % len(self)
+        return TensorGPU(self._samples[index], self._layout, origins and functools.partial(origins, at))
 
     def as_cpu(self) -> TensorListCPU:
         """Return the batch in host memory."""
