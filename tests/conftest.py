@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from penstock.core.warn_once import forget_warnings
 from penstock.engine.host.worker_threads import _SharedThreads
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
@@ -50,6 +51,12 @@ def the_same_numbers(request, monkeypatch):
     """A module's generator RNG begins anew for each test, so that what a test draws does not depend on those before."""
     if hasattr(request.module, "RNG"):
         monkeypatch.setattr(request.module, "RNG", np.random.default_rng(1))
+
+
+@pytest.fixture(autouse=True)
+def warnings_appear_again():
+    """A warning that appears once in a process appears in each test."""
+    forget_warnings()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Exceptions of penstock, and the form of their messages.
+"""Exceptions of penstock, the form of their messages, and the category of its warnings.
 
 All derive from `PenstockError`, and also from the built-in class that a caller would expect and that DALI raises for
 the same mistake. A message states what is wrong, what was given, what was expected, how to fix it, and the line of the
@@ -24,6 +24,7 @@ __all__ = [
     "MissingModuleError",
     "NotFiniteError",
     "PenstockError",
+    "PenstockWarning",
     "ResourceError",
     "SampleError",
     "SourceError",
@@ -211,6 +212,10 @@ class InternalError(PenstockError, RuntimeError):
     def in_context(self, outer: str, where: object) -> InternalError:
         """Return the same error with a message that names its context first."""
         return InternalError(f"{outer}: {self.what}", given=self.given, expected=self.expected, where=where)
+
+
+class PenstockWarning(UserWarning):
+    """Part of a program that runs, but probably does something else than intended."""
 
 
 # Fix by the number of a system error. No sample is to blame for these: good samples would fail in the same way.

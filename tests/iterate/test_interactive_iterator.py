@@ -234,7 +234,7 @@ def test_an_endless_iterator_has_no_epochs():
 def test_the_repr_tells_outputs_and_position():
     iterator = training()
     next(iterator)
-    text = "DataIterator(definition: x int32[4], noisy float32[4], other int32[4]; epoch 0, batch 1 of 3)"
+    text = "DataIterator(definition: x int32[4], noisy float32[4], other int32[4]; 10 samples; epoch 0, batch 1 of 3)"
     assert repr(iterator) == text
     list(iterator)
     iterator.seek(7, 2)

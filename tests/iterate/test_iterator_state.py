@@ -10,7 +10,7 @@ from jax.sharding import PartitionSpec as P
 
 from penstock import LastBatchPolicy, data_iterator, fn
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.errors import StateError
+from penstock.errors import PenstockWarning, StateError
 from penstock.graph import Reader
 from penstock.graph.identity.fingerprint import CanonicalDefinition
 from penstock.iterate.iterator_state import StateIdentity
@@ -237,6 +237,36 @@ def test_largest_state_values_are_reachable():
 @pytest.mark.parametrize("state", [None, [], "{}", 3, {}, {"version": 2}, {"version": 1, "row": 3}])
 def test_invalid_states_are_refused(state):
     assert "this is not the state of an iterator" in refusal(numbers(4), state)
+
+
+def test_unknown_entries_are_refused():
+    state = augmented().get_state()
+    with pytest.raises(
+        StateError, match=r"entries that this version does not know\n  given:    'rows', 7(.|\n)*beside it"
+    ):
+        augmented().set_state(state | {"rows": 3, 7: 1})
+
+
+def test_a_replaced_file_is_noticed(tmp_path):
+    @data_iterator
+    def files():
+        data, labels = fn.readers.file(files=[str(path) for path in paths])
+        return {"labels": labels, "sizes": fn.reductions.sum(data)}
+
+    paths = [tmp_path / f"{number}.bin" for number in range(4)]
+    for path in paths:
+        path.write_bytes(b"12345678")
+    state = json.loads(json.dumps(files(batch_size=2).get_state()))
+    assert len(state["files"]) == 16
+    files(batch_size=2).set_state(state)
+    paths[3].write_bytes(b"1234567890")
+    other = files(batch_size=2)
+    with pytest.warns(PenstockWarning, match="other sizes than when the state was saved"):
+        other.set_state(state)
+    # States of earlier versions do not have the entry.
+    del state["files"]
+    other.set_state(state)
+    assert "files" not in augmented().get_state()
 
 
 def test_totals_match_readers():

@@ -23,8 +23,9 @@ def streams(job, alone, tmp_path_factory):
         out = alone("streams.py", folder) if processes == 1 else job(processes, 1, "streams.py", folder)
         states = re.findall(r"^(?:\[\d\] )?STATES (.*)$", out, re.MULTILINE)
         seeds = re.findall(r"^(?:\[\d\] )?SEED (.*)$", out, re.MULTILINE)
+        ends = re.findall(r"^(?:\[\d\] )?ENDS (.*)$", out, re.MULTILINE)
         assert len(states) == len(seeds) == processes
-        found[processes] = batches(folder), states, seeds
+        found[processes] = batches(folder), states, seeds, ends
     return found
 
 
@@ -48,7 +49,12 @@ def test_definitions_return_expected_batches(streams):
 
 
 @pytest.mark.slow
+def test_a_source_ends_an_epoch_alike_in_all_processes(streams):
+    assert [streams[processes][3] for processes in (1, 4)] == [["[2, 2]"], ["[2, 2]"] * 4]
+
+
+@pytest.mark.slow
 def test_states_lengths_and_drawn_seeds_are_equal_in_all_processes(streams):
-    assert len({state for _, states, _ in streams.values() for state in states}) == 1
+    assert len({state for _, states, *_ in streams.values() for state in states}) == 1
     assert len(set(streams[4][2])) == 1
     assert streams[4][2][0] != streams[1][2][0], "each job draws its own"

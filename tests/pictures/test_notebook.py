@@ -63,7 +63,9 @@ def test_a_figure_is_shown_as_an_image(notebook):
 def test_the_last_line_of_a_cell_shows_the_iterator(notebook):
     notebook.run("iterator = training(data=data, batch_size=32, seed=1)\n_ = next(iterator)")
     (output,) = notebook.run("iterator")
-    expected = "DataIterator(training: images float32[32, 3, 128, 128], labels int32[32]; epoch 0, batch 1 of 8)"
+    expected = (
+        "DataIterator(training: images float32[32, 3, 128, 128], labels int32[32]; 256 samples; epoch 0, batch 1 of 8)"
+    )
     assert output["data"]["text/plain"] == expected
     assert notebook.evaluate("iterator.batches_delivered") == "1"
 

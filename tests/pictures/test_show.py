@@ -201,14 +201,14 @@ def test_labels_that_are_given_have_the_class_names_of_the_data_set(folder):
 def test_class_names_apply_to_the_labels_of_the_reader(tmp_path, change, expected):
     for name in ("cat", "dog"):
         (tmp_path / name).mkdir()
-    Image.new("RGB", (12, 8)).save(tmp_path / "dog" / "1.png")
+        Image.new("RGB", (12, 8)).save(tmp_path / name / "1.png")
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
     def photographs():
         encoded, labels = fn.readers.file(file_root=str(tmp_path), name="reader")
         return fn.resize(fn.decoders.image(encoded), size=[6, 6]), change(labels)
 
-    (title,) = titles(photographs(batch_size=1).show())
+    title = titles(photographs(batch_size=2).show())[-1]
     assert title.split("\n")[0] == expected
 
 

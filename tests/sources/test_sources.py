@@ -272,6 +272,7 @@ def tree(root, *names):
     return root
 
 
+@pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")
 def test_class_folders(tmp_path):
     tree(
         tmp_path,

@@ -109,6 +109,16 @@ def check_feeds(planned: Executable, schedule: Schedule) -> None:
             )
 
 
+def may_end_early(planned: Executable) -> bool:
+    """Return True if a user's source may end an epoch, if no reader determines it.
+
+    The processes of a job must all end after the same batch. All of them ask a source of the whole batch for every
+    batch, so it ends in all of them. A source per shard may end in one process alone.
+    """
+    feeds = {node.id for node in planned.plan.graph.feeds}
+    return bool(feeds) and (planned.layout.processes <= 1 or not feeds & planned.program.local)
+
+
 def check_seeks(planned: Executable) -> None:
     """Check that users' sources can return any batch.
 

@@ -21,6 +21,7 @@ from penstock.iterate.iterator_state import StateIdentity, operator_arrays
 from penstock.iterate.next_batch_figure import show_next
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
+from penstock.plan.explain import describe_data
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
@@ -72,7 +73,9 @@ class InteractiveIterator(ABC):
             f"{name} {struct.dtype}{list(struct.shape)}"
             for name, struct in zip(self._names, self._structs(), strict=True)
         )
-        return f"{type(self).__name__}({self._executable.plan.graph.name}: {outputs}; {self._place()})"
+        lead = lead_reader(self._readings(self._order_seed))
+        data = f"{describe_data(lead.readers)}; " if lead is not None and lead.is_leader else ""
+        return f"{type(self).__name__}({self._executable.plan.graph.name}: {outputs}; {data}{self._place()})"
 
     def _place(self) -> str:
         """Return the position as text."""

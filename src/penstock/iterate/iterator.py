@@ -29,6 +29,7 @@ from penstock.iterate.epoch_schedule import (
     choose_epoch,
     epoch_is_exact,
     epoch_size,
+    may_end_early,
     no_length,
     schedule_of,
 )
@@ -173,9 +174,8 @@ class DataIterator(InteractiveIterator):
         readings = self._readings(self._order_seed)
         schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
-        # The processes of a job must all end after the same batch, so a stream may not end an epoch there.
-        may_end_early = lead is None and layout.processes <= 1 and bool(plan.graph.feeds)
-        self._schedule = schedule = replace(schedule, length_unknown=may_end_early)
+        early = lead is None and may_end_early(self._executable)
+        self._schedule = schedule = replace(schedule, length_unknown=early)
         check_feeds(self._executable, schedule)
         self.size = epoch_size(readings, schedule)
         # In DALI `_size` does not include the samples that fill up the last batch.
@@ -186,7 +186,9 @@ class DataIterator(InteractiveIterator):
         self._cursor: RunCursor[jax.Array] = RunCursor(self._make_run(), schedule, Run.next_batch, budget)
         room = 0 if budget is None else budget.room
         definition = canonical_definition(graphs[0])
-        self._identity = StateIdentity(definition, self._executable.dataset, len(graphs[0].readers), room)
+        sources = tuple(reading.readers[0].source for reading in readings.values())
+        shared = () if self._executable.program.local else sources
+        self._identity = StateIdentity(definition, self._executable.dataset, len(sources), room, shared)
         # Reentrant, because `__next__` calls `reset` and `reset` calls `next_epoch`, which lock it too.
         self._lock = threading.RLock()  # several threads may take batches
         if len({pipeline.order_seed for pipeline in group}) > 1:

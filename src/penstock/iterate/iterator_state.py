@@ -14,16 +14,22 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import CallSite
+from penstock.core.warn_once import warn_once
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import StateError, short_repr
 from penstock.graph.identity.fingerprint import CanonicalDefinition
+from penstock.iterate.file_sizes import file_sizes_digest
 from penstock.sources.order.schedule import BatchStep, Schedule
+from penstock.sources.source import Source
 from penstock.types import LastBatchPolicy
 
 VERSION = 2
 
 # Maximum size of a state in bytes of JSON, without the arrays that operators carry.
 _LIMIT = 1000
+
+# Entries that only some states have; older ones lack "order_seed", "calls" and "files".
+_OPTIONAL = ("order_seed", "calls", "files", "bad", "operators")
 
 _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
@@ -37,12 +43,14 @@ class StateIdentity:
         dataset: Fingerprint of the data that it reads.
         readers: Number of readers.
         room: Maximum size of the entry ``bad`` in bytes of JSON; 0 without such an entry.
+        sources: The data sets, unless each shard has its own.
     """
 
     definition: CanonicalDefinition
     dataset: str
     readers: int
     room: int = 0
+    sources: tuple[Source, ...] = ()
 
     def state(
         self,
@@ -87,7 +95,12 @@ class StateIdentity:
             "epoch": step.epoch,
             "row": row,
             "totals": list(step.consumed),
-        }
+        } | ({"files": self._files} if self._files else {})
+
+    @cached_property
+    def _files(self) -> str:
+        """Digest of the sizes of files, once per iterator: `get_state` may be called after every batch."""
+        return file_sizes_digest(self.sources)
 
     @cached_property
     def _calls(self) -> str:
@@ -125,6 +138,13 @@ class StateIdentity:
             )
         if state["definition"] != self.definition.fingerprint and not new_definition:
             raise self._changed(state)
+        # A warning, since a repaired file is a reason to resume, not an obstacle.
+        if "files" in state and self._files and state["files"] != self._files:
+            warn_once(
+                "files of a state",
+                "files of the data set have other sizes than when the state was saved",
+                fix="check that these are the files that you mean; the training continues with them",
+            )
         seed = _number(state, "seed", _SEEDS - 1)
         # Older states have one seed for both.
         order_seed = _number(state, "order_seed", _SEEDS - 1) if "order_seed" in state else seed
@@ -203,11 +223,18 @@ def _check_form(state: Any) -> None:
     entries = ("version", "definition", "dataset", "order", "seed", "epoch", "row", "totals")
     version = cast(Mapping[str, Any], state).get("version", VERSION)
     missing = [entry for entry in entries if entry not in state]
+    unknown = [repr(entry) for entry in cast(Mapping[Any, Any], state) if entry not in (*entries, *_OPTIONAL)]
     if missing or version != VERSION:
         raise StateError(
             "this is not the state of an iterator",
             given=f"version {version}" if version != VERSION else f"without {', '.join(missing)}",
             expected=f"what get_state() returned, version {VERSION}",
+        )
+    if unknown:
+        raise StateError(
+            "the state has entries that this version does not know",
+            given=", ".join(unknown),
+            fix="pass on what get_state() returned as it was, and keep your own entries beside it",
         )
     totals = cast(Any, state["totals"])
     if not isinstance(totals, list | tuple):

@@ -155,6 +155,7 @@ class Pipeline(DaliMethods):
             raise _no_batch_size(None)
         context = ExitStack()
         context.enter_context(self._definition.trace.active())
+        context.enter_context(self._definition.trace.journal.watching_generators(self.name))
         context.enter_context(self._as_current())
         self._contexts.append(context)
         return self

@@ -65,11 +65,15 @@ def _reading(node: Node, readers: Mapping[int, Sequence[Reader]], local: frozens
     if node.id in local:
         # Shards may share a source, whose samples count once.
         shards = "static parts, one per shard" if reader.contiguous else "local: each shard reads its own data"
-        return (
-            f"{sum(len(part.source) for part in {id(p.source): p for p in parts}.values())} samples, {order}; {shards}"
-        )
+        return f"{describe_data(parts)}, {order}; {shards}"
     part = f"; shard {reader.shard_id} of {reader.num_shards}" if reader.num_shards > 1 else ""
-    return f"{reader.source.summary()}, {order}{part}"
+    return f"{describe_data(parts)}, {order}{part}"
+
+
+def describe_data(readers: Sequence[Reader]) -> str:
+    """Describe the data of a reader, or of the readers of all shards, in a few words."""
+    sources = list({id(reader.source): reader.source for reader in readers}.values())
+    return sources[0].summary() if len(sources) == 1 else f"{sum(map(len, sources))} samples"
 
 
 def _feeding(node: Node, feed: StreamInput, local: frozenset[int]) -> str:

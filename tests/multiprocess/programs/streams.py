@@ -83,6 +83,17 @@ def main(folder):
                 for number, batch in enumerate(iterator):
                     save(Path(folder), f"{name}-{mesh}-{placement}-{epoch}-{number}", batch, np)
             states.append((name, mesh, len(iterator), iterator.size, iterator.get_state()))
+
+    def sample(info):
+        if info.idx_in_epoch >= 21:
+            raise StopIteration
+        return np.int32(info.idx_in_epoch)
+
+    def short():
+        return {"x": fn.external_source(sample, batch=False, dtype=types.INT32)}
+
+    ended = data_iterator(short, size=20, sharding=meshes["straight"])(batch_size=8)
+    print("ENDS", [len(list(ended)) for _ in range(2)])
     drawn = data_iterator(definitions(np, fn, types)[0], ["x", "y"], reader_name="r", sharding=meshes["straight"])
     seed = drawn(batch_size=8).get_state()["seed"]
     print("STATES", states)

@@ -101,3 +101,40 @@ def test_what_a_function_makes_of_a_ragged_value_goes_into_a_function_for_jax_th
         return flat
 
     assert run(define, clips(), layout="FHWC")[0].tolist() == [[n] * 24 for n in (3, 5, 4)]
+
+
+def test_a_generator_per_sample_depends_on_seed_epoch_and_position_alone():
+    numbers = np.arange(6, dtype=np.float32)
+
+    def plain(x, rng):
+        return x + np.float32(rng.random())
+
+    def named(samples, *, rng):
+        return [sample + np.float32(one.random()) for sample, one in zip(samples, rng, strict=True)]
+
+    def unused(x, rng=None):
+        return x if rng is None else x * 0
+
+    def batches(batch_size, seed, threads=2):
+        pipeline = Pipeline(batch_size, threads, seed=seed)
+        with pipeline:
+            x = fn.readers.arrays(numbers)
+            noisy = [
+                fn.python_function(x, function=plain),
+                fn.python_function(x, function=named, batch_processing=True, dtype=np.float32, ndim=0),
+                fn.python_function(x, function=unused),
+                fn.python_function(x, x, function=lambda image, rng: image - rng),
+            ]
+            pipeline.set_outputs(*noisy)
+        columns = zip(*[pipeline.run() for _ in range(12 // batch_size)], strict=True)
+        return [np.concatenate([np.asarray(batch.as_array()) for batch in column]) for column in columns]
+
+    one, listed, same, difference = batches(2, seed=1)
+    for twin in (batches(6, seed=1), batches(3, seed=1, threads=1)):
+        np.testing.assert_array_equal(twin, [one, listed, same, difference])
+    assert (same == np.tile(numbers, 2)).all()
+    assert (difference == 0).all()
+    draws = one - np.tile(numbers, 2)
+    assert ((draws >= 0) & (draws <= 1)).all()
+    assert len(np.unique(np.round(draws, 4))) == 12  # other numbers in each epoch
+    assert (batches(2, seed=2)[0] != one).all()

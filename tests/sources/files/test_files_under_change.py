@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from penstock.errors import SampleError, SourceError
+from penstock.errors import PenstockWarning, SampleError, SourceError
 from penstock.sources.files import file_source
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
@@ -49,6 +49,38 @@ def test_what_is_no_file_is_left_out_and_said(tmp_path, caplog, monkeypatch):
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith("3 entries below")
     assert "a/2.jpg" in record.getMessage()
+
+
+def test_files_that_no_class_folder_holds_are_named(tmp_path):
+    # A folder above the classes: only "extra" has files of its own.
+    root = tree(tmp_path, b"train/cat/1.jpg", b"val/cat/1.jpg", b"extra/1.jpg", b"extra/2.jpg", b"extra/deep/x.txt")
+    (tmp_path / "notes").mkdir()
+    with pytest.warns(PenstockWarning) as caught:
+        source = list_class_folders(root, JPG, (), False)
+    (warning,) = caught
+    text = str(warning.message)
+    assert "has 2 files in 4 class folders; 3 of them, such as 'notes', without files" in text
+    assert "files in deeper folders, such as 'train/cat', are not read" in text
+    assert "fix: give the folder directly above the class folders" in text
+    assert warning.filename == __file__
+    assert source.summary() == "2 samples in 4 classes, 3 of them empty"
+    # Without a warning: the user has chosen, or other files are in other places.
+    assert list_class_folders(root, JPG, ("extra",), False).summary() == "2 samples in 1 class"
+    tree(tmp_path, b"cat.jpg")
+    with pytest.warns(PenstockWarning, match=r"2 files in 1 class folder; 1 file directly in it is not read"):
+        list_class_folders(root, JPG, ("extra",), False)
+    with pytest.raises(SourceError, match=r"there are files in 'train/cat', one level deeper"):
+        list_class_folders(str(tmp_path / "train" / ".."), JPG, ("train",), False)
+
+
+def test_a_wide_tree_is_listed_once(tmp_path, monkeypatch):
+    root = tree(tmp_path, *[b"%d/%d/1.txt" % (label, part) for label in range(5) for part in range(20)], b"0/1.jpg")
+    listed = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: [listed.append(path), scandir(path)][1])
+    with pytest.warns(PenstockWarning, match="4 of them"):
+        list_class_folders(root, JPG, (), False)
+    assert len(listed) == 1 + 1 + 5 + 8
 
 
 @pytest.mark.parametrize("target", ["itself.jpg", "nowhere.jpg"])

@@ -181,7 +181,7 @@ class StreamFeeder:
             batches = self._schedule.batches_per_epoch
             if batches is None:
                 raise
-            # With an iterator of one process, a source may end an epoch early: `size` was only an upper limit.
+            # A source of the whole batch may end an epoch early: `size` was only an upper limit.
             if self._schedule.length_unknown:
                 if not self._warned_short:
                     text = "the source of %s ended epoch %d after %d batches, where size says %d"

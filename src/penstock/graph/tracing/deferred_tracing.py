@@ -12,7 +12,8 @@ User code never runs twice. The nodes that it holds are handles, which then refe
 """
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar
@@ -21,6 +22,7 @@ from penstock.core.call_site import CallSite, pretend_at, user_call_site
 from penstock.errors import PenstockError
 from penstock.graph.ir.node import Node, NodeHandle, Value, handles
 from penstock.graph.ir.operator import StreamInput
+from penstock.graph.tracing.global_generators import GlobalGenerators
 
 R = TypeVar("R")
 
@@ -77,6 +79,24 @@ class CallJournal:
         self._trace = trace
         self._calls: list[_RecordedCall] = []
         self._assumed: dict[AssumedInput, int] = {}
+        self._generators: GlobalGenerators | None = None
+
+    @contextmanager
+    def watching_generators(self, name: str) -> Generator[None]:
+        """Warn of numbers that the user's code draws from global random generators inside the `with` statement.
+
+        Args:
+            name: Name of the definition.
+        """
+        # A `with` statement of a pipeline may contain another one of the same pipeline.
+        outer, self._generators = self._generators, GlobalGenerators(name)
+        try:
+            yield
+            self._generators.check(user_call_site())
+        finally:
+            self._generators = outer
+            if outer is not None:
+                outer.skip()
 
     @property
     def open(self) -> bool:
@@ -90,11 +110,15 @@ class CallJournal:
     def call(self, run: functools.partial[R]) -> R:
         """Make and record a call. If it refuses an assumed kind, find a kind that it accepts."""
         where, branch = user_call_site(), self._trace.branch
+        if self._generators is not None:
+            self._generators.check(where)
         try:
             result = run()
         except PenstockError as error:
             error.where = error.where or where
             result = self._retry(run, error)
+        if self._generators is not None:
+            self._generators.skip()
         # A copy: the list itself belongs to the user, who may change it.
         self._calls.append(_RecordedCall(run, where, branch, list(handles(result))))
         return result

@@ -35,8 +35,9 @@ def file(
     """Read files as bytes, with a label each.
 
     Use one of three arguments. `file_root` alone: a folder with a folder of files per class; labels number the classes
-    in the byte order of the folder names, including hidden and empty folders. `files`: a list of paths. `file_list`: a
-    text file with a path and a label per line.
+    in the byte order of the folder names, including hidden and empty folders. A warning names empty folders, and files
+    above or below the class folders, which are not read. `files`: a list of paths. `file_list`: a text file with a path
+    and a label per line.
 
     Args:
         file_root: Folder of the class folders; with `files` or `file_list`, the folder that their paths are relative

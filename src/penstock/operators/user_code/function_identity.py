@@ -23,9 +23,22 @@ class FunctionIdentity:
 
     function: Callable[..., Any]
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        return self.function(*args)
+        return self.function(*args, **kwargs)
+
+    def takes_rng(self, num_inputs: int) -> bool:
+        """Return True if the function requires an argument `rng` that is not among its first `num_inputs` ones."""
+        try:
+            parameters = inspect.signature(self.function).parameters
+        except (TypeError, ValueError):  # implemented in C without a signature
+            return False
+        rng = parameters.get("rng")
+        # With a default, the function works without it, and a program may rely on that.
+        if rng is None or rng.default is not rng.empty:
+            return False
+        by_name = rng.kind is rng.POSITIONAL_OR_KEYWORD and list(parameters).index("rng") >= num_inputs
+        return by_name or rng.kind is rng.KEYWORD_ONLY
 
     @property
     def name(self) -> str:

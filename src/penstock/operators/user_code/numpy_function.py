@@ -36,6 +36,7 @@ class NumpyFunction(Operator):
         num_outputs: Number of arrays that it returns.
         layouts: Layout of each output, or "".
         kinds: Dtype and rank of each output, as declared by the user; empty to infer them.
+        takes_rng: True if the function gets a random generator for each sample.
     """
 
     reads_content: ClassVar[bool] = True
@@ -43,6 +44,18 @@ class NumpyFunction(Operator):
     num_outputs: int
     layouts: tuple[str, ...]
     kinds: Kinds
+    takes_rng: bool
+
+    @property
+    def random_bits(self) -> int:
+        """Four words, the key of a generator, if the function gets one."""
+        return 4 * self.takes_rng
+
+    def generator(self, bits: Any = None) -> np.random.Generator:
+        """Return the generator of a sample from its random bits; by default one for a trial."""
+        # Philox takes its key as it is, where other generators hash a seed for longer than a short function runs.
+        key = 0 if bits is None else np.ascontiguousarray(bits, "<u4").view("<u8")
+        return np.random.Generator(np.random.Philox(key=key))
 
     @abstractmethod
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:

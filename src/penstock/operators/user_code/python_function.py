@@ -35,12 +35,16 @@ class PythonFunction(NumpyFunction, SampleKernel):
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
         """Call the function with one sample of each input."""
-        outputs = list_outputs(self.code, self.code(*samples), self.num_outputs, SampleError, tuple)
+        return self._call(samples, None)
+
+    def _call(self, samples: Sequence[Array], bits: Any) -> Sequence[Array]:
+        result = self.code(*samples, **({"rng": self.generator(bits)} if self.takes_rng else {}))
+        outputs = list_outputs(self.code, result, self.num_outputs, SampleError, tuple)
         return list(map(as_array, outputs))
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
         """Call the function with copies of a sample: it may change its arguments."""
-        outputs = self.attempt([np.array(sample) for sample in inputs])
+        outputs = self._call([np.array(sample) for sample in inputs], context.bits)
         self.check(outputs)
         return tuple(outputs)
 
@@ -57,11 +61,12 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
 
     def attempt(self, samples: Sequence[Array]) -> Sequence[Array]:
         """Call the function with a batch of equal samples, and return the outputs of the first."""
-        return [column[0] for column in self._call([[sample.copy() for _ in range(self.rows)] for sample in samples])]
+        batch = [[sample.copy() for _ in range(self.rows)] for sample in samples]
+        return [column[0] for column in self._call(batch, [None] * self.rows)]
 
     def whole_batch(self, context: BatchContext, *inputs: Column) -> Any:
         """Call the function with copies of all samples: it may change its arguments."""
-        columns = self._call(list(map(self._copies, inputs)))
+        columns = self._call(list(map(self._copies, inputs)), context.bits)
         for sample in zip(*columns, strict=True) if self.kinds else ():
             self.check(sample)
         return tuple(columns)
@@ -80,8 +85,8 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         copied[...] = column
         return [copied[row, ...] for row in range(len(copied))]
 
-    def _call(self, inputs: Sequence[list[Array]]) -> list[list[Array]]:
-        result = self.code(*inputs)
+    def _call(self, inputs: Sequence[list[Array]], bits: Any) -> list[list[Array]]:
+        result = self.code(*inputs, **({"rng": list(map(self.generator, bits))} if self.takes_rng else {}))
         # A single output may come as its list of samples, or as a tuple that holds this list.
         is_wrapped = isinstance(result, tuple) and list(map(type, cast(tuple[Any, ...], result))) in ([list], [tuple])
         is_bare = self.num_outputs == 1 and not is_wrapped
@@ -130,8 +135,11 @@ def python_function(
     is traced: with the first sample if an input has unknown extents, otherwise with zeros, and with the first sample if
     it fails on zeros.
 
+    If the function requires a further argument named `rng`, it gets a `numpy.random.Generator` that depends only on the
+    seed, the epoch and the position of the sample; a list of them, one per sample, with `batch_processing`.
+
     Args:
-        inputs: One node per argument of the function.
+        inputs: One node per argument of the function, except `rng`.
         function: Function of a NumPy array per input that returns an array or a tuple of arrays.
         batch_processing: If True, the function takes a list of arrays per input, with an array for each sample of the
             batch, and returns a list of as many arrays, or a tuple of such lists. Results may then depend on the other
@@ -214,7 +222,9 @@ def _call(
     ndim: int | Sequence[int] | None = None,
 ) -> Any:
     layouts = [layout or "" for layout in per_output("output_layouts", output_layouts, num_outputs, partial=True)]
-    fields = FunctionIdentity(function), num_outputs, tuple(layouts), kinds_of(num_outputs, dtype, ndim)
+    code = FunctionIdentity(function)
+    takes_rng = code.takes_rng(len(inputs))
+    fields = code, num_outputs, tuple(layouts), kinds_of(num_outputs, dtype, ndim), takes_rng
     kernel = BatchFunction(*fields, rows=defining_trace().batch) if by_batch else PythonFunction(*fields)
     nodes = apply_many(kernel.resolve_kinds(list(map(as_value, inputs))), *inputs)
     return nodes[0] if num_outputs == 1 else nodes

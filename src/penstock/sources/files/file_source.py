@@ -154,6 +154,15 @@ class FileSource(Source):
         """Return the names of the labels."""
         return dict(enumerate(self._classes)) if value == 1 else {}
 
+    def summary(self) -> str:
+        """Describe the files in a few words: their number and that of the classes."""
+        if not self._classes:
+            return super().summary()
+        used = len(np.unique(self._labels))
+        classes = f"{len(self._classes)} class{'es' * (len(self._classes) != 1)}"
+        empty = f", {len(self._classes) - used} of them empty" if used < len(self._classes) else ""
+        return f"{super().summary()} in {classes}{empty}"
+
     def check_first(self, fix: str) -> None:
         """Check that the first file exists.
 

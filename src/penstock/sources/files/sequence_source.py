@@ -31,7 +31,9 @@ class SequenceSource(Source):
     """
 
     def __init__(self, root: str, patterns: tuple[str, ...], length: int, step: int, stride: int) -> None:
-        self._files: FileSource = list_class_folders(root, patterns, _VISIBLE, False)
+        self._files: FileSource = list_class_folders(
+            root, patterns, _VISIBLE, case_sensitive=False, warn_of_empty=False
+        )
         self.cost = self._files.cost
         counts: list[int] = np.bincount(self._files.labels).tolist()
         whole = (length - 1) * stride

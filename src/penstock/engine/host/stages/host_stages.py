@@ -144,9 +144,9 @@ class WholeBatchStage(_NodeStage):
 
     def run(self, frame: ExecutionFrame) -> None:
         """Run the kernel."""
-        inputs, arguments, _ = self._call.gather(frame)
+        inputs, arguments, bits = self._call.gather(frame)
         kernel = cast(WholeBatchKernel, self._node.operator)
-        context = BatchContext(np, frame.rows, out=frame.slots[self.outputs[0][1]] if self.outputs else None)
+        context = BatchContext(np, frame.rows, bits, frame.slots[self.outputs[0][1]] if self.outputs else None)
         try:
             result = kernel.whole_batch(context, *inputs, **arguments)
         except Exception as error:
