@@ -150,10 +150,10 @@ class DataIterator(InteractiveIterator):
             "on_error": [*policies, limits.count, limits.rate, limits.window],
         }
         # With different definitions, the collectives of the processes would wait for each other forever.
-        self._seed, facts = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
+        self._seed, facts, neighbors = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
         self._order_seed = group[0].order_seed
         self._executable = Executable.build(
-            graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
+            graphs, layout, placement, neighbors, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
         )
         plan = self._executable.plan
         # Planning probes samples, and each process may read its own, so shapes can differ although definitions agree.
