@@ -21,7 +21,9 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let `make test-all` continue where `make test` ended."""
-    parser.addoption("--passed", type=Path, help="file of tests that have passed: leave them out, and add others that pass")
+    parser.addoption(
+        "--passed", type=Path, help="file of tests that have passed: leave them out, and add others that pass"
+    )
 
 
 class PassedTests:

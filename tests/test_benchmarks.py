@@ -204,6 +204,17 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
     assert "photographs per second" in (tmp_path / "scaling.svg").read_text()
 
 
+def test_cache(photographs, tmp_path_factory):
+    benchmark, files = module("cache"), module("data").jpegs(photographs)
+    caches = [None, {"memory": "8 MiB"}, {"path": tmp_path_factory.mktemp("cache")}]
+    contenders = [benchmark.batches(files, cache, 1, rows=3) for cache in caches]
+    for _ in range(2):
+        expected, *results = (next(batches) for batches in contenders)
+        for result in results:
+            for name, value in expected.items():
+                np.testing.assert_array_equal(np.asarray(result[name]), np.asarray(value))
+
+
 def test_bad_samples(photographs):
     uses = {"raise": ["x", "y"], "replace": ["x", "y"], "skip": ["x", "y", "valid"]}
     for definition in module("bad_samples").WORKLOADS.values():

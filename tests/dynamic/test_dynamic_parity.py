@@ -6,7 +6,9 @@ import penstock.experimental.dynamic as ours
 import pytest
 import reader_programs
 
-theirs = pytest.importorskip("nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group test-all)")
+theirs = pytest.importorskip(
+    "nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group test-all)"
+)
 
 
 def summarize(result):

@@ -1,5 +1,8 @@
 """Advisory locks, which the kernel releases if the process dies."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 try:
     import fcntl
 except ImportError:  # Windows has no flock
@@ -20,3 +23,20 @@ def lock_file(descriptor: int) -> None:
         raise
     except OSError:  # some network file systems have no locks
         return
+
+
+@contextmanager
+def holding_lock(descriptor: int) -> Generator[None]:
+    """Wait for the lock of an open file, and hold it. No effect without support by the system or the file system."""
+    locked = False
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            locked = True
+        except OSError:  # some network file systems have no locks
+            pass
+    try:
+        yield
+    finally:
+        if locked and fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.cached_samples import CachedSamples, open_caches
 from penstock.engine.host.run_context import RandomDraws, RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
 from penstock.engine.host.stream_feed import StreamFeeder
@@ -21,12 +22,14 @@ from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import DefinitionError
 from penstock.graph import Graph, Node, Reader, WholeBatchKernel
+from penstock.graph.ir.sample_cache import cached_reader
 from penstock.numerics.permutation import hash_words
 from penstock.plan.explain import explain
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
+from penstock.plan.stage_grouping import StageKind
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
 
@@ -40,12 +43,14 @@ class Executable:
     layout: BatchLayout
     facts: Sequence[Sequence[ReaderFacts]] | None
     on_error: OnError = "raise"
+    host_processes: int = 1
 
     @staticmethod
     def build(
         graphs: Sequence[Graph],
         layout: BatchLayout,
         placement: PlacementHint,
+        host_processes: int = 1,
         *,
         dense_outputs: bool,
         mask: bool = False,
@@ -58,6 +63,7 @@ class Executable:
             graphs: A graph per block of rows that this process computes, or one for the whole batch.
             layout: Layout of batches on the devices.
             placement: The user's placement hint.
+            host_processes: Number of processes on this host that compute parts of each batch.
             dense_outputs: True if outputs are delivered as arrays, so that none may be ragged.
             mask: True if a mask of the last batch is delivered.
             facts: Facts about the readers of all processes; see `penstock.plan.shard_merge.merge_shards`.
@@ -86,7 +92,7 @@ class Executable:
         # Skipping needs a mask among the plan's results.
         skips = "skip" in policies
         plan = make_plan(program.graph, target, dense_outputs=dense_outputs, mask=mask, skips=skips)
-        return Executable(program, plan, layout, facts, on_error)
+        return Executable(program, plan, layout, facts, on_error, host_processes)
 
     @property
     def obstacles(self) -> list[tuple[Node, str]]:
@@ -159,6 +165,20 @@ class Executable:
             texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.id])
         return "+".join(texts)
 
+    @cached_property
+    def caches(self) -> Mapping[Node, CachedSamples]:
+        """Caches of samples, by reader. All runs share them.
+
+        Raises:
+            ResourceError: The files of a cache can neither be created nor read.
+        """
+        stages = [stage for stage in self.plan.stages if stage.way is StageKind.CACHE]
+        return {
+            reader: open_caches(stage, [one.source for one in self.program.readers[reader.id]], self.host_processes)
+            for stage in stages
+            for reader in [cached_reader(stage.nodes[0])]
+        }
+
     def start(
         self,
         readings: Mapping[Node, ShardedReader],
@@ -197,6 +217,7 @@ class Executable:
             prefetch_depth=depth,
             local_rows=layout.local_rows,
             draws=draws,
+            caches=self.caches,
         )
         return Run(self.plan, layout, context, narrow=narrow)
 
@@ -205,7 +226,8 @@ class Executable:
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""
-        return explain(self.plan, self.program.readers, batch, self.program.local)
+        caches = {reader: cache.summary() for reader, cache in self.caches.items()}
+        return explain(self.plan, self.program.readers, batch, self.program.local, caches)
 
 
 def error_policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:

@@ -31,7 +31,9 @@ _BY_FOLDER = {
     ),
     "resizing": "fast_resize_crop_mirror random_resized_crop resize resize_crop_mirror tensor_resize",
     "segmentation": "segmentation.random_mask_pixel segmentation.random_object_bbox segmentation.select_masks",
-    "tensors": "cat copy expand_dims get_property per_frame permute_batch reinterpret reshape shapes squeeze transpose",
+    "tensors": (
+        "cache cat copy expand_dims get_property per_frame permute_batch reinterpret reshape shapes squeeze transpose"
+    ),
     "transforms": (
         "transforms.combine transforms.crop transforms.rotation transforms.scale transforms.shear "
         "transforms.translation"

@@ -151,17 +151,16 @@ class DataIterator(InteractiveIterator):
             "on_error": [*policies, limits.count, limits.rate, limits.window],
         }
         # With different definitions, the collectives of the processes would wait for each other forever.
-        self._seed, facts = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
-        self._order_seed = group[0].order_seed
+        self._seed, facts, neighbors = agree_on_definition(graphs, layout, group[0], choices, per_block=per_block)
         self._executable = Executable.build(
-            graphs, layout, placement, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
+            graphs, layout, placement, neighbors, dense_outputs=True, mask=mask, facts=facts, on_error=on_error
         )
         plan = self._executable.plan
         # Planning probes samples, and each process may read its own, so shapes can differ although definitions agree.
         agree_on_shapes(plan, layout)
         layout.check_outputs([value.spec for value in plan.graph.outputs], self.output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
-        self._policies, self._reader_name = policies, reader_name
+        self._policies, self._reader_name, self._order_seed = policies, reader_name, group[0].order_seed
         self._reader_meta = {} if lead is None else cast(Reader, lead.operator).meta
         # Cached for the order seed that was used last: a state may bring another one.
         readings_of = partial(self._executable.readings, lead=lead, rows=self.batch_size)

@@ -1,5 +1,6 @@
 """Agreement between the processes of a job on definition, data and shapes, before the first batch."""
 
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from os import PathLike
@@ -30,7 +31,7 @@ def join_iterator(layout: BatchLayout) -> IteratorMembership | None:
 
 def agree_on_definition(
     graphs: Sequence[Graph], layout: BatchLayout, pipeline: Pipeline, choices: Mapping[str, Any], *, per_block: bool
-) -> tuple[int, Sequence[Sequence[ReaderFacts]] | None]:
+) -> tuple[int, Sequence[Sequence[ReaderFacts]] | None, int]:
     """Check that all processes run the same definition over the same data, and agree on a drawn seed.
 
     Args:
@@ -42,13 +43,14 @@ def agree_on_definition(
 
     Returns:
         The seed of all random numbers, from the first process if it was drawn; and the facts of the readers of each
-        block, in the order of the rows, or None if this process has all readers.
+        block, in the order of the rows, or None if this process has all readers; and the number of processes on this
+        host.
 
     Raises:
         UsageError: The processes define different pipelines, or read different data as if they were the same.
     """
     if layout.processes <= 1:
-        return pipeline.seed, None
+        return pipeline.seed, None, 1
     mine = {
         "definition": fingerprint(graphs[0]),
         "code": code_digest(graphs[0]),
@@ -57,7 +59,8 @@ def agree_on_definition(
         "one definition per": "block" if per_block else "batch",
     }
     facts = [[asdict(ReaderFacts.of(cast(Reader, node.operator))) for node in graph.readers] for graph in graphs]
-    message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts}
+    host = socket.gethostname()
+    message = {"same": mine, "seed": pipeline.seed, "shards": layout.shards, "facts": facts, "host": host}
     answers = dict(zip(_processes(layout), exchange(layout.all_devices, message), strict=True))
     _check_same({process: item["same"] for process, item in answers.items()}, "define different pipelines")
     first = next(iter(answers.values()))
@@ -72,7 +75,8 @@ def agree_on_definition(
         _check_data([(process, block[number]) for _, process, block in read], str(node), per_block=per_block)
     # With a replicated batch, several processes report the same shard: one entry per shard remains.
     blocks = {shard: block for shard, _, block in read}
-    return first["seed"], [*blocks.values()] if per_block else None
+    neighbors = [item["host"] for item in answers.values()].count(host)
+    return first["seed"], [*blocks.values()] if per_block else None, neighbors
 
 
 def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:

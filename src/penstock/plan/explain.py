@@ -5,13 +5,18 @@ from itertools import pairwise
 
 from penstock.core import ShapeKind
 from penstock.graph import Node, Reader, StreamInput, Value
+from penstock.graph.ir.sample_cache import SampleCache, cached_reader
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.plan import Plan
-from penstock.plan.stage_grouping import StageKind
+from penstock.plan.stage_grouping import StageKind, flat_stages
 
 
 def explain(
-    plan: Plan, readers: Mapping[int, Sequence[Reader]], batch: str, local: frozenset[int] = frozenset()
+    plan: Plan,
+    readers: Mapping[int, Sequence[Reader]],
+    batch: str,
+    local: frozenset[int] = frozenset(),
+    caches: Mapping[Node, str] | None = None,
 ) -> str:
     """Return a table of the nodes in the order of the definition, and the values that cross to the device.
 
@@ -20,14 +25,18 @@ def explain(
         readers: As in `penstock.plan.shard_merge.MergedProgram`.
         batch: A description of the batch for the title.
         local: Ids of the nodes that have one reader or stream per shard.
+        caches: Content of the cache of each reader that has one.
     """
     target = plan.target
     title = f"plan of {plan.graph.name}: {len(plan.graph.nodes)} nodes, {batch}, backend {target.platform}"
     lines = [f"{title}, placement {target.placement}"]
-    hows = {node: stage.way.value for stage in plan.stages for node in stage.nodes}
-    chained = [*(stage.nodes for stage in plan.stages if stage.way is StageKind.CHAIN), *plan.fusion_groups]
+    stages = list(flat_stages(plan.stages))
+    hows = {node: stage.way.value for stage in stages for node in stage.nodes}
+    chained = [*(stage.nodes for stage in stages if stage.way is StageKind.CHAIN), *plan.fusion_groups]
     # A node of a fused group is computed in the next one, and only the last has a result.
     hows |= {node: f"in {user}" for nodes in chained for node, user in pairwise(nodes)}
+    cached = {node for stage in stages for inner in stage.inner for node in inner.nodes}
+    hows |= {node: f"{hows[node]}, unless cached" for node in cached}
     rows = [("", "node", "where", "how", "gives", "why")]
     paired = pair_readers(plan.graph.readers, readers)
     for number, node in enumerate(plan.graph.nodes):
@@ -40,6 +49,8 @@ def explain(
             why = _feeding(node, node.operator, local)
         if isinstance(node.operator, Reader):
             why = _reading(node, readers, local) + _pairing(node, paired, readers)
+        if isinstance(node.operator, SampleCache):
+            why = _caching(node.operator, (caches or {}).get(cached_reader(node), ""))
         rows.append((str(number), str(node), placement.place.value, how, gives, why))
     # The last column, the reasons, is not padded.
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
@@ -80,6 +91,12 @@ def _feeding(node: Node, feed: StreamInput, local: frozenset[int]) -> str:
     scope = "; one for each shard" if node.id in local else ""
     obstacle = feed.stream.seek_obstacle
     return f"calls the source{scope}" + (f"; cannot be resumed: {obstacle}" if obstacle else "")
+
+
+def _caching(cache: SampleCache, content: str) -> str:
+    limit = "" if cache.limit is None else f", up to {cache.limit / 1e6:.1f} MB"
+    place = f"in files in {cache.folder}{limit}" if cache.folder else f"in memory, up to {cache.memory / 1e6:.1f} MB"
+    return f"{place}, on each host" + (f"; has {content}" if content else "")
 
 
 def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequence[Reader]]) -> str:

@@ -21,6 +21,7 @@ from penstock.graph import (
     WholeBatchKernel,
 )
 from penstock.graph.ir.fusion_contract import FusibleOperator
+from penstock.graph.ir.sample_cache import SampleCache
 from penstock.plan.engine_operators import canvas_of, needs_host_description
 from penstock.plan.stage_grouping import fusion_groups
 
@@ -35,6 +36,7 @@ _HOSTED = {
     StreamInput: "calls the source",
     WholeBatchKernel: "needs all samples of the batch",
     HostBatchKernel: "computes with NumPy alone",
+    SampleCache: "keeps samples in host memory or files",
 }
 
 

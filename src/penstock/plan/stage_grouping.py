@@ -1,15 +1,23 @@
 """Stages: groups of nodes that the host computes together, and their order."""
 
-from collections.abc import Iterable, Mapping
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from penstock.errors import DefinitionError
 from penstock.graph import BatchKernel, Graph, Node, Reader, StreamInput, Value, WholeBatchKernel
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.fusion_contract import FusibleOperator
+from penstock.graph.ir.node import upstream_nodes
+from penstock.graph.ir.sample_cache import SampleCache, follows_from_inputs
 from penstock.plan.engine_operators import HostDescription, RowOperator, needs_host_description
+
+# Bytes of a value per sample that a cache stores in place of the values from which it is computed.
+_FEW_BYTES = 256
 
 
 class StageKind(Enum):
@@ -33,6 +41,8 @@ class StageKind(Enum):
     """Call a kernel that needs all samples of the batch."""
     SELECT = "select"
     """Merge the rows of branches."""
+    CACHE = "cache"
+    """Take values from a cache, and compute those that it does not have."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +52,19 @@ class Stage:
     Args:
         nodes: The nodes, in topological order.
         way: The way to compute them.
+        inner: Stages that compute the samples which a cache does not have, in order.
+        stored: Values of the inner stages that the cache stores: those that the definition needs otherwise.
     """
 
     nodes: tuple[Node, ...]
     way: StageKind
+    inner: tuple[Stage, ...] = ()
+    stored: tuple[Value, ...] = ()
+
+    @property
+    def all_nodes(self) -> tuple[Node, ...]:
+        """The nodes, and those of inner stages."""
+        return (*(node for stage in self.inner for node in stage.nodes), *self.nodes)
 
     @property
     def guard(self) -> Value | None:
@@ -55,7 +74,8 @@ class Stage:
     @property
     def sources(self) -> tuple[Value, ...]:
         """The inputs of the stage from other stages."""
-        return tuple(value for node in self.nodes for value in node.sources if value.node not in self.nodes)
+        own = self.all_nodes
+        return tuple(value for node in own for value in node.sources if value.node not in own)
 
 
 def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value]) -> tuple[Stage, ...]:
@@ -66,7 +86,55 @@ def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value
         nodes: The nodes of the host, in topological order.
         results: The values that the host hands over.
     """
-    todo = _initial_stages(graph, nodes, results)
+    hosted = list(nodes)
+    cached = [_cached_stage(graph, node, hosted, results) for node in hosted if isinstance(node.operator, SampleCache)]
+    inside = {node for stage in cached for node in stage.all_nodes}
+    rest = [node for node in hosted if node not in inside]
+    return _in_order([*cached, *_initial_stages(graph, rest, results)])
+
+
+def flat_stages(stages: Iterable[Stage]) -> Iterator[Stage]:
+    """Yield stages, each after its inner stages."""
+    for stage in stages:
+        yield from (*stage.inner, stage)
+
+
+def _cached_stage(graph: Graph, cache: Node, nodes: Sequence[Node], results: AbstractSet[Value]) -> Stage:
+    """Return the stage of a cache: the nodes that need not be computed for samples that it has.
+
+    Args:
+        graph: The definition.
+        cache: Node of a `SampleCache`.
+        nodes: The nodes of the host, in topological order.
+        results: The values that the host hands over.
+
+    Raises:
+        DefinitionError: The definition uses a value that exists only in some rows.
+    """
+    inside = set(upstream_nodes([cache])) - {cache}
+    for node in nodes:
+        # A few numbers, such as the size of an image, take less room than the image from which they follow.
+        above = [value.node for value in node.sources]
+        small = all(spec.dense and spec.nbytes <= _FEW_BYTES for spec in node.specs)
+        if above and small and inside.issuperset(above) and follows_from_inputs(node):
+            inside.add(node)
+    outside = [node for node in nodes if node not in inside]
+    used = dict.fromkeys(value for node in outside for value in node.sources if value.node in inside)
+    stored = tuple(used | dict.fromkeys(value for value in results if value.node in inside))
+    for value in stored:
+        if value.node.guard is not None:
+            raise DefinitionError(
+                f"{value} was made in a branch of a condition before a cache, and is used behind it",
+                given=f"made at {value.node.where}",
+                fix="decide the condition behind the cache",
+                where=cache.where,
+            )
+    inner = _in_order(_initial_stages(graph, [node for node in nodes if node in inside], {*stored, *results}))
+    return Stage((cache,), StageKind.CACHE, inner, stored)
+
+
+def _in_order(todo: list[Stage]) -> tuple[Stage, ...]:
+    """Order stages by their dependencies, and join sample stages."""
     done: set[Node] = set()
     ordered: list[Stage] = []
     while todo:
@@ -84,7 +152,7 @@ def group_stages(graph: Graph, nodes: Iterable[Node], results: AbstractSet[Value
                     run += stage.nodes
             together = [Stage(tuple(run), StageKind.SAMPLE)]
         ordered += together
-        done.update(node for stage in together for node in stage.nodes)
+        done.update(node for stage in together for node in stage.all_nodes)
         todo = [stage for stage in todo if stage.nodes[-1] not in done]
     return tuple(ordered)
 

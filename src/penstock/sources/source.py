@@ -12,6 +12,8 @@ from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import SampleError
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.storage.file_stamps import SampleState, file_state
+from penstock.sources.storage.object_store import is_remote
 
 # Columns, and the error of each row that cannot be read.
 Outcomes = tuple[tuple[Column, ...], dict[int, SampleError]]
@@ -117,6 +119,20 @@ class Source(ABC):
     def path(self, index: int) -> str | None:
         """Return the path of the file or database that holds a sample, if there is one."""
         return None
+
+    def sample_state(self, index: int) -> SampleState:
+        """Return a value that changes when the file or the files of a sample are written, at the cost of a `stat` each.
+
+        Returns:
+            None if nothing tells whether a sample has changed; a constant for samples that are not in files.
+        """
+        path = self.path(index)
+        if path is not None and not is_remote(path):
+            return file_state([(path, "")])
+        extents = self.byte_ranges(np.array([index]))
+        if not extents:
+            return None if path is not None else (0, 0)
+        return file_state(dict.fromkeys((extent.path, extent.etag) for extent in extents))
 
     def sample_error(self, index: int, problem: str) -> SampleError:
         """Return the error for a sample that cannot be read."""

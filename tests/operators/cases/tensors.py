@@ -7,6 +7,10 @@ from penstock import fn, types
 from penstock.testing import OperatorCase
 
 CASES = {
+    "cache": [
+        OperatorCase(lambda x, y: fn.cache(x, y, memory="1 MB"), [IMAGES, LABELS], ("HWC", "")),
+        OperatorCase(lambda x, y: (fn.cache(x + 1, memory=3000), x, y + 1), [RAGGED, LABELS], ("HWC", "")),
+    ],
     "copy": [OperatorCase(lambda x: (x.gpu(), x.cpu(), fn.copy(x)), [IMAGES], HWC)],
     "getitem": [
         OperatorCase(lambda x: (x[0], x[-1, 2:], x[1:4:2, ::-1], x[:, 0], x[None]), [IMAGES], HWC),

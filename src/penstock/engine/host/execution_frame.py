@@ -34,7 +34,7 @@ class HostStage(ABC):
     """Compiled stage of a plan. Immutable, because several threads run it at the same time.
 
     Args:
-        label: Name of the stage in statistics.
+        label: Name of the stage in statistics; "" if the stage measures its parts itself.
         values: Values that later stages or the consumer may read.
         registers: Register of each value.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
+from penstock.core.thread_clock import ThreadClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.column_rows import scatter_column
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage
@@ -41,6 +42,47 @@ def raise_first_failing_row(
                 run_one(row, count)
             except Exception as error:
                 raise frame.failure(node, row, error) from error
+
+
+def run_stages(
+    stages: Sequence[HostStage], frame: ExecutionFrame, finish: Callable[[ExecutionFrame], None] | None = None
+) -> tuple[ExecutionFrame, list[BadRow]]:
+    """Take a frame through stages.
+
+    Args:
+        stages: The stages, in order.
+        frame: A frame of all rows.
+        finish: Called with the frame after the last stage. It may drop rows.
+
+    Returns:
+        A frame of the rows that did not fail, and the rows that did and are tolerated. If rows fail before a stage that
+        needs the whole batch, the frame is unfinished.
+
+    Raises:
+        SampleError: A row fails and is not tolerated.
+    """
+    failed: list[BadRow] = []
+    timers, clock = frame.context.timers, ThreadClock()
+    for stage in stages:
+        if failed and not stage.row_independent:
+            return frame, failed
+        rows = frame.rows
+        try:
+            stage.run(frame)
+        except SampleError as error:
+            frame = run_row_by_row(stage, frame, error, failed)
+        else:
+            frame = without_failed_rows(frame, failed)
+        if stage.label:
+            timers.add(stage.label, clock, samples=rows)
+        else:
+            clock.lap()
+        # Readers and kernels assume at least one row.
+        if not frame.rows:
+            return frame, failed
+    if finish is not None:
+        finish(frame)
+    return without_failed_rows(frame, failed), failed
 
 
 def run_row_by_row(stage: HostStage, frame: ExecutionFrame, error: SampleError, failed: list[BadRow]) -> ExecutionFrame:

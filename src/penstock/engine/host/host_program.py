@@ -3,19 +3,20 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from penstock.core import Array, Column, Indices
 from penstock.core.slice_recorder import recorded
-from penstock.core.thread_clock import ThreadClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
-from penstock.engine.host.failed_rows import replace_failed_rows, run_row_by_row, without_failed_rows
+from penstock.engine.host.failed_rows import replace_failed_rows, run_stages
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
+from penstock.engine.host.stages.cached_stage import CachedStage
 from penstock.engine.host.stages.fused_stage import FusedStage, HostDescriptionStage
 from penstock.engine.host.stages.host_stages import (
     BatchStage,
@@ -27,11 +28,11 @@ from penstock.engine.host.stages.host_stages import (
     check_narrowing,
 )
 from penstock.engine.host.stream_feed import FedBatch
-from penstock.errors import SampleError
+from penstock.errors import InternalError
 from penstock.graph import Value, ViewKernel
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.plan.plan import Plan
-from penstock.plan.stage_grouping import Stage, StageKind
+from penstock.plan.stage_grouping import Stage, StageKind, flat_stages
 from penstock.sources.order.schedule import BatchStep
 
 
@@ -78,22 +79,30 @@ class HostProgram:
     def __init__(self, plan: Plan, context: RunContext) -> None:
         self.plan = plan
         self.context = context
-        values = [value for stage in plan.stages for node in stage.nodes for value in node.values]
+        values = [value for stage in plan.stages for node in stage.all_nodes for value in node.values]
         registers = {value: number for number, value in enumerate(values)}
         targets = _buffer_targets(plan)
         kept, picked = _whole_columns(plan), _gathered_values(plan)
-        self._stages: list[HostStage] = []
-        for stage in plan.stages:
-            # Rows that do not take the branch of a stage are not computed at all.
-            compiled = _compile(stage, registers, targets, kept, picked, context.seed)
-            self._stages.append(compiled if stage.guard is None else BranchStage(compiled, stage, registers))
+
+        def compiled(stages: Sequence[Stage]) -> list[HostStage]:
+            result: list[HostStage] = []
+            for stage in stages:
+                if stage.way is StageKind.CACHE:
+                    result.append(CachedStage(stage, compiled(stage.inner), registers, set(plan.results)))
+                    continue
+                # Rows that do not take the branch of a stage are not computed at all.
+                one = _compile(stage, registers, targets, kept, picked, context.seed)
+                result.append(one if stage.guard is None else BranchStage(one, stage, registers))
+            return result
+
+        self._stages = compiled(plan.stages)
         self._row_independent = all(stage.row_independent for stage in self._stages)
         self._num_registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
         self._targets = [
             (registers[value], number, value.spec.fixed_shape, value.spec.dtype) for value, number in targets.items()
         ]
-        kinds = {stage.way for stage in plan.stages}
+        kinds = {stage.way for stage in flat_stages(plan.stages)}
         self.scheduler = ChunkScheduler(by_sample=_runs_python_per_sample(plan), whole=StageKind.WHOLE_BATCH in kinds)
 
     def consecutive(self, rows: int) -> bool:
@@ -110,11 +119,13 @@ class HostProgram:
             SampleError: A sample cannot be read, decoded or computed, and its policy is "raise".
         """
         step, rows = chunk.step, len(chunk.rows)
-        with self.scheduler.timed(rows), recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
+        # NumPy warns of infinities and NaNs; XLA, which must agree, does not.
+        quiet = np.errstate(all="ignore")
+        with quiet, self.scheduler.timed(rows), recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
             none: list[Any] = [None] * self._num_registers
             slots = self._register_slots(chunk.slots)
             frame = ExecutionFrame(step, chunk.rows, self.context, none, slots, fed=chunk.fed)
-            done, failed = self._run_stages(frame, chunk.slots)
+            done, failed = run_stages(self._stages, frame, partial(self._check_narrowing, chunk.slots))
             if not failed:
                 results = zip(self._results, chunk.slots, strict=True)
                 return ChunkResult(
@@ -122,34 +133,11 @@ class HostProgram:
                 )
             return self._replace_failed_rows(frame, done, failed, chunk.slots)
 
-    def _run_stages(self, frame: ExecutionFrame, slots: Sequence[Array | None]) -> tuple[ExecutionFrame, list[BadRow]]:
-        """Take a frame through all stages.
-
-        Returns:
-            A frame of the rows that did not fail, and the rows that did. If rows fail before a stage that needs the
-            whole batch, the frame is unfinished.
-        """
-        failed: list[BadRow] = []
-        with np.errstate(all="ignore"):  # NumPy warns of infinities and NaNs; XLA, which must agree, does not
-            clock = ThreadClock()
-            for stage in self._stages:
-                if failed and not stage.row_independent:
-                    return frame, failed
-                rows = frame.rows
-                try:
-                    stage.run(frame)
-                except SampleError as error:
-                    frame = run_row_by_row(stage, frame, error, failed)
-                else:
-                    frame = without_failed_rows(frame, failed)
-                self.context.timers.add(stage.label, clock, samples=rows)
-                # Readers and kernels assume at least one row.
-                if not frame.rows:
-                    return frame, failed
-            for (value, register), slot in zip(self._results, slots, strict=True):
-                if slot is not None and slot.dtype != value.spec.dtype:
-                    check_narrowing(frame, value, full_column(value, register, frame), slot.dtype)
-            return without_failed_rows(frame, failed), failed
+    def _check_narrowing(self, slots: Sequence[Array | None], frame: ExecutionFrame) -> None:
+        """Drop the rows with values that do not fit the dtypes in which results are delivered."""
+        for (value, register), slot in zip(self._results, slots, strict=True):
+            if slot is not None and slot.dtype != value.spec.dtype:
+                check_narrowing(frame, value, full_column(value, register, frame), slot.dtype)
 
     def _replace_failed_rows(
         self, frame: ExecutionFrame, done: ExecutionFrame, failed: list[BadRow], slots: Sequence[Array | None]
@@ -158,7 +146,7 @@ class HostProgram:
             frame,
             done,
             failed,
-            lambda retry: self._run_stages(retry, slots),
+            lambda retry: run_stages(self._stages, retry, partial(self._check_narrowing, slots)),
             [(*output, slot) for output, slot in zip(self._results, slots, strict=True)],
             row_independent=self._row_independent,
         )
@@ -208,12 +196,15 @@ def _compile(
             return WholeBatchStage(node, registers, seed)
         case StageKind.SELECT:
             return SelectStage(node, registers)
+        case StageKind.CACHE:
+            raise InternalError(f"{node} is in a stage of another cache")
 
 
 def _runs_python_per_sample(plan: Plan) -> bool:
-    chains = [stage.nodes[0].operator for stage in plan.stages if stage.way is StageKind.CHAIN]
+    stages = list(flat_stages(plan.stages))
+    chains = [stage.nodes[0].operator for stage in stages if stage.way is StageKind.CHAIN]
     decodes = any(isinstance(operator, FusibleOperator) and operator.starts_group for operator in chains)
-    return decodes or any(stage.way is StageKind.SAMPLE for stage in plan.stages)
+    return decodes or any(stage.way in (StageKind.SAMPLE, StageKind.CACHE) for stage in stages)
 
 
 def _buffer_targets(plan: Plan) -> dict[Value, int]:
@@ -240,15 +231,16 @@ def _buffer_targets(plan: Plan) -> dict[Value, int]:
 
 def _whole_columns(plan: Plan) -> set[Value]:
     """Return the values whose columns outlive their stage. Sample stages keep only one row of all others."""
-    stage_of = {node: number for number, stage in enumerate(plan.stages) for node in stage.nodes}
+    stages = list(flat_stages(plan.stages))
+    stage_of = {node: number for number, stage in enumerate(stages) for node in stage.nodes}
     crossing = {value for node, number in stage_of.items() for value in node.sources if stage_of[value.node] != number}
-    return crossing | set(plan.results)
+    return crossing.union(plan.results, *[stage.stored for stage in stages])
 
 
 def _gathered_values(plan: Plan) -> set[Value]:
     """Return the values that need no copy from a source in memory: only fused stages read them, by index."""
-    # Branches select rows of columns, so they need columns, not indices.
-    if any(stage.guard is not None for stage in plan.stages):
+    # Branches select rows of columns, and caches store them, so they need columns, not indices.
+    if any(stage.guard is not None or stage.way is StageKind.CACHE for stage in plan.stages):
         return set()
     heads = [
         s.nodes[0]

@@ -26,8 +26,8 @@ class ReadAhead:
         self._context = context
         self._prefetched = context.executor.prefetched
         self._readers = [
-            sharded
-            for sharded in context.readers.values()
+            (sharded, context.caches.get(node))
+            for node, sharded in context.readers.items()
             if any(reader.source.cost in self._prefetched for reader in sharded.readers)
         ]
         self._executor = context.executor.read_executor if self._readers else None
@@ -51,10 +51,11 @@ class ReadAhead:
     def _byte_ranges(self, step: BatchStep) -> Sequence[ByteRange]:
         rows = self._context.local_rows(step.rows)
         ranges: list[ByteRange] = []
-        for reader in self._readers:
+        for reader, cache in self._readers:
             for part in reader.samples(step, rows):
                 if part.source.cost in self._prefetched:
-                    ranges += part.source.byte_ranges(part.indices)
+                    indices = part.indices if cache is None else cache.missing(part.source, part.indices)
+                    ranges += part.source.byte_ranges(indices)
         # Ranges in the disk cache are read from there when the chunk needs them.
         return uncached(ranges)
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Indices
 from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.cached_samples import CachedSamples
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.engine.host.worker_threads import Executor, SerialExecutor
@@ -50,6 +51,7 @@ class RunContext:
         prefetch_depth: Number of batches to begin ahead of the consumer.
         local_rows: Returns the numbers of the rows that this process computes, given the number of rows of a batch.
         draws: Random numbers of the nodes; None derives them from `seed`.
+        caches: By reader, the cache of values that are computed from its samples alone.
     """
 
     readers: Mapping[Node, ShardedReader]
@@ -63,6 +65,7 @@ class RunContext:
     prefetch_depth: int = 0
     local_rows: Callable[[int], Indices] = np.arange
     draws: RandomDraws | None = None
+    caches: Mapping[Node, CachedSamples] = field(default_factory=dict[Node, CachedSamples])
 
     def on_error_of(self, node: Node) -> OnError:
         """Return the policy for rows on which a node fails: the strictest of the readers that it computes from."""

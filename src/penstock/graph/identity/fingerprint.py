@@ -8,6 +8,7 @@ from functools import cached_property
 from penstock.core import CallSite
 from penstock.graph.ir.node import CallResult, Graph, Node, NodeHandle, OperatorCall
 from penstock.graph.ir.operator import Reader, ViewKernel
+from penstock.graph.ir.sample_cache import SampleCache
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,11 @@ def canonical_definition(graph: Graph) -> CanonicalDefinition:
         if node.call is not None:
             nodes.setdefault(node.call, []).append(node)
     # `.cpu()`, `.gpu()` and the like only say where to run, so their results count as their inputs.
-    aliases = {call: call.sources[0] for call, group in nodes.items() if _is_identity(call, group)}
+    aliases = {call: call.sources for call, group in nodes.items() if _is_identity(call, group)}
 
     def resolve(result: CallResult) -> CallResult:
         while result.call in aliases:
-            result = aliases[result.call]
+            result = aliases[result.call][result.number]
         return result
 
     outputs = [resolve(NodeHandle(value).result) for value in graph.outputs]
@@ -78,10 +79,10 @@ def canonical_definition(graph: Graph) -> CanonicalDefinition:
 
 
 def _is_identity(call: OperatorCall, nodes: list[Node]) -> bool:
-    """True if a call returns its input unchanged."""
+    """True if a call returns its inputs unchanged."""
     return (
-        len(call.arguments_text) == len(call.sources) == 1
-        and all(isinstance(node.operator, ViewKernel) for node in nodes)
+        len(call.arguments_text) == len(call.sources) == len(call.outputs) >= 1
+        and all(isinstance(node.operator, ViewKernel | SampleCache) for node in nodes)
         and nodes[-1].specs == tuple(value.spec for value in nodes[0].inputs)
     )
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +112,10 @@ class Operator(ABC):
 
     # True if an input whose layout begins with F has an entry per frame, as such an argument does.
     per_frame_inputs: ClassVar[bool] = False
+
+    # "always" if outputs follow from inputs and arguments; "in a run" if also from code of the user, which is the same
+    # during a run; "never" if from anything else, such as a file that an input names.
+    reproducible: ClassVar[Literal["always", "in a run", "never"]] = "always"
 
     # Arguments that kernels get as arrays with an entry per row, besides those that the signature of the public
     # function declares.

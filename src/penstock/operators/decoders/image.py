@@ -98,7 +98,7 @@ class DecoderArguments(TypedDict, total=False):
         affine: DALI's hint; it has no effect.
         cache_batch_copy: DALI's hint; it has no effect.
         cache_debug: DALI's hint; it has no effect.
-        cache_size: DALI's hint; it has no effect.
+        cache_size: DALI's hint; it has no effect. Call `fn.cache` on resized images, which take less memory.
         cache_threshold: DALI's hint; it has no effect.
         cache_type: DALI's hint; it has no effect.
         device_memory_padding: DALI's hint; it has no effect.

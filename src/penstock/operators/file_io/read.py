@@ -1,7 +1,7 @@
 """io.file.read: reading of files whose paths the pipeline computes."""
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ class ReadFile(Operator, SampleKernel):
     """Bytes of the file at the path in a sample."""
 
     reads_content: ClassVar[bool] = True
+    reproducible: ClassVar[Literal["always", "in a run", "never"]] = "never"
 
     def infer(self, path: Spec) -> Spec:
         """Return the spec of a vector of bytes."""

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class _NumbaFunction(Operator):
         inputs: Dtype and rank of each input, as the user declares them.
     """
 
+    reproducible: ClassVar[Literal["always", "in a run", "never"]] = "in a run"
     run: FunctionIdentity
     setup: FunctionIdentity | None
     outputs: Kinds

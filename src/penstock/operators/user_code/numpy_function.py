@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class NumpyFunction(Operator):
     """
 
     reads_content: ClassVar[bool] = True
+    reproducible: ClassVar[Literal["always", "in a run", "never"]] = "in a run"
     code: FunctionIdentity
     num_outputs: int
     layouts: tuple[str, ...]

@@ -1,7 +1,11 @@
 """Stamps of files: values that change when a file is written."""
 
+import hashlib
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+
+# Two 64-bit integers, or None if nothing tells whether a file has changed.
+SampleState = tuple[int, int] | None
 
 
 def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
@@ -10,6 +14,30 @@ def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
     It costs one `stat` per path. A path that does not exist has a stamp, too.
     """
     return tuple(map(_stamp, paths))
+
+
+def file_state(files: Iterable[tuple[str, str]]) -> SampleState:
+    """Return a value that changes when files are written, the same for copies that keep the time of modification.
+
+    Args:
+        files: Path and ETag of each file; local files have no ETag.
+
+    Returns:
+        None if a file does not exist, or if an object has no ETag.
+    """
+    states: list[tuple[int, int]] = []
+    for path, tag in files:
+        if tag:
+            states.append((int.from_bytes(hashlib.sha256(tag.encode()).digest()[:7]), 0))
+            continue
+        try:
+            status = os.stat(path)  # noqa: PTH116  # called for each sample
+        except (OSError, ValueError):  # an object without a tag, too
+            return None
+        states.append((status.st_mtime_ns, status.st_size))
+    if len(states) == 1:
+        return states[0]
+    return int.from_bytes(hashlib.sha256(repr(states).encode()).digest()[:7]), len(states)
 
 
 def check_unchanged(path: str, stamp: Hashable) -> None:

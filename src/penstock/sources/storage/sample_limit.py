@@ -11,22 +11,27 @@ _NAME = "PENSTOCK_MAX_SAMPLE_SIZE"
 # Twice the uncompressed bytes of the largest image that is decoded, with four channels of 16 bits.
 _DEFAULT = 1 << 31
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS = ("", "K", "M", "G", "T")
 
 
 def bytes_of(name: str, text: str) -> int:
-    """Parse an environment variable that holds a number of bytes, such as 50GB.
+    """Parse a number of bytes, such as 50GB or 8 GiB.
+
+    Args:
+        name: Name of the environment variable or argument, for messages.
+        text: Its value.
 
     Raises:
         UsageError: it is not one.
 
-    >>> bytes_of("SIZE", "1.5 GB")
-    1500000000
+    >>> bytes_of("SIZE", "1.5 GB"), bytes_of("SIZE", "1.5 KiB")
+    (1500000000, 1536)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?\s*", text, re.IGNORECASE)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     if match is None:
         raise UsageError(f"{name} is a number of bytes", given=short_repr(text), expected="50GB, 500MB or 0")
-    return int(float(match[1]) * _UNITS[match[2].upper()])
+    power = _UNITS.index(match[2].upper())
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
 def max_sample_size() -> int:

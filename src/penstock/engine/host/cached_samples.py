@@ -1,0 +1,110 @@
+"""Cached samples: values that are computed from the samples of a reader alone, by source and index."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import cast
+
+from penstock.core import Indices
+from penstock.engine.host.sharded_reader import SampleIndices
+from penstock.graph import Graph
+from penstock.graph.identity.fingerprint import canonical_definition
+from penstock.graph.ir.sample_cache import SampleCache
+from penstock.plan.stage_grouping import Stage
+from penstock.sources.source import Source
+from penstock.sources.storage.file_stamps import SampleState
+from penstock.sources.storage.sample_files import FileStore
+from penstock.sources.storage.sample_store import MemoryStore, Record, SampleStore
+
+# Another version of these may compute other values.
+_PACKAGES = ("penstock", "numpy", "pillow", "simplejpeg")
+
+# Version of the format of the files.
+_FORMAT = 1
+
+
+class CachedSamples:
+    """Cache of a reader's samples, with a store per source. Thread-safe.
+
+    Args:
+        stores: The store of each source, by its identity (`id`): blocks of a batch may have separate sources.
+    """
+
+    def __init__(self, stores: Mapping[int, SampleStore]) -> None:
+        self._stores = stores
+
+    def find(self, samples: Sequence[SampleIndices], rows: int) -> tuple[list[Record | None], list[SampleState]]:
+        """Return the records and the states of samples.
+
+        Args:
+            samples: The samples of some rows.
+            rows: Number of rows.
+
+        Returns:
+            Per row, its record or None; and the state of its file or files, with which `add` must be called.
+        """
+        records: list[Record | None] = [None] * rows
+        states: list[SampleState] = [None] * rows
+        for part in samples:
+            now = [part.source.sample_state(index) for index in part.indices.tolist()]
+            found = self._stores[id(part.source)].find(part.indices, now)
+            for row, record, state in zip(part.places.tolist(), found, now, strict=True):
+                records[row], states[row] = record, state
+        return records, states
+
+    def add(self, samples: Sequence[SampleIndices], states: Sequence[SampleState], records: Sequence[Record]) -> None:
+        """Store records, as far as there is room.
+
+        Args:
+            samples: The samples of some rows.
+            states: State of each row's sample before it was read.
+            records: Record of each row.
+        """
+        for part in samples:
+            rows: list[int] = part.places.tolist()
+            self._stores[id(part.source)].add(
+                part.indices, [states[row] for row in rows], [records[row] for row in rows]
+            )
+
+    def missing(self, source: Source, indices: Indices) -> Indices:
+        """Return those of some indices that are not stored. Does not look at the files of the samples."""
+        return indices[~self._stores[id(source)].has(indices)]
+
+    def summary(self) -> str:
+        """Describe the content for `explain()`."""
+        distinct = {id(store): store for store in self._stores.values()}
+        return "; ".join(store.summary() for store in distinct.values())
+
+
+def open_caches(stage: Stage, sources: Sequence[Source], processes: int) -> CachedSamples:
+    """Open the cache of a stage.
+
+    Args:
+        stage: Stage of a cache in the plan.
+        sources: The sources of its reader, one for the whole batch or one per block.
+        processes: Number of processes on this host that share the limit on memory.
+
+    Raises:
+        ResourceError: Its files can neither be created nor read.
+    """
+    operator = cast(SampleCache, stage.nodes[0].operator)
+    distinct = {id(source): source for source in sources}
+    if not operator.folder:
+        limit = operator.memory // (processes * len(distinct))
+        return CachedSamples({number: MemoryStore(limit) for number in distinct})
+    specs = [value.spec for value in stage.stored]
+    definition = canonical_definition(Graph(stage.stored)).calls
+    kinds = [f"{spec.dtype} {len(spec.shape)}" for spec in specs]
+    stores: dict[int, SampleStore] = {}
+    for number, source in distinct.items():
+        texts = [_FORMAT, *map(_version, _PACKAGES), *definition, *kinds, source.fingerprint()]
+        key = hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:32]
+        stores[number] = FileStore(operator.folder, key, operator.limit, specs)
+    return CachedSamples(stores)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a folder, or an extra
+        return ""
