@@ -126,6 +126,7 @@ USES = {
     "bbox_paste": like("bbox_paste", boxes, ratio=2.0),
     "bbox_rotate": like("bbox_rotate", boxes, angle=30.0, input_shape=[6, 5]),
     "box_encoder": like("box_encoder", lambda: (boxes(), labels()), anchors=BOX.ravel().tolist()),
+    "cache": like("cache", images, memory="1 MiB"),
     "cast": like("cast", images, dtype=types.FLOAT),
     "cast_like": like("cast_like", lambda: (images(), signal())),
     "clahe": like("clahe", images, tiles_x=1, tiles_y=1, clip_limit=2.0),

@@ -121,6 +121,7 @@ REASONS = {
         "align", "crop_shape", "in_shape", "input_shape", "max_boxes", "num_classes", "out_length", "output_size",
         "roi_shape", "sequence_length", "shape", "shapes", "size",
     },
+    "a limit on bytes": {"limit", "memory"},
     "bounded by the data": {"max_size", "tile", "window_length"},
     "bounded by the operator's schema": {"mask_size", "smoothing_size", "window_size"},
 }  # fmt: skip

@@ -9,6 +9,7 @@ from penstock.graph.ir.sample_cache import SampleCache, cached_reader
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import StageKind, flat_stages
+from penstock.sources.storage.sample_limit import bytes_text
 
 
 def explain(
@@ -94,9 +95,11 @@ def _feeding(node: Node, feed: StreamInput, local: frozenset[int]) -> str:
 
 
 def _caching(cache: SampleCache, content: str) -> str:
-    limit = "" if cache.limit is None else f", up to {cache.limit / 1e6:.1f} MB"
-    place = f"in files in {cache.folder}{limit}" if cache.folder else f"in memory, up to {cache.memory / 1e6:.1f} MB"
-    return f"{place}, on each host" + (f"; has {content}" if content else "")
+    if cache.folder:
+        place = f"in files in {cache.folder}" + (f", up to {bytes_text(cache.limit)}" if cache.limit else "")
+    else:
+        place = f"in memory, up to {bytes_text(cache.memory)} on each host"
+    return place + (f"; has {content}" if content else "")
 
 
 def _pairing(node: Node, paired: Mapping[Node, Node], readers: Mapping[int, Sequence[Reader]]) -> str:

@@ -1,5 +1,6 @@
 """Tests of the files of cached samples: several processes fill one store."""
 
+import os
 from multiprocessing import get_context
 
 import numpy as np
@@ -53,7 +54,7 @@ def test_a_store_of_another_user_can_be_read(tmp_path, monkeypatch):
     fill(tmp_path, 0)
     for path in tmp_path.iterdir():
         path.chmod(0o444)
-    monkeypatch.setattr("os.open", _read_only(__import__("os").open))
+    monkeypatch.setattr("os.open", _read_only(os.open))
     store = opened(tmp_path)
     check_complete(store, range(0, COUNT, 2))
     store.add(np.array([1]), [(1, 1)], [record(1)])

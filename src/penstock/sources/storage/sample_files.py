@@ -24,6 +24,7 @@ from penstock.core import Array, Indices, Spec
 from penstock.core.file_lock import holding_lock
 from penstock.errors import ResourceError
 from penstock.sources.storage.file_stamps import SampleState
+from penstock.sources.storage.sample_limit import bytes_text
 from penstock.sources.storage.sample_store import Record, SampleStore
 
 # An entry: index of the sample, its state (two integers), offset and length of the record, its checksum, zero, and the
@@ -119,8 +120,7 @@ class FileStore(SampleStore):
     def summary(self) -> str:
         """Describe the content in a few words."""
         self._update()
-        size = os.fstat(self._data).st_size
-        return f"{len(self._rows)} samples, {size / 1e6:.1f} MB"
+        return f"{len(self._rows)} samples, {bytes_text(os.fstat(self._data).st_size)}"
 
     def _update(self) -> None:
         """Read the entries that have been appended since the last look."""

@@ -34,6 +34,16 @@ def bytes_of(name: str, text: str) -> int:
     return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
+def bytes_text(size: float) -> str:
+    """Return a number of bytes as text.
+
+    >>> bytes_text(1_500_000_000), bytes_text(2_000)
+    ('1.5 GB', '2.0 kB')
+    """
+    unit = next((power for power in (4, 3, 2) if size >= 1000**power), 1)
+    return f"{size / 1000**unit:.1f} {('kB', 'MB', 'GB', 'TB')[unit - 1]}"
+
+
 def max_sample_size() -> int:
     """Return the limit on the bytes of one sample: ``PENSTOCK_MAX_SAMPLE_SIZE``, or 2 GiB.
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
 from penstock.sources.storage.file_stamps import SampleState
+from penstock.sources.storage.sample_limit import bytes_text
 
 # Values of one sample.
 Record = Sequence[Array]
@@ -84,4 +85,4 @@ class MemoryStore(SampleStore):
 
     def summary(self) -> str:
         """Describe the content in a few words."""
-        return f"{len(self._records)} samples, {self._size / 1e6:.1f} of {self._limit / 1e6:.1f} MB"
+        return f"{len(self._records)} samples, {bytes_text(self._size)}"
