@@ -40,7 +40,7 @@ class PassedTests:
         items[:] = [item for item in items if item.nodeid not in self.before]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note a test that passes. One that is skipped for want of a package runs again where the package is installed."""
+        """Note a test that passes. One that lacks a package runs again where the package is installed."""
         if report.when == "call" and report.passed:
             self.new.append(report.nodeid)
 
