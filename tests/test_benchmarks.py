@@ -160,12 +160,14 @@ def test_first_batch(photographs, tmp_path):
 
 @pytest.mark.slow
 def test_memory(photographs):
-    with ProcessPoolExecutor(
-        1, get_context("spawn")
-    ) as pool:  # a new process: this one may already have free memory, which would hide allocations
-        usage = pool.submit(module("memory").measure_memory, "penstock", "imagenet", photographs, 1, 3).result()
-    assert usage.peak > 0
-    assert usage.process > 0
+    memory = module("memory")
+    # New processes: this one may already have free memory, which would hide allocations.
+    with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
+        usage = pool.submit(memory.measure_memory, "penstock", "imagenet", photographs, 1, 3)
+        above_import = pool.submit(memory.measure_process, "bytes", photographs, 1, 2)
+        assert usage.result().peak > 0
+        assert usage.result().process > 0
+        assert above_import.result() > 0
 
 
 def test_eager(photographs, monkeypatch):
