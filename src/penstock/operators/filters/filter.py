@@ -8,14 +8,14 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Planes, apply, assumed_layout, by_axis, operator
+from penstock.graph import Argument, DataNode, DType, Planes, apply, assumed_layout, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.correlation_pass import CorrelationPass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.types import Constant, DALIDataType
+from penstock.types import Constant
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def filter(  # noqa: A001  # DALI's name
     anchor: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=-1)] = -1,
     border: Literal["reflect_101", "reflect_1001", "reflect", "clamp", "wrap", "constant"] = "reflect_101",
     mode: Literal["same", "valid"] = "same",
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Correlate images with a filter. Sums are in float32.
 

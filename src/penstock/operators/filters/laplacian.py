@@ -8,15 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Images, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, DType, Images, apply, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.separable_pass import SeparablePass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.filters.window_operator import WindowOperator, check_odd
+from penstock.operators.filters.window_operator import WindowOperator, check_odd, volume_layout
 from penstock.operators.number_arguments import Numbers
-from penstock.types import DALIDataType
 
 # Limit of DALI 2.4, whose documentation says 23.
 _MAX_WINDOW = 31
@@ -93,7 +92,7 @@ def laplacian(
     ] = None,
     scale: Numbers = 1.0,
     normalized_kernel: bool = False,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
@@ -104,7 +103,8 @@ def laplacian(
     sample.
 
     Args:
-        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW, as
+            in DALI: name the axes of images with channels.
         window_size: Size of the window along the axis of a derivative, an odd number from 3 to 31.
         smoothing_size: Size of the window along the other axes, an odd number from 1 (no smoothing) to 31; by default
             `window_size`.
@@ -135,5 +135,5 @@ def laplacian(
     constant = not any(isinstance(size, DataNode) for size in sizes)
     length = min(max(3, *(int(np.max(size, initial=0)) for size in sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
     dtype = output_dtype(data.spec.dtype, dtype)
-    kernel = Laplacian(spatial_layout(data.spec), dtype, normalized_kernel, length | 1)
+    kernel = Laplacian(volume_layout(data), dtype, normalized_kernel, length | 1)
     return apply(kernel, data, window_size=window_size, scale=scale, smoothing_size=smoothing_size)
