@@ -91,9 +91,18 @@ MISTAKES = {
         "fn.resize: there is no argument 'sise'",
         "'size'",
     ),
+    "option of the pipeline": (
+        lambda folder: data_iterator(output_map=["images"], device_id=0),
+        "unexpected keyword argument 'device_id'",
+        "training(batch_size=..., device_id=...)",
+    ),
     "no size": (defines(fn.resize), "fn.resize: the size is missing", "resize_shorter"),
     "size as text": (defines(lambda x: fn.resize(x, size="224")), "fn.resize: size", "a finite number"),
-    "unknown dtype": (defines(lambda x: fn.cast(x, dtype="flaot32")), "fn.cast: no such data type", "types.FLOAT"),
+    "unknown dtype": (
+        defines(lambda x: fn.cast(x, dtype="flaot32")),
+        "fn.cast: dtype: no such data type",
+        "types.FLOAT",
+    ),
     "positional argument": (reads(lambda folder: fn.readers.file(folder)), "too many positional", "file_root="),
     "missing folder": (
         reads(lambda _: fn.readers.file(file_root="/no/such/folder")[0]),

@@ -99,7 +99,7 @@ def test_unknown_arguments_are_reported_with_a_suggestion():
     assert "size" in str(caught.value)
     with (
         penstock.Pipeline(batch_size=1),
-        pytest.raises(ArgumentTypeError, match=r"fn\.flip: preserve is of another kind"),
+        pytest.raises(ArgumentTypeError, match=r"fn\.flip: preserve has the wrong type"),
     ):
         fn.flip(fn.readers.arrays([[[1]]]), preserve="yes")
 

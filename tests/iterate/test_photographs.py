@@ -167,9 +167,9 @@ def test_too_large_crop_names_image():
 
 
 MISUSE = {
-    "size twice": (lambda x: fn.resize(x, size=9, resize_x=3), "the size is given twice"),
+    "size twice": (lambda x: fn.resize(x, size=9, resize_x=3), "size and resize_x cannot be combined"),
     "size nowhere": (lambda x: fn.resize(x), "the size is missing"),
-    "shorter and longer": (lambda x: fn.resize(x, resize_shorter=9, resize_longer=3), "the size is given twice"),
+    "shorter and longer": (lambda x: fn.resize(x, resize_shorter=9, resize_longer=3), "cannot be combined"),
     "three sizes": (lambda x: fn.resize(x, size=[9, 9, 9]), "a number for each axis"),
     "no such mode": (lambda x: fn.resize(x, size=9, mode="not_smallr"), "did you mean 'not_smaller'"),
     "no such filter": (lambda x: fn.resize(x, size=9, interp_type=17), "types.INTERP_CUBIC"),

@@ -113,6 +113,13 @@ def test_directory_of_another_program_is_refused(tmp_path):
         run(tmp_path / "file")
 
 
+def test_reason_comes_before_paths(tmp_path):
+    text = f"Error writing {tmp_path}/{'x' * 300} in OCDBT database: No space left on device [os_error_code='28']"
+    error = CheckpointFiles(tmp_path)._unwritable(ValueError(text))
+    assert str(error).startswith("the checkpoint cannot be written: No space left on device\n")
+    assert str(tmp_path) in str(error)
+
+
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
 def test_unwritable_directory_raises_before_first_step(number, tmp_path, monkeypatch):
     def refuse(path, *_):

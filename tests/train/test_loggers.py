@@ -94,8 +94,19 @@ def test_csv_appends_and_adds_columns(tmp_path):
 
 def test_csv_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match=r"metrics cannot be written to .*metrics.csv"):
+    with pytest.raises(CheckpointError, match=r"metrics cannot be written: Not a directory\n.*metrics.csv"):
         train.CSVLogger(tmp_path / "file" / "metrics.csv").log({"loss": 1.0}, 1)
+
+
+@pytest.mark.parametrize("text", ["name,age\na,3\n", "step,loss\nfirst,3\n", "step,loss\n1,2,3\n"])
+def test_csv_of_another_program_is_not_touched(tmp_path, text):
+    path = tmp_path / "metrics.csv"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match="did not write"):
+        train.CSVLogger(path).resume(3)
+    with pytest.raises(CheckpointError, match="did not write"):
+        train.CSVLogger(path).log({"accuracy": 1.0}, 1)
+    assert path.read_text() == text
 
 
 def test_tensorboard_reads_the_scalars(tmp_path):

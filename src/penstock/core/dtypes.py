@@ -82,6 +82,9 @@ class DALIDataType(IntEnum):
 # The types that values of a pipeline can have.
 _NUMERIC = (*(kind for kind in DALIDataType if 0 <= kind <= DALIDataType.BOOL), DALIDataType.BFLOAT16)
 
+# The same for messages.
+DTYPES_IN_WORDS = f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype"
+
 # `np.dtype` accepts these, as numbers of types, by their `dtype`, or as descriptions of records.
 _VALUES: Any = (bool, np.generic, np.ndarray, list, tuple, dict)
 
@@ -105,6 +108,10 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.kind == "f" or is_bfloat16(dtype)
 
 
+def _is_value(dtype: Any) -> bool:
+    return hasattr(dtype, "shape") and not isinstance(dtype, type | np.dtype)
+
+
 @with_call_site
 def as_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype of a `DALIDataType`, of its number, or of anything that NumPy accepts as a dtype.
@@ -116,8 +123,9 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     (dtype('uint8'), dtype('float16'))
     """
     try:
-        if dtype is None or isinstance(dtype, _VALUES):
-            raise TypeError  # NumPy would return float64 for None, and the dtype of a value
+        # NumPy would return float64 for None, and the dtype of a value: of an array, a tensor or a node.
+        if dtype is None or isinstance(dtype, _VALUES) or _is_value(dtype):
+            raise TypeError
         if isinstance(dtype, str) and dtype == "bfloat16":
             return _bfloat16()  # NumPy knows the name only after ml_dtypes is imported
         result = DALIDataType(dtype).numpy if isinstance(dtype, int) else np.dtype(dtype)
@@ -131,7 +139,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
         raise ArgumentTypeError(
             "no such data type",
             given=short_repr(dtype),
-            expected=f"types.{', types.'.join(kind.name for kind in _NUMERIC)}, or a NumPy dtype",
+            expected=DTYPES_IN_WORDS,
             fix=did_you_mean(dtype, DALIDataType.__members__) if isinstance(dtype, str) else dali_object_hint(dtype),
         ) from None
     return result

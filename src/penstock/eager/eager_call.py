@@ -161,12 +161,12 @@ def _random_source(seed: Any, rng: Any) -> int | Generator | None:
             return None
         if isinstance(seed, int | np.integer):
             return int(cast(int, seed))
-        raise ArgumentTypeError("seed is of another kind", given=short_repr(seed), expected="a whole number")
+        raise ArgumentTypeError("seed has the wrong type", given=short_repr(seed), expected="a whole number")
     if seed is not None:
         raise ArgumentTypeError("both seed and rng are set", fix="one of them")
     if not isinstance(rng, Generator):
         raise ArgumentTypeError(
-            "rng is of another kind",
+            "rng has the wrong type",
             given=f"{short_repr(rng)} of type {type(rng).__name__}",
             expected="penstock.Generator",
         )

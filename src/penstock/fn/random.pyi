@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
+from penstock.core.dtypes import DALIDataType
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 _Input: TypeAlias = DataNode | Constant | ArrayLike
@@ -11,7 +12,7 @@ def beta(
     *,
     alpha: float | DataNode = 1.0,
     beta: float | DataNode = 1.0,
-    dtype: Any = ...,
+    dtype: DALIDataType | Any = ...,
     shape: int | Sequence[int] | _Array | DataNode | None = None,
     seed: int = -1,
     name: str | None = None,
@@ -55,7 +56,7 @@ def coin_flip(
     shape_like: _Input | None = None,
     *,
     probability: float | DataNode = 0.5,
-    dtype: Any = ...,
+    dtype: DALIDataType | Any = ...,
     shape: int | Sequence[int] | _Array | DataNode | None = None,
     seed: int = -1,
     name: str | None = None,
@@ -80,7 +81,7 @@ def normal(
     *,
     mean: float | DataNode = 0.0,
     stddev: float | DataNode = 1.0,
-    dtype: Any = ...,
+    dtype: DALIDataType | Any = ...,
     shape: int | Sequence[int] | _Array | DataNode | None = None,
     seed: int = -1,
     name: str | None = None,
@@ -95,7 +96,7 @@ def uniform(
     *,
     range: Sequence[float] | _Array | DataNode | None = None,
     values: float | Sequence[float] | _Array | DataNode | None = None,
-    dtype: Any = ...,
+    dtype: DALIDataType | Any = ...,
     shape: int | Sequence[int] | _Array | DataNode | None = None,
     seed: int = -1,
     name: str | None = None,

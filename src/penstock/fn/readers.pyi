@@ -411,7 +411,7 @@ def nemo_asr(
     sample_rate: float = -1.0,
     quality: float = 50.0,
     downmix: bool = True,
-    dtype: Any = ...,
+    dtype: DALIDataType | Any = ...,
     min_duration: float = 0.0,
     max_duration: float = 0.0,
     read_sample_rate: bool = True,

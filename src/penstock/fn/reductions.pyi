@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 from numpy.typing import ArrayLike, NDArray
+from penstock.core.dtypes import DALIDataType
 from penstock.graph.tracing.trace import DataNode
 from penstock.types import Constant
 _Input: TypeAlias = DataNode | Constant | ArrayLike
@@ -40,7 +41,7 @@ def max(
 def mean(
     data: _Input,
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -56,7 +57,7 @@ def mean(
 def mean(
     data: list[DataNode],
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -72,7 +73,7 @@ def mean(
 def mean_square(
     data: _Input,
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -88,7 +89,7 @@ def mean_square(
 def mean_square(
     data: list[DataNode],
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -134,7 +135,7 @@ def min(
 def rms(
     data: _Input,
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -150,7 +151,7 @@ def rms(
 def rms(
     data: list[DataNode],
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -200,7 +201,7 @@ def std_dev(
 def sum(
     data: _Input,
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,
@@ -216,7 +217,7 @@ def sum(
 def sum(
     data: list[DataNode],
     *,
-    dtype: Any = None,
+    dtype: DALIDataType | Any = None,
     axes: int | Sequence[int] | _Array | None = None,
     axis_names: str | None = None,
     keep_dims: bool = False,

@@ -3,8 +3,11 @@
 from penstock.graph.arguments.argument_checks import check_annotations as check_annotations
 from penstock.graph.arguments.argument_groups import select_arguments as select_arguments
 from penstock.graph.arguments.argument_groups import with_defaults as with_defaults
+from penstock.graph.arguments.argument_marks import POSITIVE as POSITIVE
 from penstock.graph.arguments.argument_marks import DataLocation as DataLocation
 from penstock.graph.arguments.argument_marks import Default as Default
+from penstock.graph.arguments.argument_marks import DType as DType
+from penstock.graph.arguments.argument_marks import NotEmpty as NotEmpty
 from penstock.graph.arguments.argument_marks import PerformanceHint as PerformanceHint
 from penstock.graph.arguments.argument_marks import Range as Range
 from penstock.graph.arguments.input_requirements import Input as Input

@@ -34,6 +34,14 @@ I_co = TypeVar("I_co", bound=DataIterator, covariant=True)
 # Arguments of a definition that reads its shard, with their values if nothing divides the batch.
 _ONE_SHARD = {"shard_id": 0, "num_shards": 1}
 
+# The options of a pipeline are arguments of the function that the decorator returns, as in DALI.
+_check = functools.partial(
+    check_annotations,
+    elsewhere={
+        name: f"pass {name} where the iterator is made: training(batch_size=..., {name}=...)" for name in OPTION_NAMES
+    },
+)
+
 
 class PipelineOptionsOrCheckpoints(PipelineOptions, total=False):
     """Arguments that the function of an iterator takes besides those of the definition."""
@@ -100,7 +108,7 @@ def data_iterator(
     size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[DataIterator]: ...
-@check_annotations
+@_check
 def data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),
@@ -188,7 +196,7 @@ def peekable_data_iterator(
     size: int | None = None,
     **options: Unpack[IteratorOptions],
 ) -> IteratorDecorator[PeekableDataIterator]: ...
-@check_annotations
+@_check
 def peekable_data_iterator(
     pipeline_fn: Callable[..., Any] | None = None,
     output_map: Sequence[str] = (),

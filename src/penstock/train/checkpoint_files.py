@@ -1,5 +1,6 @@
 """Files of checkpoints: atomic saves with checksums, verified before they are loaded."""
 
+import errno
 import hashlib
 import json
 import logging
@@ -13,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
 from penstock.core.file_lock import lock_file
-from penstock.errors import CheckpointError, StateError
+from penstock.errors import CheckpointError, StateError, error_text
 
 _SUMS = "checksums.json"
 _ABOUT = "training.json"
@@ -305,8 +306,8 @@ class CheckpointFiles:
     def _unwritable(self, error: Exception) -> CheckpointError:
         kept = self.steps()
         return CheckpointError(
-            f"the checkpoint cannot be written to {self.folder}: {error}",
-            given=f"the last save is that of step {kept[-1]}" if kept else "nothing is saved there",
+            f"the checkpoint cannot be written: {_reason(error)}",
+            given=f"{self.folder}, " + (f"whose last save is that of step {kept[-1]}" if kept else "with no save"),
             fix="a folder that can be written to, on a disk with room",
         )
 
@@ -329,6 +330,13 @@ def _check_file(path: Path) -> None:
     """Raise an OSError if the path is not a file: reading a pipe would wait for a writer, perhaps forever."""
     if path.exists() and not path.is_file():
         raise OSError(f"{path.name} is not a file")
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failure to write, without the long paths that Orbax and TensorStore name before it."""
+    text = error_text(error)
+    reasons = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOTDIR))
+    return next((reason for reason in reasons if reason in text), text)
 
 
 def _digest(path: Path, *, sync: bool = False) -> str:

@@ -5,11 +5,11 @@ import io
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from penstock.core import optional_import
 from penstock.core.atomic_files import fsync_file
-from penstock.errors import CheckpointError
+from penstock.errors import CheckpointError, error_text, short_repr
 from penstock.graph import check_annotations
 
 
@@ -39,7 +39,7 @@ class CSVLogger(Logger):
         path: Path of the file. Rows are appended to an existing file.
 
     Raises:
-        CheckpointError: While logging, the file cannot be written.
+        CheckpointError: While logging, the file cannot be written, or another program wrote it.
 
     Example:
         >>> import tempfile
@@ -70,16 +70,20 @@ class CSVLogger(Logger):
                 return
             with self.path.open("a", newline="") as file:
                 csv.DictWriter(file, self._names, lineterminator="\n").writerow(row)
+        except CheckpointError:
+            raise
         except OSError as error:
             raise _unwritable(self.path, error) from error
 
     def resume(self, step: int) -> None:
         """Remove the rows of later steps."""
         try:
-            rows = self._rows()
             self._names = self._columns()
+            rows = self._rows()
             if any(int(row["step"]) > step for row in rows):
                 self._replace([row for row in rows if int(row["step"]) <= step])
+        except CheckpointError:
+            raise
         except OSError as error:
             raise _unwritable(self.path, error) from error
 
@@ -90,7 +94,15 @@ class CSVLogger(Logger):
         if not self.path.exists():
             return []
         with self.path.open(newline="") as file:
-            return next(csv.reader(file), [])
+            names = next(csv.reader(file), [])
+        if names and names[0] != "step":
+            raise self._foreign("a file with the column step first", ", ".join(names))
+        return names
+
+    def _foreign(self, expected: str, given: str) -> CheckpointError:
+        return CheckpointError(
+            f"this logger did not write {self.path}", given=short_repr(given), expected=expected, fix="another path"
+        )
 
     def _rows(self) -> list[dict[str, Any]]:
         if not self.path.exists():
@@ -98,7 +110,11 @@ class CSVLogger(Logger):
         with self.path.open(newline="") as file:
             # A killed process may leave a part of the last row, without its newline.
             whole = file.read().rpartition("\n")[0]
-        return list(csv.DictReader(io.StringIO(whole, newline="")))
+        rows = list(csv.DictReader(io.StringIO(whole, newline="")))
+        # The reader collects surplus cells under None.
+        if wrong := [row for row in rows if None in row or not (row["step"] or "").isdecimal()]:
+            raise self._foreign("a whole number as step in each row", str(list(wrong[0].values())))
+        return cast(list[dict[str, Any]], rows)
 
     def _replace(self, rows: list[dict[str, Any]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -197,5 +213,7 @@ class WandbLogger(Logger):
 
 def _unwritable(path: Path, error: OSError) -> CheckpointError:
     return CheckpointError(
-        f"the metrics cannot be written to {path}: {error}", fix="a folder that can be written to, on a disk with room"
+        f"the metrics cannot be written: {error_text(error)}",
+        given=path,
+        fix="a folder that can be written to, on a disk with room",
     )

@@ -153,7 +153,7 @@ MISUSES = {
     ),
     "three layouts for one": (lambda x: jax_function(lambda a: a, output_layouts=["H", "W", "C"])(x), "one per output"),
     "a device": (lambda x: jax_function(lambda a: a, device="tpu")(x), "unknown device"),
-    "no function": (lambda x: jax_function(3), "function is of another kind"),
+    "no function": (lambda x: jax_function(3), "function has the wrong type"),
     "no sharding": (lambda x: jax_function(lambda a: a, sharding="batch")(x), "NamedSharding"),
     "a keyword": (lambda x: jax_function(lambda a: a)(a=x), "no argument 'a'"),
     "an error inside": (lambda x: jax_function(lambda a: {}["lost"])(x), "KeyError: 'lost'"),
@@ -200,7 +200,7 @@ def test_unsupported_use_of_output_raises_with_line():
 def test_ragged_samples_raise_with_line(digits):
     images = [np.zeros((3 + n, 4, 1), np.uint8) for n in range(4)]
     make = data_iterator(lambda: jax_function(lambda x: x / 2)(ragged(images)), ["x"])
-    with pytest.raises(Exception, match="differs from that of sample 0"):
+    with pytest.raises(Exception, match="the samples differ in shape"):
         list(zip(range(2), make(batch_size=4), strict=False))
 
 

@@ -48,7 +48,7 @@ CASES = {
     "expand_dims": [
         OperatorCase(lambda x: (fn.expand_dims(x, axes=0), fn.expand_dims(x, axes=[4, 0])), [IMAGES], HWC),
         OperatorCase(lambda x: fn.expand_dims(x, axes=[3, 0], new_axis_names="XY"), [RAGGED], HWC),
-        OperatorCase(lambda x: fn.expand_dims(x, axes=-1, new_axis_names="C"), [SMALL[:, 0]]),
+        OperatorCase(lambda x: fn.expand_dims(x, axes=0, new_axis_names="C"), [SMALL[:, 0]]),
     ],
     "reinterpret": [
         OperatorCase(lambda x: fn.reinterpret(x, dtype=types.INT32, shape=[-1]), [IMAGES[:, :, :4]], HWC),

@@ -392,7 +392,7 @@ def test_what_a_source_may_not_give(then, message):
 def test_another_shape_where_one_is_needed():
     run = iterator(lambda: fn.external_source(changing(1, np.zeros((4, 5), np.float32))), batch_size=4)
     next(run)
-    with pytest.raises(errors.SampleError, match=r"sample 0 of the batch(.|\n)*differs from that of sample 0"):
+    with pytest.raises(errors.SampleError, match=r"sample 0 of the batch(.|\n)*the samples differ in shape"):
         next(run)
 
 

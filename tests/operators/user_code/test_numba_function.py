@@ -125,7 +125,7 @@ def refused(out0, in0):
         ({"in_types": [types.UINT8] * 2}, "as many entries"),
         ({"outs_ndim": [2]}, "without setup_fn"),
         ({"device": "gpu"}, "it runs on the host only"),
-        ({"run_fn": 3}, "run_fn is of another kind"),
+        ({"run_fn": 3}, "run_fn has the wrong type"),
         ({"run_fn": refused}, r"(?s)cannot compile refused: .*in0\.nothing_of_the_kind.* at: .*in <lambda>"),
         ({"setup_fn": refused}, "(?s)cannot compile refused: .* at: .*in <lambda>"),
     ],

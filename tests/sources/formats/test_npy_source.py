@@ -112,7 +112,7 @@ def test_a_part_is_what_a_slice_cuts_out_of_the_whole(shapes, kinds, start, stop
 
 def test_a_part_that_ends_before_it_begins_is_refused_while_tracing(tmp_path):
     np.save(tmp_path / "0.npy", np.zeros((0, 0), np.int32))
-    with pytest.raises(DefinitionError, match="ends at -1, before it begins at 0"), Pipeline(batch_size=1):
+    with pytest.raises(DefinitionError, match="has its end at -1, before its start at 0"), Pipeline(batch_size=1):
         fn.readers.numpy(file_root=tmp_path, roi_start=[0, 0], roi_end=[-1.0, -1.0], roi_axes=[])
 
 

@@ -317,9 +317,9 @@ def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
     if other or spec.extent is not ShapeKind.SAME:
         return broken_promise(value, dtype, shape)
     return SampleError(
-        "its shape differs from that of sample 0, and what follows needs one shape",
+        "the samples differ in shape here, and what follows needs one shape",
         given=shape,
-        expected=spec.shape,
+        expected=f"{spec.shape}, the shape of the sample that was tried before the first batch",
         fix=fix_for_ragged(value),
     )
 

@@ -30,6 +30,7 @@ from penstock.graph.arguments.argument_kinds import (
     MismatchError,
     OutOfRangeError,
     UnknownChoiceError,
+    UnknownDtypeError,
     coerce,
     describe_annotation,
     suggest_value,
@@ -41,7 +42,11 @@ R = TypeVar("R")
 
 
 def check_annotations(
-    function: Callable[P, R], *, kind: type[PenstockError] = UsageError, limits: type[PenstockError] = UsageError
+    function: Callable[P, R],
+    *,
+    kind: type[PenstockError] = UsageError,
+    limits: type[PenstockError] = UsageError,
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Callable[P, R]:
     """Return a function that checks its arguments against its annotations.
 
@@ -49,6 +54,7 @@ def check_annotations(
         function: The function to wrap.
         kind: Error for an argument of another type.
         limits: Error for a value that is out of range or not one of the choices.
+        elsewhere: Fixes for names that are arguments of a related function, by name.
 
     Raises:
         ArgumentTypeError: At a call, for unknown or missing arguments.
@@ -70,7 +76,7 @@ def check_annotations(
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         with about(name):
-            bound = bind_arguments(signature, args, kwargs)
+            bound = bind_arguments(signature, args, kwargs, elsewhere)
             bound = coerce_arguments(function, bound, kind=kind, limits=limits)
         return function(*bound.args, **bound.kwargs)
 
@@ -78,7 +84,10 @@ def check_annotations(
 
 
 def bind_arguments(
-    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    elsewhere: Mapping[str, str] | None = None,
 ) -> inspect.BoundArguments:
     """Return the arguments of a call by name.
 
@@ -86,6 +95,7 @@ def bind_arguments(
         signature: Signature of the function.
         args: Positional arguments.
         kwargs: Keyword arguments.
+        elsewhere: Fixes for names that are arguments of a related function, by name.
 
     Raises:
         ArgumentTypeError: An argument is unknown or missing.
@@ -94,7 +104,9 @@ def bind_arguments(
         return signature.bind(*args, **kwargs)
     except TypeError as error:
         unknown = next((argument for argument in kwargs if argument not in signature.parameters), None)
-        fix = None if unknown is None else nearest_names(unknown, set(signature.parameters) - {"self"})
+        fix = None if unknown is None else (elsewhere or {}).get(unknown)
+        if unknown is not None and fix is None:
+            fix = nearest_names(unknown, set(signature.parameters) - {"self"})
         if unknown is None and str(error).startswith("too many positional"):
             options = [name for name, item in signature.parameters.items() if item.kind is item.KEYWORD_ONLY]
             fix = f"pass arguments by name: {options[0]}=..." if options else None
@@ -168,8 +180,10 @@ def coerce_argument(
     if one_is_many and isinstance(value, np.ndarray) and cast(Any, value).shape == (1,):
         with suppress(MismatchError):
             return coerce(hint, value.item())
-    problem = f"{argument} is of another kind"
-    if isinstance(mismatch, OutOfRangeError):
+    problem = f"{argument} has the wrong type"
+    if isinstance(mismatch, UnknownDtypeError):
+        problem = f"{argument}: no such data type"
+    elif isinstance(mismatch, OutOfRangeError):
         problem = f"no such {argument}" if isinstance(mismatch, UnknownChoiceError) else f"{argument} is out of range"
     refusal = limits if isinstance(mismatch, OutOfRangeError) else kind
     fix = suggest_value(hint, mismatch.value) or dali_object_hint(mismatch.value)

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, NotRequired, Required, Union, cast
 
 import numpy as np
 
-from penstock.errors import did_you_mean, short_repr
-from penstock.graph.arguments.argument_marks import Range
+from penstock.core.dtypes import DTYPES_IN_WORDS
+from penstock.errors import ArgumentTypeError, did_you_mean, short_repr
+from penstock.graph.arguments.argument_marks import ElementType, NotEmpty, Range, marks_of
 from penstock.graph.ir.node import NodeHandle
-from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType
+from penstock.types import Constant, DALIDataType, DALIImageType, DALIInterpType, as_dtype
 
 _INT_LIMIT = 2**63  # int64 holds the numbers below; NumPy has no type for larger ones
 
@@ -42,6 +43,10 @@ class WrongTypeError(MismatchError):
     """A value of another type."""
 
 
+class UnknownDtypeError(WrongTypeError):
+    """A value that is not a dtype."""
+
+
 class OutOfRangeError(MismatchError):
     """A value of the right type, but outside its limits."""
 
@@ -65,6 +70,10 @@ def coerce(hint: Any, value: Any, limits: Range | None = None) -> Any:
     >>> coerce(int | None, 3.0), coerce(Sequence[int], (1, 2))
     (3, (1, 2))
     """
+    if _has_mark(hint, ElementType):
+        return _element_type(value)
+    if _has_mark(hint, NotEmpty) and _is_empty(value):
+        raise OutOfRangeError(value)
     hint, limits = _unwrapped(hint, limits or Range())
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
@@ -77,6 +86,26 @@ def coerce(hint: Any, value: Any, limits: Range | None = None) -> Any:
         return _mapping(inside, value, limits)
     if not _is(hint, value):
         raise (UnknownChoiceError if origin is Literal and isinstance(value, str) else WrongTypeError)(value)
+    return value
+
+
+def _has_mark(hint: Any, kind: type) -> bool:
+    return any(isinstance(mark, kind) for mark in marks_of(hint))
+
+
+def _is_empty(value: Any) -> bool:
+    try:
+        return not len(value)
+    except Exception:  # noqa: BLE001  # nodes, numbers, arrays without axes and classes have no length
+        return False
+
+
+def _element_type(value: Any) -> Any:
+    """Return a dtype as it was given: it is part of the identity of a definition."""
+    try:
+        as_dtype(value)
+    except ArgumentTypeError:
+        raise UnknownDtypeError(value) from None
     return value
 
 
@@ -139,7 +168,7 @@ def _number(kind: Any, value: Any, limits: Range) -> Any:
         raise WrongTypeError(value)
     if counts and array.dtype.kind == "b":
         raise WrongTypeError(value)
-    if not limits.low <= number <= limits.high:
+    if not limits.contains(number, number):
         raise OutOfRangeError(value)
     if kind is bool:
         return bool(number)
@@ -157,7 +186,8 @@ def _count(hint: Any) -> int | None:
 def _sequence(hint: Any, value: Any, limits: Range, count: int | None) -> Any:
     if isinstance(value, KeysView | ValuesView):  # a dictionary's order is defined, so they can be a sequence
         value = list(cast(Any, value))
-    is_array = bool(getattr(value, "ndim", 0)) and hasattr(value, "__array__")
+    # A class of NumPy also has these attributes, as descriptors.
+    is_array = not isinstance(value, type) and bool(getattr(value, "ndim", 0)) and hasattr(value, "__array__")
     if isinstance(value, str | bytes) or not (isinstance(value, Sequence) or is_array):
         raise WrongTypeError(value)
     if count is not None and len(cast(Any, value)) != count:
@@ -203,7 +233,7 @@ def _all_fit(hint: Any, value: list[Any], limits: Range) -> bool:
     # One NaN or infinity makes the sum NaN or infinite. A sum that overflows only sends the items to the slower check
     # one by one.
     in_64_bits = int not in kinds or (least >= -_INT_LIMIT and most < _INT_LIMIT)
-    return in_64_bits and limits.low <= least <= most <= limits.high and math.isfinite(sum(value))
+    return in_64_bits and (not value or limits.contains(least, most)) and math.isfinite(sum(value))
 
 
 def _mapping(hints: Sequence[Any], mapping: Any, limits: Range) -> Any:
@@ -239,6 +269,11 @@ def describe_annotation(hint: Any, limits: Range | None = None) -> str:
     >>> describe_annotation(Annotated[int, Range(1)] | None)
     'a whole number of at least 1, or None'
     """
+    if _has_mark(hint, ElementType):
+        return DTYPES_IN_WORDS
+    if _has_mark(hint, NotEmpty):
+        limits = next((mark for mark in marks_of(hint) if isinstance(mark, Range)), limits)
+        return f"{describe_annotation(typing.get_args(hint)[0], limits)}, not empty"
     hint, limits = _unwrapped(hint, limits or Range())
     inside = typing.get_args(hint)
     kind: Any = typing.get_origin(hint) or hint
@@ -267,6 +302,8 @@ def suggest_value(hint: Any, value: Any) -> str | None:
     >>> suggest_value(Literal["host", "device"] | None, "hots")
     "did you mean 'host'?"
     """
+    if _has_mark(hint, ElementType):
+        return did_you_mean(value, DALIDataType.__members__) if isinstance(value, str) else None
     hint, _ = _unwrapped(hint, Range())
     kind: Any = typing.get_origin(hint) or hint
     inside = typing.get_args(hint)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, NotRequired, Required, TypeVar
 
 import numpy as np
 
+from penstock.types import DALIDataType
+
 T = TypeVar("T")
 
 LEFT_OUT = object()  # marks an argument that the fingerprint of a definition does not include
@@ -25,15 +27,41 @@ class Range:
     Args:
         low: Least value allowed.
         high: Greatest value allowed.
+        above: True if `low` itself is not allowed.
     """
 
     low: float = -np.inf
     high: float = np.inf
+    above: bool = False
+
+    def contains(self, least: float, most: float) -> bool:
+        """Return True if all numbers between these two are allowed. NaN is not."""
+        return self.low <= least and most <= self.high and not (self.above and least == self.low)
 
     def __str__(self) -> str:
+        if self.above:
+            return f" above {self.low}" + (f", at most {self.high}" if np.isfinite(self.high) else "")
         if not np.isfinite(self.high):
             return f" of at least {self.low}" if np.isfinite(self.low) else ""
         return f" from {self.low} to {self.high}" if np.isfinite(self.low) else f" of at most {self.high}"
+
+
+# A number above 0: `Annotated[float, POSITIVE]`.
+POSITIVE = Range(0, above=True)
+
+
+@dataclass(frozen=True)
+class NotEmpty:
+    """Mark of a sequence that must have an element: ``Annotated[Sequence[int], NotEmpty()]``."""
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """Mark of an argument that is a dtype; see `DType`."""
+
+
+# The type of an argument that is a dtype: a `DALIDataType`, its number, or what NumPy accepts. A node is none.
+DType = Annotated[DALIDataType | Any, ElementType()]
 
 
 @dataclass(frozen=True)
@@ -50,7 +78,7 @@ def marks_of(hint: Any) -> tuple[Any, ...]:
     """Return the marks of an annotation.
 
     >>> marks_of(Annotated[int, Range(1), Default(2)])
-    (Range(low=1, high=inf), Default(value=2))
+    (Range(low=1, high=inf, above=False), Default(value=2))
     """
     while typing.get_origin(hint) in (Required, NotRequired):
         (hint,) = typing.get_args(hint)

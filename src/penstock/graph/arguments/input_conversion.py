@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, TypeGuard, Union, cast
 
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, PenstockError
 from penstock.graph.arguments.argument_groups import plain_type
 from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant
@@ -54,13 +54,13 @@ def convert_constants(
         hint = hints.get(name)
         if parameter.kind is parameter.VAR_POSITIONAL:
             if _takes_nodes(hint):
-                result.arguments[name] = tuple([_node(item, constant) for item in value])
+                result.arguments[name] = tuple([_node(name, item, constant) for item in value])
         elif parameter.kind is parameter.VAR_KEYWORD:
             result.arguments[name] = {option: _number(item) for option, item in value.items()}
         elif parameter.kind is parameter.KEYWORD_ONLY:
             result.arguments[name] = _number(value)
         elif names_nodes(hint):
-            result.arguments[name] = _node(value, constant) if _takes_nodes(hint) else _number(value)
+            result.arguments[name] = _node(name, value, constant) if _takes_nodes(hint) else _number(value)
     return result
 
 
@@ -96,8 +96,14 @@ def _takes_lists(hint: Any) -> bool:
     return any(map(_is_node_type, chain.from_iterable(map(typing.get_args, _alternatives(hint)))))
 
 
-def _node(value: Any, constant: Callable[[Any], Any]) -> Any:
-    return value if value is None or isinstance(value, NodeHandle) else constant(value)
+def _node(name: str, value: Any, constant: Callable[[Any], Any]) -> Any:
+    if value is None or isinstance(value, NodeHandle):
+        return value
+    try:
+        return constant(value)
+    except PenstockError as error:
+        error.args = (f"{name}: {error.args[0]}",)
+        raise
 
 
 def _number(value: Any) -> Any:

@@ -153,13 +153,20 @@ class OperatorFunction(Generic[P, R]):
         for name, value in kwargs.items():
             # As in DALI, None stands for "not given", and operators that draw no random numbers ignore a seed.
             hint = hints.get(name, common_hints.get(name, Any))
-            if (value is None and not is_optional(hint)) or (name == "seed" and name not in self._own_names):
+            if value is None and not is_optional(hint):
                 continue
             if name in self._own_names:
                 own[name] = value
-            else:
-                common[name] = coerce_argument(hint, value, name)
-        return bind_arguments(self._source_signature, args, own), cast(CommonArguments, common)
+                continue
+            checked = coerce_argument(hint, value, name)
+            if name != "seed":
+                common[name] = checked
+        bound = bind_arguments(self._source_signature, args, own)
+        for name, value in bound.arguments.items():
+            # The annotations of some inputs allow anything, but an input without a default is needed.
+            if value is None and self._source_signature.parameters[name].default is inspect.Parameter.empty:
+                raise ArgumentTypeError(f"{name} is missing", given="None", expected="an input")
+        return bound, cast(CommonArguments, common)
 
     def coerce(self, bound: inspect.BoundArguments) -> inspect.BoundArguments:
         """Return the arguments in the declared types: nodes for inputs, whole numbers for 3.0, lists for one number.

@@ -80,7 +80,7 @@ class MorphologyPass(CustomPass):
         return jax.lax.fori_loop(0, jnp.max(size), step, jnp.full_like(values, -np.inf))
 
 
-@precompile("u1[1] i8[2] i8[2] f4[2] i8 f4 f4 u1[1] i8[2] f4[1] f4[1] f4[1]")
+@precompile(*(f"{kind}[1] i8[2] i8[2] f4[2] i8 f4 f4 {kind}[1] i8[2] f4[1] f4[1] f4[1]" for kind in ("u1", "f4")))
 @Compiled
 def extremes(
     pixels: Array,

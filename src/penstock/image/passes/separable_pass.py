@@ -93,7 +93,12 @@ def _limits(planes: Planes) -> Array:
     return np.array([0, 255] if planes.out.dtype == np.uint8 else [-np.inf, np.inf], np.float32)
 
 
-@precompile("u1[1] i8[2] i8[2] f4[4] f4 f4[1] u1[1] i8[2] f4[1] f4[1] f4[1]")
+@precompile(
+    *(
+        f"{a}[1] i8[2] i8[2] f4[4] f4 f4[1] {b}[1] i8[2] f4[1] f4[1] f4[1]"
+        for a, b in (("u1", "u1"), ("u1", "f4"), ("f4", "f4"))
+    )
+)
 @Compiled
 def add_separable(
     pixels: Array,

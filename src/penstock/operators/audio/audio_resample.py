@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Input, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import Argument, DataNode, DType, Input, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.argument_limits import Quality
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
@@ -88,7 +88,7 @@ def audio_resample(
     scale: Rate = None,
     out_length: Annotated[int | DataNode | None, Argument(np.int64, low=0)] = None,
     quality: Quality = 50.0,
-    dtype: Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Convert signals to another sampling rate.
 

@@ -6,7 +6,18 @@ from typing import Annotated
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.graph import DataNode, Operator, PerformanceHint, Range, SampleContext, SampleKernel, apply_many, operator
+from penstock.errors import DefinitionError
+from penstock.graph import (
+    POSITIVE,
+    DataNode,
+    Operator,
+    PerformanceHint,
+    Range,
+    SampleContext,
+    SampleKernel,
+    apply_many,
+    operator,
+)
 from penstock.operators.audio.signals import Signal
 
 
@@ -51,8 +62,8 @@ def nonsilent_region(
     *,
     cutoff_db: float = -60.0,
     window_length: Annotated[int, Range(1)] = 2048,
-    reference_power: float = 0.0,
-    reset_interval: PerformanceHint[int] = 8192,
+    reference_power: Annotated[float, POSITIVE] | None = None,
+    reset_interval: PerformanceHint[Annotated[int, Range(-1)]] = 8192,
 ) -> list[DataNode]:
     """Find the region between leading and trailing silence.
 
@@ -60,14 +71,16 @@ def nonsilent_region(
         data: Signals of one axis.
         cutoff_db: Threshold in dB relative to `reference_power`. Windows below it are silent.
         window_length: Number of samples of the signal that power is averaged over.
-        reference_power: Power of 0 dB; 0 uses the largest of each signal.
-        reset_interval: DALI's hint about the precision of sums. It has no effect, since sums are in float64.
+        reference_power: Power of 0 dB; None uses the largest of each signal.
+        reset_interval: DALI's hint about the precision of sums; -1 for none. It has no effect, since sums are in
+            float64.
 
     Returns:
         Begin and length of the region, two int32. Both are 0 if all windows are silent.
 
     Raises:
-        DefinitionError: `data` has more than one axis, or `window_length` is less than 1.
+        DefinitionError: `data` has more than one axis, `window_length` is less than 1, or `reference_power` is not
+            positive.
 
     Example:
         >>> import numpy as np, penstock
@@ -79,6 +92,7 @@ def nonsilent_region(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[3], [2]]
     """
-    del reset_interval
-    kernel = NonsilentRegion(float(cutoff_db), float(reference_power), window_length)
+    if not reset_interval:
+        raise DefinitionError("reset_interval must not be 0", expected="a number of samples, or -1 for none")
+    kernel = NonsilentRegion(float(cutoff_db), float(reference_power or 0.0), window_length)
     return apply_many(kernel, data)

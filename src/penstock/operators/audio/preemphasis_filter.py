@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from penstock.core import Array, Spec
-from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import Argument, DataNode, DType, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.audio.signals import Signals
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
@@ -46,7 +46,7 @@ def preemphasis_filter(
     *,
     preemph_coeff: Annotated[float | DataNode, Argument(np.float32)] = 0.97,
     border: Literal["clamp", "reflect", "zero"] = "clamp",
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
 ) -> DataNode:
     """Amplify the high frequencies of signals: ``y[t] = x[t] - preemph_coeff * x[t - 1]``.
 

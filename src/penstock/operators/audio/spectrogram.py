@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, operator
+from penstock.graph import DataNode, NotEmpty, Operator, Range, SampleContext, SampleKernel, apply, operator
 from penstock.operators.argument_limits import Length
 from penstock.operators.audio.signals import Signals
 
@@ -93,7 +93,7 @@ def spectrogram(
     nfft: Length | None = None,
     window_length: Annotated[float, Range(1, 1 << 24)] = 512,
     window_step: Annotated[float, Range(1)] = 256,
-    window_fn: Sequence[float] | None = None,
+    window_fn: Annotated[Sequence[float], NotEmpty()] | None = None,
     power: Annotated[int, Range(1, 2)] = 2,
     center_windows: bool = True,
     reflect_padding: bool = True,
@@ -106,7 +106,7 @@ def spectrogram(
         nfft: Length of the Fourier transform; None is the length of a window. Shorter windows are padded with zeros.
         window_length: Samples per window. Fractions are truncated.
         window_step: Samples between the starts of two windows. Fractions are truncated.
-        window_fn: Weights of the samples of a window; None is a Hann window.
+        window_fn: Weights of the samples of a window, `window_length` of them; None is a Hann window.
         power: 1 for magnitudes, 2 for their squares.
         center_windows: If True, windows are centered on multiples of the step, and the signal is padded. If False, all
             windows are within the signal.
@@ -133,13 +133,13 @@ def spectrogram(
         ((1, 9, 9), 2)
     """
     window_length, window_step = int(window_length), int(window_step)
-    window = hann(window_length) if window_fn is None or not len(window_fn) else tuple(map(float, window_fn))
+    window = hann(window_length) if window_fn is None else tuple(map(float, window_fn))
     length = len(window) if nfft is None else nfft
-    # 512 is the default of `window_length`, so it may differ from the length of `window_fn`.
-    if len(window) != window_length and window_length != 512:
+    if len(window) != window_length:
         raise DefinitionError(
             "window_fn must have one weight per sample of the window",
             given=f"{len(window)} for window_length={window_length}",
+            fix=f"window_length={len(window)}",
         )
     if length < len(window):
         raise DefinitionError(

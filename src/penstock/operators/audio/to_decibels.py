@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.core import Array, Spec
+from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.operators.audio.signals import Signals
 
@@ -36,7 +37,7 @@ def to_decibels(
     data: Signals,
     *,
     multiplier: float = 10.0,
-    reference: float = 0.0,
+    reference: float | None = None,
     cutoff_db: float = -200.0,
 ) -> DataNode:
     """Convert magnitudes or powers to decibels: ``multiplier * log10(value / reference)``.
@@ -44,11 +45,14 @@ def to_decibels(
     Args:
         data: Numbers that are not negative, any shape.
         multiplier: 10 for powers, 20 for magnitudes.
-        reference: Value of 0 dB; 0 uses the largest value of each sample.
+        reference: Value of 0 dB, not 0; None uses the largest value of each sample.
         cutoff_db: Lower limit of the result, in dB.
 
     Returns:
         float32, same shape and layout.
+
+    Raises:
+        DefinitionError: `multiplier` or `reference` is 0.
 
     Example:
         >>> import numpy as np, penstock
@@ -59,4 +63,6 @@ def to_decibels(
         >>> pipeline.run()[0].as_array().round(3).tolist()
         [[-20.0, -10.0, 0.0]]
     """
-    return apply(ToDecibels(float(multiplier), float(reference), float(cutoff_db)), data)
+    if not multiplier or reference == 0:
+        raise DefinitionError("multiplier and reference must not be 0", given=f"{multiplier} and {reference}")
+    return apply(ToDecibels(float(multiplier), float(reference or 0), float(cutoff_db)), data)

@@ -127,9 +127,10 @@ def box_encoder(
         >>> [output.as_array().tolist() for output in pipeline.run()]
         [[[[0.25, 0.125, 0.5, 0.25], [0.75, 0.75, 0.5, 0.5]]], [[7, 0]]]
     """
-    numbers = as_numbers("anchors", anchors).astype(np.float32).reshape(-1)
-    if not numbers.size or numbers.size % 4:
-        raise DefinitionError("anchors must have four numbers each", given=f"{numbers.size} numbers")
+    numbers = as_numbers("anchors", anchors).astype(np.float32)
+    if not numbers.size or (numbers.size if numbers.ndim == 1 else numbers.shape[-1]) % 4:
+        raise DefinitionError("anchors must have four numbers each", given=f"an array of shape {numbers.shape}")
+    numbers = numbers.reshape(-1)
     if np.size(means) != 4 or np.size(stds) != 4 or not np.all(stds) or scale <= 0:
         raise DefinitionError(
             "means and stds must have four numbers each; stds must not be 0, scale must be positive",

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Shape, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, BatchContext, DataNode, Input, apply, operator
+from penstock.graph import Argument, BatchContext, DataNode, DType, Input, apply, operator
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.graph.ir.per_frame_kernel import PerFrameKernel, each_frame
 from penstock.numerics.casting import cast_saturating, output_dtype
@@ -97,7 +97,7 @@ def coord_transform(
     M: Matrix = None,  # noqa: N803  # DALI's name
     T: float | Sequence[float] | DataNode | None = None,  # noqa: N803  # DALI's name
     MT: Matrix = None,  # noqa: N803  # DALI's name
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
 ) -> DataNode:
     """Transform points or vectors by a matrix and a translation: ``M x + T``.
 

@@ -22,7 +22,6 @@ from penstock.graph import (
 )
 from penstock.numerics.ragged import concatenate, entries, split
 from penstock.numerics.splitmix64 import streams
-from penstock.operators.argument_limits import Attempts
 from penstock.operators.boxes.box_operator import BoxLabels, check_counts
 from penstock.operators.boxes.crop_search import MAX_ATTEMPTS, search_windows
 from penstock.operators.number_arguments import as_floats
@@ -40,7 +39,7 @@ class Windows(TypedDict, total=False):
         all_boxes_above_threshold: If True (default), every box must reach the threshold; otherwise one of them.
         allow_no_crop: If True (default), the whole image is one of the choices.
         num_attempts: Windows per choice; by default 1.
-        total_num_attempts: Windows in all, after which the best one is used; -1 (default) for 100000, after which it is
+        total_num_attempts: Windows in all, after which the best one is used; by default 100000, after which it is
             an error.
         scaling: Range of the window's extents, relative to the image; by default [1, 1].
         aspect_ratio: Range of width / height, by default [1, 1]; for boxes in space also three ranges, for x/y, x/z and
@@ -55,7 +54,7 @@ class Windows(TypedDict, total=False):
     all_boxes_above_threshold: bool
     allow_no_crop: bool
     num_attempts: Annotated[int, Range(1, MAX_ATTEMPTS)]
-    total_num_attempts: Attempts
+    total_num_attempts: Annotated[int, Range(1, MAX_ATTEMPTS)]
     scaling: Annotated[Sequence[float], Range(0, 1)]
     aspect_ratio: Annotated[Sequence[float], Range(0)]
     bbox_prune_threshold: Annotated[float | None, Range(0, 1)]
@@ -261,8 +260,6 @@ def random_bbox_crop(
     if not thresholds:
         raise DefinitionError("thresholds must not be empty", given=thresholds, expected="at least one overlap")
     total = windows.get("total_num_attempts", -1)
-    if total == 0:
-        raise DefinitionError("total_num_attempts must be at least 1, or -1 for no limit", given=total)
     scaling = as_floats(windows.get("scaling", (1.0, 1.0)))
     if len(scaling) != 2 or scaling[0] > scaling[1]:
         raise DefinitionError("scaling must be a range of fractions", given=scaling, expected="0 <= a <= b <= 1")

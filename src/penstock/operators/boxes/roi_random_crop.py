@@ -63,7 +63,7 @@ class RoiRandomCrop(Operator, BatchKernel):
 def roi_random_crop(
     data: DataNode | None = None,
     *,
-    crop_shape: Numbers,
+    crop_shape: Annotated[int | Sequence[int] | DataNode, Argument(np.int64, (None,), low=0)],
     roi_start: Numbers,
     roi_shape: OptionalNumbers = None,
     roi_end: OptionalNumbers = None,
@@ -111,9 +111,9 @@ def roi_random_crop(
     ends = {"roi_shape": roi_shape, "roi_end": roi_end, "in_shape": in_shape}
     arguments |= {name: value for name, value in ends.items() if value is not None}
     known = {count for value in arguments.values() if (count := number_count(value)) is not None}
-    if len(known) != 1:
+    if len(known) != 1 or 0 in known:
         raise DefinitionError(
-            "all arguments must have one number per axis",
+            f"{', '.join(arguments)} must have one number per axis",
             given=f"{sorted(known)} numbers" if known else "nodes of unknown length",
             expected="one number of axes",
         )

@@ -7,13 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import DataNode, apply, assumed_layout, operator
+from penstock.graph import DataNode, DType, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import ONE, ZERO, Number, OptionalNumber
-from penstock.types import DALIDataType
 
 
 def full_scale(dtype: np.dtype[Any]) -> float:
@@ -82,7 +81,7 @@ def brightness_contrast(
     brightness_shift: Number = 0.0,
     contrast: Number = 1.0,
     contrast_center: OptionalNumber = None,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the brightness and contrast of images.
 
@@ -131,7 +130,7 @@ def brightness(
     *,
     brightness: Number = 1.0,
     brightness_shift: Number = 0.0,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the brightness of images.
 
@@ -172,7 +171,7 @@ def contrast(
     *,
     contrast: Number = 1.0,
     contrast_center: OptionalNumber = None,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the contrast of images.
 

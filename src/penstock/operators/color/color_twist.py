@@ -8,13 +8,13 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, operator
+from penstock.graph import Argument, DataNode, DType, Input, apply, assumed_layout, operator
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, ImageInfo, ScaleStep, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import wanted_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import ONE, ZERO, Number
-from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
+from penstock.types import RGB, UINT8, DALIImageType
 
 RgbImages = Annotated[DataNode, Input(axes="C", channels=(3,), needs="RGB images")]
 Angle = Annotated[float | DataNode, Argument(np.float32, example=30.0)]
@@ -106,7 +106,7 @@ def color_twist(
     brightness: Number = 1.0,
     contrast: Number = 1.0,
     image_type: DALIImageType | int = RGB,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the hue, saturation, brightness and contrast of images.
 
@@ -151,7 +151,7 @@ def hsv(
     hue: Angle = 0.0,
     saturation: Number = 1.0,
     value: Number = 1.0,
-    dtype: DALIDataType | Any = UINT8,
+    dtype: DType = UINT8,
 ) -> DataNode:
     """Change the hue, saturation and value of images.
 
@@ -191,7 +191,7 @@ def hue(
     *,
     hue: Angle = 0.0,
     image_type: DALIImageType | int = RGB,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the hue of images.
 
@@ -230,7 +230,7 @@ def saturation(
     *,
     saturation: Number = 1.0,
     image_type: DALIImageType | int = RGB,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Change the saturation of images.
 

@@ -8,11 +8,10 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, Input, Operator, apply, operator
+from penstock.graph import Argument, BatchContext, BatchKernel, DataNode, DType, Input, Operator, apply, operator
 from penstock.image.kernels.table_rows import look_up_bytes
 from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.types import DALIDataType
 
 # Largest key. DALI has the same limit.
 _MAX_KEY = 0xFFFF
@@ -69,8 +68,8 @@ def lookup_table(
     keys: Annotated[int | Sequence[int], Argument(np.int32, (None,), low=0, high=_MAX_KEY, varies=False)] = (),
     values: Annotated[float | Sequence[float], Argument(np.float32, (None,), varies=False)] = (),
     default_value: Annotated[float, Argument(np.float32, varies=False)] = 0.0,
-    dtype: DALIDataType | Any = None,
-    output_dtype: DALIDataType | Any = None,
+    dtype: DType = None,
+    output_dtype: DType = None,
 ) -> DataNode:
     """Replace integers by the values of a lookup table.
 

@@ -13,8 +13,11 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    DType,
     Input,
+    NotEmpty,
     Operator,
+    Range,
     SampleContext,
     SampleKernel,
     WholeBatchKernel,
@@ -193,13 +196,13 @@ def normalize(
     batch: bool = False,
     mean: Statistic | None = None,
     stddev: Statistic | None = None,
-    axes: int | Sequence[int] | None = None,
+    axes: Annotated[int | Sequence[int], Range(0), NotEmpty()] | None = None,
     axis_names: str | None = None,
     scale: float = 1.0,
     shift: float = 0.0,
     ddof: int = 0,
     epsilon: float = 0.0,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
 ) -> DataNode:
     """Subtract the mean and divide by the standard deviation: ``(x - mean) / stddev * scale + shift``.
 
@@ -211,7 +214,7 @@ def normalize(
             with one of these per sample.
         stddev: Standard deviation to use, in the same forms. If you pass only `mean`, the deviation is computed about
             it.
-        axes: Reduced axes; by default the axes in which a given statistic has extent 1, or all axes.
+        axes: Reduced axes, counted from 0; by default the axes in which a given statistic has extent 1, or all axes.
         axis_names: Reduced axes as letters of the layout, instead of `axes`.
         scale: Standard deviation of the result.
         shift: Mean of the result.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Unpack
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import DataNode, Default, FramedCall, Images, Operator, apply, assumed_layout, operator
+from penstock.graph import DataNode, Default, DType, FramedCall, Images, Operator, apply, assumed_layout, operator
 from penstock.image.describe.crop_window import CropWindow
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
@@ -15,7 +15,7 @@ from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
 from penstock.operators.cropping.crop_arguments import CropPositionArguments, make_window
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.types import DALIDataType, DALIImageType
+from penstock.types import DALIImageType
 
 
 class CropArguments(CropPositionArguments, total=False):
@@ -80,9 +80,9 @@ class Crop(WindowOperator):
 def crop(
     data: Images,
     *,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     image_type: DALIImageType | None = None,
-    output_dtype: DALIDataType | Any = None,
+    output_dtype: DType = None,
     **arguments: Unpack[CropArguments],
 ) -> DataNode:
     """Crop images, volumes, or sequences of them.

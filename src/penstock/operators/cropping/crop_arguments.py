@@ -73,16 +73,16 @@ def make_window(
     # F and D share the names crop_d and crop_pos_z, so names repeat among the values of the table.
     sizes: dict[str, Any] = {name: arguments.get(name, 0) for name in SIZE_ARGUMENTS.values()}
     depth = "D" if "D" in layout else "F" if frames and "F" in layout else ""
+    given = [name for name in sizes if name in arguments]
+    if crop is not None and given:
+        raise DefinitionError(f"crop and {' and '.join(given)} cannot be combined", fix="leave out one")
+    if given and not {"crop_h", "crop_w"} <= set(given):
+        raise DefinitionError("crop_h and crop_w must be given together", given=", ".join(given))
     if crop is not None:
-        named = [name for name, size in sizes.items() if isinstance(size, DataNode) or size]
-        if named:
-            raise DefinitionError("the size is given twice", given=f"crop and {', '.join(named)}")
         sizes |= _split(crop, depth)
     # A constant 0 means "not given", as in DALI; a node always counts, since its values are known only at run time.
     present = [name for name, size in sizes.items() if isinstance(size, DataNode) or size > 0]
     sized = [axis for axis in depth + "HW" if SIZE_ARGUMENTS[axis] in present]
-    if ("H" in sized) != ("W" in sized) and crop is None:
-        raise DefinitionError("crop_h and crop_w must be given together", given=sizes)
     # Once one size is given, all spatial axes take part: an axis of size 0 keeps its extent at run time. Frames take
     # part only if crop_d asks for it.
     axes = "".join(axis for axis in layout if axis in sized or (sized and axis in SPATIAL))

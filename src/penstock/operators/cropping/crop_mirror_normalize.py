@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import Argument, DataNode, Input, apply, assumed_layout, operator
+from penstock.graph import Argument, DataNode, DType, Input, apply, assumed_layout, operator
 from penstock.image.describe.steps import (
     CastStep,
     CropStep,
@@ -132,8 +132,8 @@ _NUMBERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float16", "f
 def crop_mirror_normalize(
     images: Annotated[DataNode, Input(_NUMBERS, axes="HWC", fix="fn.cast(images, dtype=types.FLOAT)")],
     *,
-    dtype: Any = FLOAT,
-    output_dtype: Any = None,
+    dtype: DType = FLOAT,
+    output_dtype: DType = None,
     output_layout: str = "CHW",
     mirror: Annotated[int | DataNode, Argument(np.int32)] = 0,
     mean: Annotated[float | Sequence[float] | DataNode, Argument(np.float32, (None,))] = 0.0,

@@ -13,6 +13,7 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    DType,
     Operator,
     WholeBatchKernel,
     apply,
@@ -29,7 +30,6 @@ from penstock.operators.cropping.paste_regions import (
     regions,
 )
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.types import DALIDataType
 
 # A pair of numbers per region, in pixels or relative to the image or the canvas.
 Pixels = Annotated[Sequence[Sequence[int]] | DataNode | None, Argument(np.int32, (None, 2), low=0)]
@@ -154,7 +154,7 @@ def multi_paste(
     shapes_rel: Fractions = None,
     out_anchors: Pixels = None,
     out_anchors_rel: Fractions = None,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Paste regions of several images on one canvas, for mosaics, CutMix or copy-paste augmentation.
 

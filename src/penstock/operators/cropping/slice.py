@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, axis_numbers, operator
+from penstock.graph import Argument, DataNode, DType, apply, axis_numbers, operator
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.describe.crop_window import POLICIES, Policy, PolicyName, fill_value_as
 from penstock.image.describe.steps import CastStep, CropStep, FillStep, ImageInfo, Step
@@ -18,7 +18,7 @@ from penstock.operators.cropping.border_window import BORDERS, BorderWindow, Win
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import as_floats, check_number_count, number_count, numbers_per_axis
 from penstock.operators.tensors.reshape import reshape
-from penstock.types import DALIDataType, DALIImageType
+from penstock.types import DALIImageType
 
 Bounds = Sequence[float] | float | DataNode
 Bound = Annotated[Bounds | None, Argument(shape=(None,))]
@@ -52,7 +52,7 @@ class Slice(ImageOperator):
         """Return the spec, with the extents that are known from constants."""
         shape = list(data.shape)
         fixed = not any(isinstance(bound, Spec) for bound in bounds.values())
-        absolute = all(not name.startswith("rel") for name in bounds) and len(bounds) == 2
+        absolute = not any(name.startswith("rel") for name in bounds)
         # The same code as at run time computes the extents, from a batch of one row.
         rows = {name: np.atleast_1d(np.asarray(bound, np.float64))[None] for name, bound in bounds.items() if fixed}
         for number, axis in enumerate(self.axes):
@@ -62,8 +62,9 @@ class Slice(ImageOperator):
             elif extent is not None:
                 _, length = self.window(np, number, np.array([extent]), rows)
                 shape[axis] = int(length[0])
-            elif absolute and self.policy != "trim_to_shape":
-                # Two absolute bounds give the length of a slice even if the extent of the input is unknown.
+            elif absolute and self.policy != "trim_to_shape" and (len(bounds) == 2 or "end" in bounds):
+                # Two absolute bounds give the length of a slice even if the extent of the input is unknown, and an end
+                # alone begins at 0.
                 start, stop = self._bounds(np, number, np.array([0]), rows)
                 self._check_order(number, start, stop)
                 shape[axis] = int(stop[0] - start[0])
@@ -108,7 +109,7 @@ class Slice(ImageOperator):
         if (backwards := stop < start).any():
             row = backwards.argmax()
             raise ValueError(
-                f"the slice along axis {self.axes[number]} ends at {stop[row]}, before it begins at {start[row]}"
+                f"the slice along axis {self.axes[number]} has its end at {stop[row]}, before its start at {start[row]}"
             )
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -165,9 +166,9 @@ def slice(  # noqa: A001  # DALI's name
     normalized_shape: bool = True,
     out_of_bounds_policy: WindowPolicy = "error",
     fill_values: float | Sequence[float] = 0.0,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     image_type: DALIImageType | None = None,
-    output_dtype: DALIDataType | Any = None,
+    output_dtype: DType = None,
 ) -> DataNode:
     """Slice arrays along some of their axes.
 

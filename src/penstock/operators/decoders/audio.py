@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from penstock.core import Array, Spec, optional_import
-from penstock.graph import Argument, DataNode, Operator, SampleContext, SampleKernel, apply_many, operator
+from penstock.graph import Argument, DataNode, DType, Operator, SampleContext, SampleKernel, apply_many, operator
 from penstock.operators.argument_limits import MAX_RATE, SOUND_DTYPES, Quality, supported_dtype
 from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
@@ -66,7 +66,7 @@ def audio(
     sample_rate: Annotated[float | DataNode, Argument(np.float32, low=0, high=MAX_RATE)] = 0.0,
     quality: Quality = 50.0,
     downmix: bool = False,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
 ) -> list[DataNode]:
     """Decode sound files: WAV, FLAC, OGG, MP3 and the other formats of libsndfile. Requires the extra `audio`.
 

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Default, PerformanceHint, Range, apply, operator, with_defaults
+from penstock.graph import DataNode, Default, DType, PerformanceHint, Range, apply, operator, with_defaults
 from penstock.image.codecs.image_codec import Backend, ImageCodec
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.image.codecs.output_channels import CHANNELS
@@ -115,7 +115,7 @@ class DecoderArguments(TypedDict, total=False):
     """
 
     output_type: Annotated[DALIImageType, Default(RGB)]
-    dtype: Annotated[Any, Default(UINT8)]
+    dtype: Annotated[DType, Default(UINT8)]
     adjust_orientation: Annotated[bool, Default(True)]
     use_fast_idct: Annotated[bool, Default(False)]
     jpeg_fancy_upsampling: PerformanceHint[Annotated[bool, Default(False)]]

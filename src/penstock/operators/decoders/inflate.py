@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array, Spec, optional_import
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import DataNode, Operator, Range, SampleContext, SampleKernel, apply, check_layout, operator
+from penstock.graph import DataNode, DType, Operator, Range, SampleContext, SampleKernel, apply, check_layout, operator
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import UINT8, as_dtype
 
@@ -48,7 +48,7 @@ def inflate(
     data: EncodedBytes,
     *,
     shape: Annotated[int, Range(0)] | Sequence[Annotated[int, Range(0)]],
-    dtype: Any = UINT8,
+    dtype: DType = UINT8,
     algorithm: str = "LZ4",
     layout: str = "",
 ) -> DataNode:

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, as_value, operator
+from penstock.graph import DataNode, DType, Operator, SampleContext, SampleKernel, apply, as_value, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.argument_limits import Rank
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
@@ -50,7 +50,7 @@ class DecodeNumpy(Operator, SampleKernel):
 
 
 @operator("decoders.numpy")
-def numpy(data: EncodedBytes, *, dtype: Any = None, ndim: Rank | None = None) -> DataNode:
+def numpy(data: EncodedBytes, *, dtype: DType = None, ndim: Rank | None = None) -> DataNode:
     """Decode .npy files.
 
     The dtype and the rank must be known before the pipeline runs. Unless you give both, they are taken from the first

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import DataNode, DType, Operator, SampleContext, SampleKernel, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
@@ -40,7 +40,7 @@ class PeekImageShape(Operator, SampleKernel):
 def peek_image_shape(
     data: EncodedBytes,
     *,
-    dtype: Any = INT64,
+    dtype: DType = INT64,
     image_type: DALIImageType = RGB,
     adjust_orientation: bool = True,
 ) -> DataNode:

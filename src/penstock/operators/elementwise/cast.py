@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import BatchContext, BatchKernel, DataNode, apply, operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, DType, apply, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import cast_saturating
@@ -35,7 +35,7 @@ class Cast(ImageOperator, BatchKernel):
 
 
 @operator("cast")
-def cast(data: DataNode, *, dtype: Any) -> DataNode:
+def cast(data: DataNode, *, dtype: DType) -> DataNode:
     """Convert values to another dtype.
 
     As in DALI, floats are rounded to integers, halves away from zero. Values out of range saturate. For BOOL, all

@@ -13,6 +13,7 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    DType,
     Operator,
     apply,
     check_layout,
@@ -46,7 +47,7 @@ def constant(
     *,
     fdata: float | Sequence[float] | None = None,
     idata: int | Sequence[int] | None = None,
-    dtype: Any = None,
+    dtype: DType = None,
     shape: int | Sequence[int] | None = None,
     layout: str | None = "",
 ) -> DataNode:

@@ -12,6 +12,7 @@ from penstock.graph import (
     BatchContext,
     BatchKernel,
     DataNode,
+    DType,
     Operator,
     Range,
     SampleContext,
@@ -107,7 +108,7 @@ def _full(fill: DataNode, shape: int | Sequence[int] | DataNode | None, layout: 
         return apply(FullTo(rank, layout), fill, shape)
     if shape is None:
         # The value itself; `reshape` only changes its layout.
-        return apply(FullLike(fill.dtype), reshape(fill, layout=layout), fill)
+        return apply(FullLike(fill.dtype), fill if layout is None else reshape(fill, layout=layout), fill)
     return apply(Full(tuple(np.atleast_1d(np.asarray(shape, np.int64)).tolist()), layout), fill)
 
 
@@ -175,7 +176,7 @@ def full_like(data_like: DataNode, fill_value: DataNode) -> DataNode:
 
 @operator("zeros")
 @rounds_to_bfloat16
-def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
+def zeros(*, shape: Extents = (), dtype: DType = INT32, layout: str | None = None) -> DataNode:
     """Create samples of a shape, filled with 0.
 
     Args:
@@ -203,7 +204,7 @@ def zeros(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None)
 
 @operator("ones")
 @rounds_to_bfloat16
-def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) -> DataNode:
+def ones(*, shape: Extents = (), dtype: DType = INT32, layout: str | None = None) -> DataNode:
     """Create samples of a shape, filled with 1.
 
     Args:
@@ -231,7 +232,7 @@ def ones(*, shape: Extents = (), dtype: Any = INT32, layout: str | None = None) 
 
 @operator("zeros_like")
 @rounds_to_bfloat16
-def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
+def zeros_like(data_like: DataNode, *, dtype: DType = None) -> DataNode:
     """Create samples with the shape of another value, filled with 0.
 
     Args:
@@ -255,7 +256,7 @@ def zeros_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
 
 @operator("ones_like")
 @rounds_to_bfloat16
-def ones_like(data_like: DataNode, *, dtype: Any = None) -> DataNode:
+def ones_like(data_like: DataNode, *, dtype: DType = None) -> DataNode:
     """Create samples with the shape of another value, filled with 1.
 
     Args:

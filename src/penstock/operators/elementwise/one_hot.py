@@ -8,7 +8,18 @@ import numpy as np
 
 from penstock.core import Array, Spec
 from penstock.errors import DefinitionError, SampleError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Input, Operator, Range, apply, check_layout, operator
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    DType,
+    Input,
+    Operator,
+    Range,
+    apply,
+    check_layout,
+    operator,
+)
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.first_sample import first_sample
 from penstock.types import FLOAT, as_dtype
@@ -88,7 +99,7 @@ def one_hot(
     num_classes: Annotated[int, Range(0)] = 0,
     axis: int | None = None,
     axis_name: str | None = None,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
     on_value: float = 1.0,
     off_value: float = 0.0,
 ) -> DataNode:

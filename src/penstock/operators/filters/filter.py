@@ -8,14 +8,14 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, Planes, apply, assumed_layout, by_axis, operator
+from penstock.graph import Argument, DataNode, DType, Planes, apply, assumed_layout, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.correlation_pass import CorrelationPass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.types import Constant, DALIDataType
+from penstock.types import Constant
 
 # Other names that DALI has for border modes.
 _BORDER_NAMES = {"101": "reflect_101", "1001": "reflect_1001", "reflect": "reflect_1001", "fill": "constant"}
@@ -103,7 +103,7 @@ def filter(  # noqa: A001  # DALI's name
         "reflect_101", "101", "reflect_1001", "1001", "reflect", "clamp", "wrap", "constant", "fill"
     ] = "reflect_101",
     mode: Literal["same", "valid"] = "same",
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Correlate images with a filter. Sums are in float32.
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, DType, apply, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.gaussian_blur_pass import GaussianBlurPass
@@ -21,8 +21,8 @@ from penstock.operators.filters.window_operator import (
     check_filtered,
     check_odd,
     for_row,
+    volume_layout,
 )
-from penstock.types import DALIDataType
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ def gaussian_blur(
     window_size: Annotated[
         int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=0, high=1 << 16, example=5.0)
     ] = 0,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Blur images or volumes with a Gaussian filter.
 
     Outside the image the filter reads the mirrored image without its edge pixels. Sums are in float32.
 
     Args:
-        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW. Also
-            signals of one spatial axis, or sequences of them.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW, as in
+            DALI: name the axes of images with channels. Also signals of one spatial axis, or sequences of them.
         sigma: Standard deviation in pixels: one number, one for each of D, H and W in the order of the layout, or a
             node with either per sample. 0 means ``0.3 * (radius - 1) + 0.8``, with the radius of the window.
         window_size: Odd number of pixels in the window, in the same form as `sigma`. 0 means three standard deviations
@@ -97,5 +97,5 @@ def gaussian_blur(
         # A window of one row leaves the height as it is.
         rows = gaussian_blur(as_image(data), sigma=for_row(0, sigma), window_size=for_row(1, window_size), dtype=dtype)
         return as_signal(rows, data.spec.layout)
-    kernel = GaussianBlur(spatial_layout(data.spec), output_dtype(data.spec.dtype, dtype))
+    kernel = GaussianBlur(volume_layout(data), output_dtype(data.spec.dtype, dtype))
     return apply(kernel, data, sigma=sigma, window_size=window_size)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from penstock.errors import DefinitionError
-from penstock.graph import Argument, DataNode, apply, by_axis, operator, spatial_layout
+from penstock.graph import Argument, DataNode, DType, apply, by_axis, operator
 from penstock.image.describe.custom_pass import custom_steps
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.separable_pass import SeparablePass
@@ -22,9 +22,9 @@ from penstock.operators.filters.window_operator import (
     check_filtered,
     check_odd,
     for_row,
+    volume_layout,
 )
 from penstock.operators.number_arguments import Numbers
-from penstock.types import DALIDataType
 
 # Limit of DALI 2.4, whose documentation says 23.
 _MAX_WINDOW = 31
@@ -101,7 +101,7 @@ def laplacian(
     ] = None,
     scale: Numbers = 1.0,
     normalized_kernel: bool = False,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
 ) -> DataNode:
     """Compute the Laplacian of images or volumes: the sum of the second derivatives along all spatial axes.
 
@@ -112,8 +112,8 @@ def laplacian(
     sample.
 
     Args:
-        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW. Also
-            signals of one spatial axis, or sequences of them.
+        data: Images, volumes or sequences of any dtype; the layout needs H and W and defaults to HW or DHW, as in
+            DALI: name the axes of images with channels. Also signals of one spatial axis, or sequences of them.
         window_size: Size of the window along the axis of a derivative, an odd number from 3 to 31.
         smoothing_size: Size of the window along the other axes, an odd number from 1 (no smoothing) to 31; by default
             `window_size`.
@@ -155,5 +155,5 @@ def laplacian(
     constant = not any(isinstance(size, DataNode) for size in sizes)
     length = min(max(3, *(int(np.max(size, initial=0)) for size in sizes)), _MAX_WINDOW) if constant else _MAX_WINDOW
     dtype = output_dtype(data.spec.dtype, dtype)
-    kernel = Laplacian(spatial_layout(data.spec), dtype, normalized_kernel, length | 1)
+    kernel = Laplacian(volume_layout(data), dtype, normalized_kernel, length | 1)
     return apply(kernel, data, window_size=window_size, scale=scale, smoothing_size=smoothing_size)

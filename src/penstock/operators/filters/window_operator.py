@@ -1,5 +1,6 @@
 """Base of operators on windows, whose arguments have one number per spatial axis."""
 
+import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +8,17 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Spec
+from penstock.core import Spec, user_call_site
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, Input
+from penstock.graph import DataNode, Input, spatial_layout
+from penstock.graph.tracing.registry import running_operator
 from penstock.image.describe.steps import ImageInfo
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.argument_limits import FLOAT32_EXACT
 from penstock.operators.tensors.cat import cat
 from penstock.operators.tensors.reshape import reshape
+
+_log = logging.getLogger("penstock")
 
 # Images for passes that compute in float32 and return the dtype of the input.
 ExactPlanes = Annotated[DataNode, Input(FLOAT32_EXACT, axes="HW", without="D")]
@@ -107,6 +111,24 @@ class WindowOperator(ImageOperator):
         Raises:
             DefinitionError: A window does not exist.
         """
+
+
+def volume_layout(data: DataNode) -> str:
+    """Return the layout of data for filters that take three axes without a layout as a volume, as DALI does.
+
+    A last axis of three or four is most likely that of channels, which would be filtered, too. This is a warning, since
+    a program for DALI may rely on it.
+    """
+    spec = data.spec
+    if not spec.layout and len(spec.shape) == 3 and spec.shape[-1] in (3, 4):
+        _log.warning(
+            "%s takes data without a layout as a volume and filters along all axes of %s; if the last axis is that of "
+            "channels, write fn.reshape(data, layout='HWC') before (%s)",
+            running_operator(),
+            spec,
+            user_call_site(),
+        )
+    return spatial_layout(spec)
 
 
 def check_odd(name: str, sizes: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.graph import BatchContext, DataNode, DType, Range, operator
 from penstock.operators.argument_limits import supported_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
@@ -92,7 +92,7 @@ def beta(
     *,
     alpha: Parameter = 1.0,
     beta: Parameter = 1.0,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
     **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw numbers from the beta distribution, such as weights for mixup.

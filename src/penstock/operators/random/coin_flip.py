@@ -5,7 +5,7 @@ from typing import Annotated, Any, Unpack
 
 import numpy as np
 
-from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.graph import BatchContext, DataNode, DType, Range, operator
 from penstock.numerics.casting import broadcast_rows
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, fractions
@@ -30,7 +30,7 @@ def coin_flip(
     shape_like: DataNode | None = None,
     *,
     probability: Annotated[float | DataNode, Range(0, 1)] = 0.5,
-    dtype: Any = INT32,
+    dtype: DType = INT32,
     **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw 1 with a probability, otherwise 0.

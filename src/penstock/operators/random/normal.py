@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
-from penstock.graph import BatchContext, DataNode, Range, operator
+from penstock.graph import BatchContext, DataNode, DType, Range, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
@@ -41,7 +41,7 @@ def normal(
     *,
     mean: float | DataNode = 0.0,
     stddev: Annotated[float | DataNode, Range(0)] = 1.0,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
     **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw numbers from the normal distribution.

@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, operator
+from penstock.graph import BatchContext, DataNode, DType, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
@@ -54,7 +54,7 @@ def uniform(
     *,
     range: tuple[float, float] | DataNode | None = None,  # noqa: A002  # DALI's name
     values: Sequence[float] | DataNode | None = None,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
     **arguments: Unpack[DrawArguments],
 ) -> DataNode:
     """Draw uniformly distributed numbers.

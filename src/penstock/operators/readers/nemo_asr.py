@@ -10,6 +10,7 @@ from penstock.core import Array, Spec, optional_import
 from penstock.graph import (
     DataLocation,
     DataNode,
+    DType,
     Operator,
     PerformanceHint,
     Range,
@@ -67,7 +68,7 @@ def nemo_asr(
     sample_rate: Annotated[float, Range(high=MAX_RATE)] = -1.0,
     quality: Quality = 50.0,
     downmix: bool = True,
-    dtype: Any = FLOAT,
+    dtype: DType = FLOAT,
     min_duration: Annotated[float, Range(0)] = 0.0,
     max_duration: Annotated[float, Range(0)] = 0.0,
     read_sample_rate: bool = True,

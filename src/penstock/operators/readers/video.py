@@ -12,6 +12,7 @@ from penstock.graph import (
     DataLocation,
     DataNode,
     Default,
+    DType,
     PerformanceHint,
     Range,
     operator,
@@ -28,7 +29,7 @@ from penstock.sources.formats.video.video_decoder import PadMode, fill_of
 from penstock.sources.formats.video.video_list import Entry, Rounding, videos_in, videos_of
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource, stamp_of_clips
 from penstock.sources.open_sources import open_shared
-from penstock.types import FLOAT, RGB, UINT8, DALIDataType, DALIImageType
+from penstock.types import FLOAT, RGB, UINT8, DALIImageType
 
 # Rounding of start and end: True for up.
 _ROUNDINGS = {
@@ -102,7 +103,7 @@ class VideoArguments(LabeledReaderArguments, total=False):
 @operator("readers.video")
 @rounds_to_bfloat16
 def video(
-    *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoArguments]
+    *, sequence_length: Length, dtype: DType = UINT8, **arguments: Unpack[VideoArguments]
 ) -> DataNode | list[DataNode]:
     """Read clips of videos on the host, with FFmpeg through PyAV. Requires the extra `video`.
 

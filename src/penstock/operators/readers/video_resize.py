@@ -2,14 +2,14 @@
 
 from typing import Annotated, Any, Unpack
 
-from penstock.graph import DataNode, Default, operator, select_arguments
+from penstock.graph import DataNode, Default, DType, operator, select_arguments
 from penstock.operators.argument_limits import Length
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.readers.video import VideoArguments, video
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.resize import resize
 from penstock.operators.resizing.target_size import SizeArguments
-from penstock.types import RGB, UINT8, DALIDataType, DALIImageType
+from penstock.types import RGB, UINT8, DALIImageType
 
 
 class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total=False):
@@ -25,7 +25,7 @@ class VideoResizeArguments(VideoArguments, SizeArguments, FilterArguments, total
 @operator("readers.video_resize")
 @rounds_to_bfloat16
 def video_resize(
-    *, sequence_length: Length, dtype: DALIDataType | Any = UINT8, **arguments: Unpack[VideoResizeArguments]
+    *, sequence_length: Length, dtype: DType = UINT8, **arguments: Unpack[VideoResizeArguments]
 ) -> DataNode | list[DataNode]:
     """Read clips of videos and resize them: `fn.readers.video`, then `fn.resize`. Requires the extra `video`.
 

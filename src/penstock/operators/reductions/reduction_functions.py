@@ -1,10 +1,10 @@
 """Public reductions: min, max, sum, mean, mean_square, rms, std_dev, variance."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
-from penstock.graph import DataNode, operator
+from penstock.graph import DataNode, DType, operator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.reductions.reduction_operator import Numbers, ReductionArguments, reduce
@@ -71,7 +71,7 @@ def max(data: Numbers, **arguments: Unpack[ReductionArguments]) -> DataNode:  # 
 
 @operator("reductions.sum")
 @rounds_to_bfloat16
-def sum(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
+def sum(data: Numbers, *, dtype: DType = None, **arguments: Unpack[ReductionArguments]) -> DataNode:  # noqa: A001  # DALI's name
     """Add up the elements along axes.
 
     Floats are added in a fixed order, so the bits of the result do not depend on the batch size or number of devices.
@@ -105,7 +105,7 @@ def sum(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArgume
 
 @operator("reductions.mean")
 @rounds_to_bfloat16
-def mean(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def mean(data: Numbers, *, dtype: DType = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
@@ -137,7 +137,7 @@ def mean(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArgum
 
 @operator("reductions.mean_square")
 @rounds_to_bfloat16
-def mean_square(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def mean_square(data: Numbers, *, dtype: DType = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Average the squares of the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the
@@ -169,7 +169,7 @@ def mean_square(data: Numbers, *, dtype: Any = None, **arguments: Unpack[Reducti
 
 @operator("reductions.rms")
 @rounds_to_bfloat16
-def rms(data: Numbers, *, dtype: Any = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
+def rms(data: Numbers, *, dtype: DType = None, **arguments: Unpack[ReductionArguments]) -> DataNode:
     """Take the root mean square of the elements along axes.
 
     Computed in float32, or in float64 for 64-bit inputs, in a fixed order: the bits of the result do not depend on the

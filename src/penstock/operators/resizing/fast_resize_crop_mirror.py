@@ -1,12 +1,11 @@
 """Operator `resize_crop_mirror` without antialiasing by default."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
-from penstock.graph import DataNode, operator
+from penstock.graph import DataNode, DType, operator
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.resize import Resampled
 from penstock.operators.resizing.resize_crop_mirror import ResizeCropMirrorArguments, resize_crop_mirror
-from penstock.types import DALIDataType
 
 
 @operator("fast_resize_crop_mirror", defaults={"antialias": False})
@@ -15,7 +14,7 @@ def fast_resize_crop_mirror(
     data: Resampled,
     *,
     mirror: int | DataNode = 0,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     **arguments: Unpack[ResizeCropMirrorArguments],
 ) -> DataNode:
     """Resize images, crop a window, and mirror it, by default without antialiasing.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Spec
-from penstock.graph import DataNode, Input, Range, apply, assumed_layout, operator
+from penstock.graph import DataNode, DType, Input, Range, apply, assumed_layout, operator
 from penstock.image.describe.axis_mapping import max_filter_support, where
 from penstock.image.describe.random_window import RandomWindow, RandomWindowArguments, random_window
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
@@ -17,7 +17,6 @@ from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import check_number_count
 from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import RESAMPLED, Resampling, cast_step
-from penstock.types import DALIDataType
 
 
 class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
@@ -75,7 +74,7 @@ def random_resized_crop(
     data: Annotated[DataNode, Input(RESAMPLED, axes="HW", without="D", fix="fn.cast(data, dtype=types.FLOAT)")],
     *,
     size: Annotated[int | Sequence[int], Range(1)],
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     seed: int = -1,
     **arguments: Unpack[RandomResizedCropArguments],
 ) -> DataNode:

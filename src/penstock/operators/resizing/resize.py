@@ -11,6 +11,7 @@ from penstock.graph import (
     SPATIAL,
     Argument,
     DataNode,
+    DType,
     Input,
     Operator,
     SampleContext,
@@ -26,7 +27,7 @@ from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.target_size import SizeArguments, TargetSize, sizing
-from penstock.types import DALIDataType, DALIImageType
+from penstock.types import DALIImageType
 
 # Dtypes that DALI resamples.
 RESAMPLED = ("uint8", "int16", "uint16", "float32")
@@ -125,7 +126,7 @@ class SpatialShape(Operator, SampleKernel):
 def resize(
     data: Resampled,
     *,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     save_attrs: bool = False,
     **arguments: Unpack[ResizeArguments],
 ) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Unpack, cast
 import numpy as np
 
 from penstock.core import Spec
-from penstock.graph import Argument, DataNode, apply, assumed_layout, operator
+from penstock.graph import Argument, DataNode, DType, apply, assumed_layout, operator
 from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.crop_window import POSITION_ARGUMENTS, SIZE_ARGUMENTS
 from penstock.image.describe.steps import CropStep, ImageInfo, MirrorStep, ResampleAxis, ResampleStep, Step
@@ -19,7 +19,6 @@ from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.resizing.filter_arguments import FilterArguments
 from penstock.operators.resizing.resize import Resampled, Resampling, Resize
 from penstock.operators.resizing.target_size import SizeArguments, sizing
-from penstock.types import DALIDataType
 
 
 class ResizeCropMirrorArguments(SizeArguments, FilterArguments, CropPositionArguments, total=False):
@@ -95,7 +94,7 @@ def resize_crop_mirror(
     data: Resampled,
     *,
     mirror: int | DataNode = 0,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     **arguments: Unpack[ResizeCropMirrorArguments],
 ) -> DataNode:
     """Resize images, crop a window, and mirror it, in one pass.

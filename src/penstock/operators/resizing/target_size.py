@@ -237,14 +237,13 @@ def sizing(values: Mapping[str, Any], layout: str) -> tuple[TargetSize, dict[str
     axes = [axis for axis in SPATIAL if axis in layout]
     single = ONE_BY_ONE.values()
     named = [name for name in ("size", "resize_shorter", "resize_longer", *single) if name in values]
-    # A size of 0 is only a request if there is no other: it keeps the size of the image.
-    ways = [name for name in named if _is_request(values[name])] or named[:1]
-    if not ways or (len(ways) > 1 and not set(ways) <= set(single)):
+    if not named or (len(named) > 1 and not set(named) <= set(single)):
         raise DefinitionError(
-            "the size is " + ("given twice" if ways else "missing"),
-            given=", ".join(ways) or None,
+            f"{' and '.join(named)} cannot be combined" if named else "the size is missing",
             expected="one of size, resize_x/resize_y/resize_z, resize_shorter, resize_longer",
         )
+    # DALI takes a size of 0 as "not given". If there is no other, it keeps the size of the image.
+    ways = [name for name in named if _is_request(values[name])] or named[:1]
     mode = values.get("mode", "default")
     arguments: dict[str, Any] = {name: values[name] for name in ways}
     if ways[0] in ("resize_shorter", "resize_longer"):

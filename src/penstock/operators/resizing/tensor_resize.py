@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Shape, Spec, bounds_or_none
 from penstock.errors import DefinitionError
-from penstock.graph import SPATIAL, Argument, DataNode, Input, apply, axis_numbers, operator
+from penstock.graph import SPATIAL, Argument, DataNode, DType, Input, apply, axis_numbers, operator
 from penstock.image.describe.axis_mapping import Rows, max_filter_support, where
 from penstock.image.describe.steps import ImageInfo, ResampleAxis, ResampleStep, Step
 from penstock.numerics.casting import output_dtype
@@ -21,7 +21,7 @@ from penstock.operators.resizing.filter_arguments import FilterArguments, filter
 from penstock.operators.resizing.resize import RESAMPLED, Resize, cast_step
 from penstock.operators.resizing.target_size import Mode, Numbers, TargetSize, limits_of, one_row_of
 from penstock.operators.tensors.reshape import reshape
-from penstock.types import INTERP_LINEAR, DALIDataType
+from penstock.types import INTERP_LINEAR
 
 Rounding = Literal["round", "truncate", "ceil"]
 
@@ -213,7 +213,7 @@ def tensor_resize(
     roi_end: Annotated[Numbers | None, Argument(shape=(None,))] = None,
     roi_relative: bool = False,
     subpixel_scale: bool = True,
-    dtype: DALIDataType | Any = None,
+    dtype: DType = None,
     **arguments: Unpack[FilterArguments],
 ) -> DataNode:
     """Resize tensors along up to three consecutive axes of any layout.

@@ -1,22 +1,24 @@
 """expand_dims: insertion of axes of extent 1."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
-from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import DataNode, apply, axis_numbers, operator
+from penstock.graph import DataNode, Range, apply, operator
 from penstock.operators.tensors.reshape import Reshape
 
 
 @operator("expand_dims")
-def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: str = "") -> DataNode:
+def expand_dims(
+    data: DataNode, *, axes: Annotated[int | Sequence[int], Range(0)], new_axis_names: str = ""
+) -> DataNode:
     """Insert axes of extent 1.
 
     Args:
         data: Any shape, any dtype.
-        axes: Positions of the new axes in the result; negative numbers count from the end.
+        axes: Positions of the new axes in the result, from 0.
         new_axis_names: One letter for each new axis. By default, the result has no layout.
 
     Returns:
@@ -37,8 +39,9 @@ def expand_dims(data: DataNode, *, axes: int | Sequence[int], new_axis_names: st
     """
     numbers: list[int] = np.atleast_1d(axes).tolist()
     ndim = data.ndim + len(numbers)
-    # The axes are those of the result. `axis_numbers` takes an empty list for all axes.
-    positions = axis_numbers(numbers, None, Spec(data.dtype, (1,) * ndim)) if numbers else ()
+    positions = tuple(numbers)
+    if len(set(positions)) < len(positions) or max(positions, default=0) >= ndim:
+        raise DefinitionError("axes must name each axis once", given=axes, expected=f"numbers from 0 to {ndim - 1}")
     if new_axis_names and len(new_axis_names) != len(numbers):
         raise DefinitionError(
             "new_axis_names must have one letter per new axis",

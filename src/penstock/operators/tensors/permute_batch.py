@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, DataNode, Operator, WholeBatchKernel, apply, operator
+from penstock.graph import BatchContext, DataNode, NotEmpty, Operator, WholeBatchKernel, apply, operator
 from penstock.operators.random.keys import Keys
 
 
@@ -46,7 +46,7 @@ class PermuteBatch(Operator, WholeBatchKernel):
 
 
 @operator("permute_batch")
-def permute_batch(data: DataNode, *, indices: Sequence[int] | DataNode) -> DataNode:
+def permute_batch(data: DataNode, *, indices: Annotated[Sequence[int] | DataNode, NotEmpty()]) -> DataNode:
     """Replace each sample by a sample of the same batch.
 
     The result depends on how samples are combined into batches. `fn.batch_permutation` draws random indices.

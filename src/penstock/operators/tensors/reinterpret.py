@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, DType, NotEmpty, Operator, Range, apply, operator
 from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.reshape import multiples, reshape
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, DALIDataType, as_dtype
@@ -64,10 +64,10 @@ def reinterpret(
     new_shape: DataNode | None = None,
     *,
     shape: int | Sequence[int] | DataNode | None = None,
-    rel_shape: float | Sequence[float] | DataNode | None = None,
-    src_dims: int | Sequence[int] | None = None,
+    rel_shape: Annotated[float | Sequence[float] | DataNode, NotEmpty()] | None = None,
+    src_dims: Annotated[int | Sequence[int], Range(-1)] | None = None,
     layout: str | None = None,
-    dtype: Any = None,
+    dtype: DALIDataType | DType | None = None,
 ) -> DataNode:
     """Reinterpret the bytes of a value as another dtype and shape, without copying.
 
@@ -103,6 +103,10 @@ def reinterpret(
     element = data.dtype if wanted is None else as_dtype(wanted)
     target: Any = new_shape if new_shape is not None else shape
     plain = target is None and rel_shape is None and src_dims is None
+    if plain and layout is None and dtype is None:
+        raise DefinitionError(
+            "nothing is to change", expected="dtype, shape, rel_shape, src_dims, layout or a second input"
+        )
     if element.itemsize == data.dtype.itemsize or plain:
         result = apply(Reinterpret(element), data)
         if plain and layout is None:

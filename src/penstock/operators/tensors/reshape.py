@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from penstock.errors import DefinitionError
 from penstock.graph import (
     BatchContext,
     DataNode,
+    NotEmpty,
     Operator,
+    Range,
     SampleContext,
     SampleKernel,
     ViewKernel,
@@ -126,8 +128,8 @@ def reshape(
     new_shape: DataNode | None = None,
     *,
     shape: int | Sequence[int] | DataNode | None = None,
-    rel_shape: float | Sequence[float] | DataNode | None = None,
-    src_dims: int | Sequence[int] | None = None,
+    rel_shape: Annotated[float | Sequence[float] | DataNode, NotEmpty()] | None = None,
+    src_dims: Annotated[int | Sequence[int], Range(-1)] | None = None,
     layout: str | None = None,
 ) -> DataNode:
     """Change the shape or layout of samples, without copying.
@@ -165,9 +167,15 @@ def reshape(
     node = multiples(data, rel_shape) if isinstance(rel_shape, DataNode) else node
     if sum(argument is not None for argument in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("the shape is set more than once", fix="shape, rel_shape or a second input")
+    if all(argument is None for argument in (new_shape, shape, rel_shape, src_dims, layout)):
+        raise DefinitionError(
+            "the new shape is missing", expected="shape, rel_shape, src_dims, layout or a second input"
+        )
     if node is not None:
         return apply(ReshapeTo(vector_length(node, "shape"), layout), data, node)
     extents = _extents(rel_shape if shape is None else shape)
+    # As in DALI, any negative extent is derived from the others.
+    extents = extents and tuple(-1 if extent < 0 else extent for extent in extents)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
         raise DefinitionError("extents must be positive, except for at most one -1", given=extents)
     axes = _extents(src_dims)

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError
-from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.graph import BatchContext, BatchKernel, DataNode, DType, Operator, apply, operator
 from penstock.numerics.casting import result_dtype
 
 
@@ -31,7 +31,7 @@ class Shapes(Operator, BatchKernel):
 def shapes(
     data: DataNode,
     *,
-    dtype: Any = None,
+    dtype: DType = None,
     type: Any = None,  # noqa: A002  # DALI's name
 ) -> DataNode:
     """Return the extents of each sample as a vector. ``data.shape()`` is a shorthand.

@@ -86,7 +86,9 @@ def shear(
     count = extent(numbers)
     if count not in (None, 2, 6):
         raise DefinitionError(
-            "there must be a number for each pair of coordinates", given=numbers, expected="2 numbers in 2D, 6 in 3D"
+            "shear or angles must have a number for each pair of coordinates",
+            given=numbers,
+            expected="2 numbers in 2D, 6 in 3D",
         )
     # DALI takes six factors of a node as a (3, 2) matrix.
     flat = flatten_matrices(numbers, count or -1) if isinstance(numbers, DataNode) else np.ravel(numbers)

@@ -50,7 +50,7 @@ class Remap(Operator, BatchKernel):
         shape = spec.shape
         frames, channel = self._form(len(shape), shape[-1] if shape else None, spec.layout)
         if len(shape) - frames - channel != 2 or (frames and self.layout[0] != "F"):
-            raise DefinitionError("a map must have one number per pixel", given=spec, expected="float32[h, w]")
+            raise DefinitionError("mapx and mapy must have one number per pixel", given=spec, expected="float32[h, w]")
         return shape[frames : frames + 2]
 
     def _form(self, ndim: int, last: int | None, layout: str) -> tuple[bool, bool]:

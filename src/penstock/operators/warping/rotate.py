@@ -14,7 +14,7 @@ from penstock.graph import Argument, DataNode, Images, apply, assumed_layout, op
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.sampling_coordinates import Affine
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.warping.warp_options import AffineWarp, WarpArguments, affine_options, rounded_size
+from penstock.operators.warping.warp_options import AffineWarp, OutputSize, WarpArguments, affine_options, rounded_size
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ def rotate(
     *,
     angle: Annotated[float | DataNode, Argument(np.float32, example=30.0)],
     axis: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (3,))] = None,
-    size: Sequence[float] | DataNode | None = None,
+    size: OutputSize | None = None,
     keep_size: bool = False,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:

@@ -14,6 +14,7 @@ from penstock.image.passes.sampling_coordinates import Affine
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.warping.warp_options import (
     AffineWarp,
+    OutputSize,
     WarpArguments,
     adjugate,
     affine_options,
@@ -67,7 +68,7 @@ def warp_affine(
     mtx: DataNode | None = None,
     *,
     matrix: Sequence[float] | Sequence[Sequence[float]] | DataNode | None = None,
-    size: Sequence[float] | DataNode | None = None,
+    size: OutputSize | None = None,
     inverse_map: bool = True,
     **arguments: Unpack[WarpArguments],
 ) -> DataNode:
@@ -109,8 +110,10 @@ def warp_affine(
         raise DefinitionError("the matrix is given twice", given="mtx and matrix=", fix="leave out one")
     options = affine_options(data, select_arguments(WarpArguments, arguments))
     ndim = len(options.axes)
-    numbers = flat_matrix(next((value for value in (mtx, matrix) if value is not None), ()), ndim, ndim + 1)
-    if not isinstance(numbers, DataNode) and not numbers.size:
-        # An empty matrix counts as none.
-        numbers = np.eye(ndim, ndim + 1).ravel()
+    given = matrix if mtx is None else mtx
+    if given is None:
+        raise DefinitionError(
+            "the matrix is missing", expected=f"matrix, {ndim} x {ndim + 1} numbers", fix="fn.transforms makes matrices"
+        )
+    numbers = flat_matrix(given, ndim, ndim + 1)
     return apply(WarpAffine(options, inverse_map), data, matrix=numbers, size=rounded_size(size))

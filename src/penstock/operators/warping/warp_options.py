@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from typing_extensions import TypedDict
 
 from penstock.core import Spec
 from penstock.errors import DefinitionError, short_repr
-from penstock.graph import SPATIAL, Argument, DataNode, assumed_layout
+from penstock.graph import SPATIAL, Argument, DataNode, DType, NotEmpty, assumed_layout
 from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.codecs.image_header import MAX_PIXELS
 from penstock.image.describe.custom_pass import CustomPass, custom_steps
@@ -21,7 +21,10 @@ from penstock.image.passes.warp_pass import Interpolation, WarpPass
 from penstock.image.passes.warp_volume_pass import WarpVolumePass
 from penstock.numerics.casting import cast_saturating, output_dtype, result_dtype
 from penstock.operators.tensors.reshape import flatten_matrices
-from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIDataType, DALIInterpType
+from penstock.types import INTERP_CUBIC, INTERP_LINEAR, INTERP_NN, DALIInterpType
+
+# Size of the result, a number per spatial axis.
+OutputSize = Annotated[Sequence[float] | DataNode, NotEmpty()]
 
 
 class WarpArguments(TypedDict, total=False):
@@ -37,8 +40,8 @@ class WarpArguments(TypedDict, total=False):
 
     fill_value: float | None
     interp_type: DALIInterpType | int
-    dtype: DALIDataType | Any
-    output_dtype: DALIDataType | Any
+    dtype: DType
+    output_dtype: DType
 
 
 @dataclass(frozen=True)
@@ -193,9 +196,9 @@ def warp_options(
 def rounded_size(size: Any) -> Any:
     """Return the argument `size` with constants rounded, or None if it is not set."""
     # DALI rounds constants and truncates the values of nodes, which operators do when they convert to int32.
-    if isinstance(size, DataNode):
+    if size is None or isinstance(size, DataNode):
         return size
-    return None if size is None or not np.size(size) else np.floor(np.asarray(size, np.float64) + 0.5)
+    return np.floor(np.asarray(size, np.float64) + 0.5)
 
 
 _INTERPOLATIONS = {
@@ -218,7 +221,7 @@ def warp_interpolation(interp_type: DALIInterpType | int, *, cubic: bool = False
     interpolation = _INTERPOLATIONS.get(int(interp_type))
     if interpolation is None or (interpolation is Interpolation.CUBIC and not cubic):
         raise DefinitionError(
-            "the interpolation is not supported",
+            "interp_type is not supported",
             given=short_repr(interp_type),
             expected="types.INTERP_LINEAR, types.INTERP_NN" + (" or types.INTERP_CUBIC" if cubic else ""),
         )

@@ -14,6 +14,7 @@ from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import Projective
 from penstock.operators.warping.warp_options import (
+    OutputSize,
     WarpOptions,
     adjugate,
     flat_matrix,
@@ -66,7 +67,7 @@ def warp_perspective(
     matrix_input: DataNode | None = None,
     *,
     matrix: Annotated[Sequence[float] | Sequence[Sequence[float]] | DataNode | None, Argument(np.float32, (9,))] = None,
-    size: Annotated[Sequence[float] | DataNode | None, Argument(np.float32, (2,), low=1)] = None,
+    size: Annotated[OutputSize | None, Argument(np.float32, (2,), low=1)] = None,
     border_mode: Literal["constant", "replicate", "reflect", "reflect_101", "wrap"] = "constant",
     fill_value: float | Sequence[float] = (),
     interp_type: DALIInterpType | int = INTERP_LINEAR,
