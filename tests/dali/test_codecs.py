@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
+from penstock import Pipeline, fn, types
+from penstock.errors import SampleError
+
 RNG = np.random.default_rng(7)
 PIXELS = RNG.integers(0, 256, (17, 23, 3), np.uint8)
 TURNED = Image.Exif()
@@ -85,3 +88,14 @@ def test_cmyk_is_peeked_with_four_channels(agree):
 def test_formats_that_dali_refuses_are_refused(both, kind):
     with pytest.raises(RuntimeError):
         both(lambda d, x: d.fn.decoders.image(x), [encode(kind)])
+
+
+def test_bytes_after_an_array(both):
+    np.save(file := io.BytesIO(), np.float32([1, 2]))
+    data = np.frombuffer(file.getvalue() + b"more", np.uint8)[None]
+    with pytest.raises(RuntimeError, match="size"):
+        both(lambda lib, x: lib.fn.decoders.numpy(x), data)
+    with Pipeline(1) as pipeline:
+        pipeline.set_outputs(fn.decoders.numpy(fn.readers.arrays(data), dtype=types.FLOAT, ndim=1))
+    with pytest.raises(SampleError, match="4 bytes follow the array"):
+        pipeline.run()

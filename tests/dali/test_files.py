@@ -56,10 +56,29 @@ def computed(lib):
     return [info(lib, value) for value in values]
 
 
+def moved(lib):
+    images = lib.fn.decoders.image(lib.fn.readers.file(file_root=".")[0])
+    images = lib.fn.resize(images, size=[2, 2])
+    empty = lib.fn.external_source(lambda: [np.zeros((2, 2, 3), np.uint8)] * 2, layout="HWC")
+    ids = lib.fn.external_source(lambda: [np.int32([0]), np.int32([1, 0, 1])])
+    permuted = lib.fn.permute_batch(images, indices=[1, 0])
+    pasted = lib.fn.multi_paste(images, permuted, empty, output_size=[4, 4])
+    nodes = [
+        permuted,
+        pasted,
+        lib.fn.cast(pasted, dtype=lib.types.FLOAT),
+        permuted + images,
+        lib.fn.multi_paste(images, in_ids=[1, 1], output_size=[4, 4]),
+        lib.fn.multi_paste(permuted, in_ids=ids, output_size=[4, 4]),
+    ]
+    return tuple(info(lib, node) for node in nodes)
+
+
 @pytest.mark.parametrize(
     "define",
     [
         computed,
+        moved,
         lambda lib: info(lib, lib.fn.readers.file(files=["a/2.png", "a/1.png"])[0]),
         lambda lib: info(lib, lib.fn.readers.file(file_list="list.txt")[0]),
         lambda lib: info(lib, lib.fn.readers.file(files=["2.png", "1.png"], file_root="a")[0]),
@@ -68,7 +87,7 @@ def computed(lib):
         lambda lib: info(lib, lib.fn.external_source(lambda: [np.zeros(3, np.uint8)] * 2)),
         lambda lib: lib.fn.readers.numpy(file_root=".").source_info(),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_samples_have_the_same_names(root, define):
     same(define, batches=2)

@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+import penstock
 from penstock import Pipeline, fn
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SampleError
 
 COUNT = 1500
 MAP = np.zeros((6, 8), np.int32)
@@ -106,3 +107,17 @@ def test_select_masks(agree, reindex):
         [polygons] * 4,
         [vertices] * 4,
     )
+
+
+@pytest.mark.parametrize("ends", [(0, 7), (-1, 3), (3, 2)], ids=str)
+def test_select_masks_refuses_vertices_that_do_not_exist(both, ends):
+    def define(lib, polygons, vertices):
+        return tuple(lib.fn.segmentation.select_masks(np.int32([4]), polygons, vertices))
+
+    polygons, vertices = np.int32([[[4, *ends]]]), np.zeros((1, 6, 2), np.float32)
+    with pytest.raises(RuntimeError, match=r"(?i)vertex"):
+        both(define, polygons, vertices)
+    with Pipeline(1) as pipeline:
+        pipeline.set_outputs(*define(penstock, *fn.readers.arrays((polygons, vertices))))
+    with pytest.raises(SampleError, match="of 6 vertices"):
+        pipeline.run()

@@ -1,13 +1,20 @@
 """Readers from which a value is computed."""
 
+from collections.abc import Callable
+
 from penstock.errors import DefinitionError
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import Node, Value, upstream_nodes
 from penstock.graph.ir.operator import Reader, StreamInput
 
 
-def reader_value_of(value: Value) -> Value | None:
+def reader_value_of(value: Value, combines: Callable[[Node], bool] = lambda _: False) -> Value | None:
     """Return the output of a reader whose sample names apply to a value, or None if there is none or more than one.
+
+    Args:
+        value: The value.
+        combines: True for nodes that have names of their own, made of those of several samples. They count like
+            readers.
 
     Raises:
         DefinitionError: The branches of a condition come from different readers.
@@ -22,6 +29,9 @@ def reader_value_of(value: Value) -> Value | None:
             source = node.operator.source
             if current.index < source.named_values:
                 names[current if source.separate_names else node.values[0]] = None
+            continue
+        if combines(node):
+            names[current] = None
             continue
         inputs = node.inputs
         if isinstance(node.operator, BranchSelect):

@@ -40,7 +40,7 @@ class DecodeNumpy(Operator, SampleKernel):
     def sample(self, context: SampleContext, file: Array) -> Array:
         """Decode one file."""
         # The parser checks the size in the header against the bytes, so that a damaged header cannot claim memory.
-        array = parse_npy(file).copy()
+        array = parse_npy(file, whole=True).copy()
         if array.dtype != self.dtype and not self.converts:
             raise ValueError(f"a .npy file holds {array.dtype}, but the first one {self.dtype}: dtype= converts all")
         if array.ndim != self.ndim:
@@ -68,8 +68,8 @@ def numpy(data: EncodedBytes, *, dtype: DType = None, ndim: Rank | None = None) 
 
     Raises:
         DefinitionError: The input is not a vector of bytes, or the first sample is needed and cannot be computed.
-        SampleError: While running, bytes that are not a .npy file, arrays of objects, or arrays of another rank or
-            type.
+        SampleError: While running, bytes that are not a .npy file, bytes after the array, arrays of objects, or arrays
+            of another rank or type.
 
     Example:
         >>> import io

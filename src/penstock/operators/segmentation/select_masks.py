@@ -37,6 +37,10 @@ class SelectMasks(Operator, SampleKernel):
             if not len(own):
                 raise ValueError(f"mask_ids contains {mask}, but no polygon belongs to this mask")
             for _, first, end in own.tolist():
+                if not 0 <= first <= end <= len(vertices):
+                    raise ValueError(
+                        f"a polygon of mask {mask} has the vertices {first} to {end}, of {len(vertices)} vertices"
+                    )
                 rows.append((position if self.reindex else mask, count, count + end - first))
                 parts.append(vertices[first:end])
                 count += end - first
@@ -66,7 +70,8 @@ def select_masks(
 
     Raises:
         DefinitionError: An input has an unsupported dtype or shape.
-        SampleError: At run time, a mask has no polygon, or is selected twice.
+        SampleError: At run time, a mask has no polygon, or is selected twice, or a polygon has vertices that do not
+            exist.
 
     Example:
         >>> import numpy as np, penstock

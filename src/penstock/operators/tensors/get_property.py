@@ -1,14 +1,79 @@
 """get_property: layout and origin of samples."""
 
-from dataclasses import replace
-from typing import Literal, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from penstock.graph import DataNode, Reader, apply, operator
+from penstock.core import Array, Column, Spec
+from penstock.graph import BatchContext, DataNode, Operator, Reader, WholeBatchKernel, apply, operator
+from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.reader_lineage import reader_value_of
+from penstock.operators.cropping.multi_paste import MultiPaste, MultiPasteBatch
 from penstock.operators.elementwise.constant import constant
+from penstock.operators.tensors.permute_batch import PermuteBatch
 from penstock.sources.combine.provenance import SampleNames
+
+_BYTES = Spec(np.dtype(np.uint8), (None,))
+
+
+@dataclass(frozen=True)
+class JoinNames(Operator, WholeBatchKernel):
+    """Names of the images on a canvas, separated by semicolons.
+
+    Args:
+        ids: Numbers of the samples on each canvas; None if the last input contains them. Empty if each input has one
+            image for the canvas.
+    """
+
+    ids: tuple[int, ...] | None
+
+    def infer(self, *_inputs: Spec) -> Spec:
+        """Return the spec of a vector of bytes."""
+        return _BYTES
+
+    def whole_batch(self, context: BatchContext, *inputs: Column) -> Column:
+        """Join the names of each row."""
+        names = [[np.asarray(name).tobytes() for name in column] for column in inputs]
+        if self.ids == ():
+            rows: Sequence[Sequence[bytes]] = list(zip(*names, strict=True))
+        else:
+            numbers = [self.ids] * len(names[0]) if self.ids else [np.ravel(ids).tolist() for ids in inputs[-1]]
+            rows = [[names[0][number] for number in own] for own in numbers]
+        joined = [b";".join(filter(None, row)) for row in rows]
+        return [cast(Array, np.frombuffer(name, np.uint8)) for name in joined]
+
+
+def _combines(node: Node) -> bool:
+    return isinstance(node.operator, PermuteBatch | MultiPaste | MultiPasteBatch)
+
+
+def _names(value: Value, common: Any = None) -> Any:
+    """Return the names of the samples of a value: a node, or no bytes.
+
+    Args:
+        value: The value.
+        common: Arguments that every operator takes, for the node that is returned; None for those of this call.
+    """
+    origin = reader_value_of(value, _combines)
+    if origin is None:
+        return np.empty(0, np.uint8)
+    node, kind = origin.node, origin.node.operator
+    if not _combines(node):
+        # The origins are read by a second reader with the same order, so that no other output has to carry them.
+        reader = cast(Reader, kind)
+        return apply(replace(reader, source=SampleNames(reader.source, origin.index)), beside=node, common=common)
+    if isinstance(kind, MultiPaste):
+        return apply(JoinNames(()), *[_names(image, {}) for image in node.inputs], common=common)
+    names, others = _names(node.inputs[0], {}), [DataNode(item) for item in node.inputs[1:]]
+    if not isinstance(names, DataNode):
+        return names
+    if isinstance(kind, PermuteBatch):
+        return apply(kind, names, *others, common=common)
+    pasted = cast(MultiPasteBatch, kind)
+    ids = dict(pasted.fixed).get("in_ids")
+    return apply(JoinNames(ids), names, *([] if ids else [others[pasted.varying.index("in_ids")]]), common=common)
 
 
 @operator("get_property")
@@ -17,8 +82,9 @@ def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> Da
 
     "source_info" is the origin of a sample: the path of its file, as passed to the reader or relative to its folder, or
     another description, such as a file and a row number. These values have one: the first output of a reader, all
-    features of a record, each component of a sample in a tar file, and values computed from exactly one of these. It is
-    empty for all other values, and after `fn.permute_batch`. Paths differ in length, so iterators need `fn.pad`.
+    features of a record, each component of a sample in a tar file, and values computed from exactly one of these.
+    Canvases of `fn.multi_paste` have the origins of their images, separated by semicolons. All other values have an
+    empty one. Paths differ in length, so iterators need `fn.pad`.
 
     Args:
         data: Any value.
@@ -42,9 +108,5 @@ def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> Da
     """
     if key == "layout":
         return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
-    origin = reader_value_of(data.value)
-    if origin is None:
-        return constant.forward(np.empty(0, np.uint8))
-    # The origins are read by a second reader with the same order, so that no other output has to carry them.
-    reader = cast(Reader, origin.node.operator)
-    return apply(replace(reader, source=SampleNames(reader.source, origin.index)), beside=origin.node)
+    names = _names(data.value)
+    return names if isinstance(names, DataNode) else constant.forward(names)

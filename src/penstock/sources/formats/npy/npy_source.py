@@ -123,11 +123,16 @@ class NpySource(SelectedFilesSource):
         return f"numpy:{self.records.fingerprint()}"
 
 
-def parse_npy(data: Array) -> Array:
-    """Parse a .npy file. Ignores bytes after the array, like `numpy.load`.
+def parse_npy(data: Array, *, whole: bool = False) -> Array:
+    """Parse a .npy file.
+
+    Args:
+        data: Bytes of the file.
+        whole: True to refuse bytes after the array. Otherwise they are ignored, as by `numpy.load`.
 
     Raises:
-        ValueError: The bytes are not a .npy file, are cut short, or contain other types than booleans and numbers.
+        ValueError: The bytes are not a .npy file, are cut short or too many, or contain other types than booleans and
+            numbers.
 
     >>> import io
     >>> np.save(file := io.BytesIO(), np.asfortranarray([[1, 2], [3, 4]]))
@@ -137,6 +142,8 @@ def parse_npy(data: Array) -> Array:
     header, begin = read_npy_header(data)
     if header.nbytes > len(data) - begin:
         raise ValueError(f"it is cut short: {len(data) - begin} of {header.nbytes} bytes are left")
+    if whole and (surplus := len(data) - begin - header.nbytes):
+        raise ValueError(f"{surplus} bytes follow the array of {header.nbytes} bytes")
     return header.values(data[begin : begin + header.nbytes], header.shape)
 
 
