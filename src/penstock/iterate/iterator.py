@@ -173,8 +173,8 @@ class DataIterator(InteractiveIterator):
         readings = self._readings(self._order_seed)
         schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
-        early = lead is None and may_end_early(self._executable)
-        self._schedule = schedule = replace(schedule, length_unknown=early)
+        unknown = lead is None and may_end_early(self._executable)
+        self._schedule = schedule = replace(schedule, length_unknown=unknown)
         check_feeds(self._executable, schedule)
         self.size = epoch_size(readings, schedule)
         # In DALI `_size` does not include the samples that fill up the last batch.
@@ -184,10 +184,9 @@ class DataIterator(InteractiveIterator):
             budget = make_error_budget(self._membership, readings, limits, quarantine, self.batch_size)
         self._cursor: RunCursor[jax.Array] = RunCursor(self._make_run(), schedule, Run.next_batch, budget)
         room = 0 if budget is None else budget.room
-        definition = canonical_definition(graphs[0])
-        sources = tuple(reading.readers[0].source for reading in readings.values())
-        shared = () if self._executable.program.local else sources
-        self._identity = StateIdentity(definition, self._executable.dataset, len(sources), room, shared)
+        sources = () if self._executable.program.local else tuple(r.readers[0].source for r in readings.values())
+        identity = canonical_definition(graphs[0]), self._executable.dataset, len(readings)
+        self._identity = StateIdentity(*identity, room, sources)
         # Reentrant, because `__next__` calls `reset` and `reset` calls `next_epoch`, which lock it too.
         self._lock = threading.RLock()  # several threads may take batches
         if len({pipeline.order_seed for pipeline in group}) > 1:

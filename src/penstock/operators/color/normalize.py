@@ -29,6 +29,7 @@ from penstock.graph.ir.argument_schema import as_numbers
 from penstock.image.kernels.sample_statistics import standardize, total
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.numerics.ordered_sums import no_fma, ordered_sum, sum_of_squares
+from penstock.operators.color.image_statistics import check_statistics
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.types import FLOAT, as_dtype
 
@@ -242,6 +243,8 @@ def normalize(
     numbers = axis_numbers(axes, axis_names, data.spec)
     statistics = {"mean": mean, "stddev": stddev}
     varying: dict[str, Any] = {name: value for name, value in statistics.items() if isinstance(value, DataNode)}
+    if "H" in data.layout:
+        check_statistics(data, mean, stddev)
     if batch and varying:
         raise DefinitionError("with batch=True, mean and stddev must be constants", given=varying)
     kernel = (NormalizeBatch if batch else Normalize)(

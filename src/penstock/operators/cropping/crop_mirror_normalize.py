@@ -21,6 +21,7 @@ from penstock.image.describe.steps import (
     TransposeStep,
 )
 from penstock.numerics.casting import cast_saturating
+from penstock.operators.color.image_statistics import check_statistics
 from penstock.operators.cropping.crop import WindowOperator
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
@@ -146,7 +147,8 @@ def crop_mirror_normalize(
 ) -> DataNode:
     """Crop images, mirror them, normalize them, and change their dtype and layout.
 
-    Each pixel becomes ``scale * (pixel - mean) / std + shift``, computed in float32. Fill values are not normalized.
+    Each pixel becomes ``scale * (pixel - mean) / std + shift``, computed in float32. Fill values are not normalized. A
+    warning says so if mean and std are for pixels from 0 to 1 and the images have 0 to 255, or the reverse.
 
     Args:
         images: Images, volumes or sequences of at most 32 bits per number; the layout needs H, W and C and defaults to
@@ -194,6 +196,7 @@ def crop_mirror_normalize(
         )
     if as_dtype(dtype).name not in _DTYPES:
         raise DefinitionError("the result cannot have this dtype", given=as_dtype(dtype), expected=", ".join(_DTYPES))
+    check_statistics(images, mean, std)
     window, place = make_window(arguments, layout, frames=True)
     # A node becomes a per-sample argument that overrides the constant in the operator.
     varying = {name: term for name, term in {"mean": mean, "std": std}.items() if isinstance(term, DataNode)}

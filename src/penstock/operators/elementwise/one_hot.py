@@ -1,12 +1,13 @@
 """one_hot: one-hot encoding of class numbers."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 
-from penstock.core import Array, Spec
+from penstock.core import Array, CallSite, Spec, user_call_site
+from penstock.core.warn_once import warn_once
 from penstock.errors import DefinitionError, SampleError
 from penstock.graph import (
     BatchContext,
@@ -36,6 +37,7 @@ class OneHot(Operator, BatchKernel):
         off: Value at all other indexes.
         dtype: Element type of the result.
         axis_name: Letter of the new axis, or "" for none.
+        where: Line of the user's definition, for the warning of a number that is not a class.
     """
 
     classes: int
@@ -44,6 +46,7 @@ class OneHot(Operator, BatchKernel):
     off: float
     dtype: np.dtype[Any]
     axis_name: str
+    where: CallSite = field(compare=False)
 
     def infer(self, labels: Spec) -> Spec:
         """Return the spec of the labels with the new axis."""
@@ -78,6 +81,9 @@ class OneHot(Operator, BatchKernel):
             # A narrow type could not hold the class indexes.
             whole = labels.astype(np.int64 if labels.dtype.itemsize == 8 else np.int32)
         classes = np.arange(self.classes, dtype=whole.dtype).reshape(-1, *(1,) * (labels.ndim - axis))
+        # The device program cannot warn.
+        if xp is np and ((whole < 0) | (whole >= self.classes)).any():
+            self._warn()
         match = whole.reshape(*whole.shape[:axis], 1, *whole.shape[axis:]) == classes[(None,) * axis]
         return xp.where(match, self.dtype.type(self.on), self.dtype.type(self.off))
 
@@ -87,8 +93,18 @@ class OneHot(Operator, BatchKernel):
         vectors.fill(self.off)
         # As in DALI, a number out of range leaves its row without a class.
         rows = np.flatnonzero((labels >= 0) & (labels < self.classes))
+        if len(rows) < len(labels):
+            self._warn()
         vectors[rows, labels[rows]] = self.on
         return vectors
+
+    def _warn(self) -> None:
+        warn_once(
+            "one_hot",
+            f"fn.one_hot: a label is not from 0 to {self.classes - 1}, so its vector has no class",
+            fix="num_classes=... with the largest label plus 1, or labels that begin at 0, such as labels - 1",
+            where=self.where,
+        )
 
 
 @operator("one_hot")
@@ -107,7 +123,7 @@ def one_hot(
 
     Args:
         data: Class numbers, any shape. Floats are truncated. A number that is not a class results in `off_value`
-            everywhere.
+            everywhere, with a warning if the host computes it.
         num_classes: Number of classes, the extent of the new axis.
         axis: Position of the new axis; -1 is after the last. By default, a sample with a single number, of any shape,
             becomes a vector, and other samples get the axis after the last.
@@ -143,7 +159,7 @@ def one_hot(
             raise DefinitionError(f"{target} cannot represent on_value and off_value", given=(on_value, off_value))
     if axis is None or axis < 0:
         axis = None if axis is None and _is_single(data) else data.ndim
-    return apply(OneHot(num_classes, axis, on_value, off_value, target, axis_name or ""), data)
+    return apply(OneHot(num_classes, axis, on_value, off_value, target, axis_name or "", user_call_site()), data)
 
 
 def _is_single(labels: DataNode) -> bool:
