@@ -1,5 +1,6 @@
 """Files that are read together equal files that are read alone, and so do their errors."""
 
+import contextlib
 import os
 
 import numpy as np
@@ -9,8 +10,9 @@ from penstock.errors import PenstockError
 from penstock.native.machine_code import address
 from penstock.sources.files.file_source import FileSource
 from penstock.sources.storage import file_batches, file_loop
+from penstock.sources.storage.random_access_file import LocalFile
 
-pytestmark = pytest.mark.skipif(not file_batches.FileBatchReader.is_supported(), reason="files are read alone here")
+pytestmark = pytest.mark.skipif(not file_loop.is_supported(), reason="files are read alone here")
 
 # Regular, but shorter than its size.
 SHORT = "/sys/kernel/mm/transparent_hugepage/enabled"
@@ -95,3 +97,18 @@ def test_memory_of_one_file_after_the_other(names, tmp_path, monkeypatch):
     reader._mean = 1
     read = reader.read(np.array([os.fsencode(name) for name in names[:20]]))
     assert [data.tobytes() for data in read] == [(tmp_path / name).read_bytes() for name in names[:20]]
+
+
+def test_ranges_of_a_file(tmp_path):
+    content = np.random.default_rng(0).bytes(1000)
+    (tmp_path / "file").write_bytes(content)
+    starts, sizes = np.array([990, 0, 5, 5, 40]), np.array([10, 3, 0, 20, 1])
+    expected = b"".join(content[start : start + size] for start, size in zip(starts, sizes, strict=True))
+    with contextlib.closing(LocalFile(str(tmp_path / "file"))) as file:
+        assert file.read_ranges(starts, sizes).tobytes() == expected
+        data, failed = np.empty(34, np.uint8), np.zeros(1, np.int64)
+        file_loop.read_ranges.python_function(file._descriptor, starts, sizes, address(data), failed)
+        assert (data.tobytes(), failed[0]) == (expected, 0)
+        assert file.read_ranges(starts, sizes + 1) is None  # the first range ends behind the file
+    with contextlib.closing(LocalFile(str(tmp_path))) as folder:
+        assert folder.read_ranges(starts, sizes) is None

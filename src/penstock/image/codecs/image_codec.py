@@ -5,7 +5,13 @@ from typing import Literal
 
 from penstock.core import Array
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
-from penstock.image.codecs.exif_orientation import apply_orientation, delivered_region, stored_region, swaps_axes
+from penstock.image.codecs.exif_orientation import (
+    UPRIGHT,
+    apply_orientation,
+    delivered_region,
+    stored_region,
+    swaps_axes,
+)
 from penstock.image.codecs.image_header import ImageHeader, Region
 from penstock.types import RGB, DALIImageType
 
@@ -99,6 +105,9 @@ class ImageCodec:
             ValueError: The data are damaged.
         """
         orientation = header.orientation
+        # The usual case of small images, whose decoding takes little longer than the Python around it.
+        if region is None and reduce == 1 and orientation == UPRIGHT:
+            return self._stored(data, header, memory, None, 1)
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         if region is None or region == (0, height, 0, width):
             return apply_orientation(self._stored(data, header, memory, None, reduce), orientation)

@@ -58,7 +58,8 @@ def decode(
         else:
             memory = None  # all rows are decoded, and the memory has room for those above `bottom` only
     try:
-        height, width = -(-height // reduce), -(-width // reduce)
+        if reduce > 1:
+            height, width = -(-height // reduce), -(-width // reduce)
         pixels = simplejpeg.decode_jpeg(
             data, space, fast_idct, min_height=height, min_width=width, buffer=memory, strict=strict
         )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from penstock.core import Array, Column, Indices, Spec, short_digest
 from penstock.errors import ResourceError, SourceNotFoundError, error_text
 from penstock.sources.source import Source
+from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
 from penstock.sources.storage.byte_range_cache import ahead
 from penstock.sources.storage.file_batches import MIN_FILES, FileBatchReader
@@ -46,7 +47,7 @@ class FileSource(Source):
         self._names = np.array(names, dtype=np.bytes_)  # 25 bytes a file, where a list of str needs 100
         self._labels = np.asarray(labels, np.int32).reshape(-1, 1)
         self.cost = ReadCost.STORE if self._remote else ReadCost.FILE
-        self._batches = FileBatchReader(self._root) if FileBatchReader.is_supported() else None
+        self._batches = FileBatchReader(self._root) if file_loop.is_supported() else None
 
     def __len__(self) -> int:
         return len(self._names)

@@ -1,7 +1,5 @@
 """Many local files at once, without Python per file."""
 
-import functools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -34,12 +32,6 @@ class FileBatchReader:
         prefix = root if not root or root.endswith(b"/") else root + b"/"
         self._root = np.frombuffer(prefix, np.uint8) if prefix else np.empty(0, np.uint8)
         self._mean = 1 << 16
-
-    @staticmethod
-    @functools.cache
-    def is_supported() -> bool:
-        """Return True if the system has the functions that the loop calls, with the constants of Linux."""
-        return file_loop.is_supported()
 
     def read(self, names: NDArray[np.bytes_]) -> list[Array | None]:
         """Read files.

@@ -1,5 +1,6 @@
-"""Compiled loop that reads files: one call for many files, without the GIL."""
+"""Compiled loops that read many files, or many ranges of a file, in one call without the GIL."""
 
+import functools
 import sys
 
 from penstock.core import Array
@@ -9,6 +10,7 @@ from penstock.native.compiled import Compiled, precompile
 open_path = CFunction("open", "i4", "i8 i4")
 file_status = CFunction("statx", "i4", "i4 i8 i4 u4 i8")
 read_bytes = CFunction("read", "i8", "i4 i8 i8")
+read_at = CFunction("pread", "i8", "i4 i8 i8 i8")
 close_file = CFunction("close", "i4", "i4")
 
 # Words of the structure that `statx` writes. It is the same on all processors, unlike that of `stat`.
@@ -26,12 +28,12 @@ _ALIGNMENT = 16
 FAILED, UNREAD = -1, -2
 
 
+@functools.cache
 def is_supported() -> bool:
-    """Return True if the system has the functions that the loop calls, with the constants of Linux."""
-    little = sys.byteorder == "little"
-    return (
-        sys.platform == "linux" and little and all(f.exists for f in (open_path, file_status, read_bytes, close_file))
-    )
+    """Return True if the system has the functions that the loops call, with the constants and types of 64-bit Linux."""
+    if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 2**32:
+        return False
+    return all(function.exists for function in (open_path, file_status, read_bytes, read_at, close_file))
 
 
 @precompile("u1[1] u1[2] u1[1] i8 i8[1] i8 i8 i8 i8 i8[2]")
@@ -89,6 +91,28 @@ def read_files(
         close_file(file)
         if places[n, 0] == UNREAD:
             break
+
+
+@precompile("i8 i8[1] i8[1] i8 i8[1]")
+@Compiled
+def read_ranges(file: int, starts: Array, sizes: Array, address: int, failed: Array) -> None:
+    """Read ranges of an open file, one after the other.
+
+    Args:
+        file: Descriptor of the file.
+        starts: int64 (ranges,), first byte of each range.
+        sizes: int64 (ranges,), number of bytes of each range.
+        address: Address of the memory for all ranges.
+        failed: int64 (1,), receives 1 if a range cannot be read completely.
+    """
+    for n in range(starts.shape[0]):
+        done, more = 0, 1
+        while done < sizes[n] and more > 0:
+            more = read_at(file, address + done, sizes[n] - done, starts[n] + done)
+            done += max(more, 0)
+        if done != sizes[n]:
+            failed[0] = 1
+        address += done
 
 
 @Compiled

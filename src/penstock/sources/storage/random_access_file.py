@@ -6,7 +6,12 @@ import os
 from collections.abc import Hashable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.core import Array, Indices
+from penstock.native.machine_code import address
+from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
 from penstock.sources.storage.object_store import head, is_remote
@@ -54,6 +59,22 @@ class LocalFile:
             if not count:
                 raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
             done += count
+
+    def read_ranges(self, starts: Indices, sizes: Indices) -> NDArray[np.uint8] | None:
+        """Read ranges of the file in one call.
+
+        Args:
+            starts: First byte of each range.
+            sizes: Number of bytes of each range.
+
+        Returns:
+            All bytes, range after range. None if a range cannot be read completely, or if the system has no such call.
+        """
+        if not file_loop.is_supported():
+            return None
+        data, failed = np.empty(int(sizes.sum()), np.uint8), np.zeros(1, np.int64)
+        file_loop.read_ranges(self._descriptor, starts, sizes, address(data), failed)
+        return None if failed[0] else data
 
     def advise(self, starts: Indices, stops: Indices) -> None:
         """Announce the next reads to the operating system, so that it starts them all at once."""

@@ -22,7 +22,7 @@ from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
 from penstock.sources.storage.file_stamps import file_stamps
 from penstock.sources.storage.object_store import is_remote, open_error
-from penstock.sources.storage.random_access_file import open_file
+from penstock.sources.storage.random_access_file import LocalFile, open_file
 from penstock.sources.storage.range_coalescing import RangeReader
 from penstock.sources.storage.sample_limit import check_sample_size, max_sample_size
 
@@ -150,18 +150,17 @@ class LmdbRecords:
 
     def _short(self, indices: Sequence[int]) -> list[Record] | None:
         """Return what `get` returns, for intact local records that share pages with others; otherwise None."""
-        places = [self._index.starts[index] for index in indices]
-        sizes = [self._index.sizes[index] for index in indices]
-        if any(place % self._root.page == HEAD for place in places):
+        numbers = np.array(indices, np.int64)
+        starts = np.frombuffer(self._index.starts, np.int64)[numbers]
+        if (starts % self._root.page == HEAD).any() or not isinstance(self._opened, LocalFile):
             return None
-        try:
-            records: list[Record] = list(map(self._opened.pread, sizes, places))
-        except OSError:
-            return None
-        if list(map(len, records)) != sizes:
+        sizes = np.frombuffer(self._index.sizes, np.int64)[numbers]
+        data = self._opened.read_ranges(starts, sizes)
+        if data is None:
             return None
         self._check_unchanged()
-        return records
+        view, stops = data.data, np.cumsum(sizes)
+        return [view[start:stop] for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True)]
 
     def _check_unchanged(self) -> None:
         """Check that no transaction has been committed since the database was opened.
