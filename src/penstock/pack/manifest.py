@@ -36,13 +36,13 @@ class PackManifest:
                 lock_file(self._file.fileno())
             except BlockingIOError:
                 raise UsageError("another process is packing into this folder", given=str(folder)) from None
-            self._file.seek(0)
-            text = self._file.read()
-            # A crash can leave an unfinished last line; its shard is written again.
-            whole = text[: text.rfind("\n") + 1]
             try:
+                self._file.seek(0)
+                text = self._file.read()
+                # A crash can leave an unfinished last line; its shard is written again.
+                whole = text[: text.rfind("\n") + 1]
                 lines = [json.loads(line) for line in whole.splitlines()]
-                self.shards: dict[int, dict[str, Any]] = {entry["shard"]: entry for entry in lines[1:]}
+                self.shards: dict[int, dict[str, Any]] = {entry["shard"]: _checked(entry) for entry in lines[1:]}
             except (ValueError, KeyError, TypeError) as error:
                 raise UsageError(f"{str(self._path)!r} is not the manifest of a pack", fix="another folder") from error
             if lines and lines[0] != settings:
@@ -79,6 +79,18 @@ class PackManifest:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _checked(entry: Any) -> dict[str, Any]:
+    """Return the entry of a shard.
+
+    Raises:
+        ValueError: It is not one, because the file is damaged or another program's.
+    """
+    kinds = {"shard": int, "samples": int, "skipped": int, "sha256": str}
+    if {name: type(value) for name, value in entry.items()} != kinds:
+        raise ValueError(f"not the entry of a shard: {entry}")
+    return entry
 
 
 def _other_pack(folder: Path, stored: Any, current: Mapping[str, Any]) -> UsageError:
