@@ -150,6 +150,11 @@ MISTAKES = {
     "iterator as data set": (defines(lambda x: fn.readers.items(iter([1]))), "fn.readers.items", "fn.external_source"),
     "misspelled reader_name": (iterates(reader_name="raeder"), "no reader named 'raeder'", "'reader'"),
     "more names than outputs": (iterates(output_map=["images", "labels"]), "output_map", "2 names"),
+    "fewer names than outputs": (
+        defines(lambda x: (x, x + 1)),
+        "output_map has fewer names than the definition has outputs",
+        'return {"images": images, ...}',
+    ),
     "no batch size": (iterates(batch_size=None), "batch_size is needed", "batch_size=..."),
     "misspelled option": (iterates(num_thread=2), "'num_thread'", "'num_threads'"),
     "no threads": (iterates(num_threads=0), "num_threads must be at least 1", "exec_async=False"),

@@ -56,6 +56,9 @@ from penstock.rocal.plugin.jax import ROCALJaxIterator, convert_to_jax_array
 from penstock.rocal.types import data_type_function
 from penstock.tensors import TensorCPU, TensorListCPU, TensorListGPU
 
+# The folder that the programs read also has a database, which is no class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")
+
 
 @pytest.fixture(autouse=True, scope="module")
 def elsewhere(tmp_path_factory):

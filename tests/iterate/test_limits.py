@@ -24,6 +24,9 @@ from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
 from penstock.operators.audio.sinc_resampling import resample
 
+# The folder that the programs read also has a database, which is no class.
+pytestmark = pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")
+
 HUGE = 10**9
 
 LIMITED = {

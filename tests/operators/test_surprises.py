@@ -35,9 +35,7 @@ def test_statistics_of_another_range(operator, data, statistics, problem, fix):
     run(lambda x: operator(x * 255.0, **SCALED), UNIT, layout="HWC")
 
 
-@pytest.mark.parametrize(
-    ("labels", "options"), [([3, 1], {}), ([-1, 1], {}), ([3.0, 1.0], {}), ([3, 1], {"axis": 0})]
-)
+@pytest.mark.parametrize(("labels", "options"), [([3, 1], {}), ([-1, 1], {}), ([3.0, 1.0], {}), ([3, 1], {"axis": 0})])
 def test_a_label_that_is_not_a_class(labels, options):
     def vectors(labels):
         return run(lambda x: fn.one_hot(x, num_classes=3, **options), labels)[0].tolist()
@@ -53,6 +51,5 @@ def test_a_label_is_reported_once():
     with pipeline:
         pipeline.set_outputs(fn.one_hot(fn.readers.arrays([5, 6, 7]), num_classes=3, dtype=types.UINT8))
     with pytest.warns(PenstockWarning) as caught:
-        for _ in range(3):
-            pipeline.run()
+        assert len([pipeline.run() for _ in range(3)]) == 3
     assert len(caught) == 1

@@ -11,6 +11,7 @@ import jax
 
 from penstock.core import with_call_site
 from penstock.core.cpu_limits import cpu_limits
+from penstock.engine.executable import error_policies
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import check_annotations
@@ -18,6 +19,7 @@ from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import (
     AutoReset,
     Shardings,
+    check_all_named,
     check_names,
     sharded_layout,
     warn_of_unused_devices,
@@ -138,8 +140,8 @@ def data_iterator(
 
     Args:
         pipeline_fn: The definition: it calls operators and returns a dict of nodes, or a node or a tuple of nodes.
-        output_map: Names of the outputs of a definition that does not return a dict, in order; outputs without a name
-            are left out. Of a dict, the keys of the outputs to return; all by default.
+        output_map: Names of all outputs of a definition that does not return a dict, in order. Of a dict, the keys of
+            the outputs to return; all by default.
         size: Samples per epoch, independent of the readers; -1 for an endless iterator. None means the length of a
             reader; or, without readers, the end of an external source.
         reader_name: Reader whose length is the epoch. It can be left out if the definition has one reader.
@@ -164,7 +166,7 @@ def data_iterator(
         A function that makes a `DataIterator`.
 
     Raises:
-        UsageError: Both `sharding` and `devices` are given. The function raises it if outputs lack names, or if
+        UsageError: Both `sharding` and `devices` are given. The function raises it if an output lacks a name, or if
             nothing or any of several readers may determine the epoch.
 
     Example:
@@ -303,6 +305,7 @@ def _decorator(
             if pipeline_options.get("num_threads") is None:
                 pipeline_options["num_threads"] = cpu_limits().usable
             pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
+            _check_all_named(function, pipelines, names, others["on_error"])
             if not checkpoints:
                 return kind(pipelines, **options)
             # Otherwise the first batch of the epoch would be computed in vain, and a bad sample in it would prevent
@@ -315,6 +318,15 @@ def _decorator(
         return make
 
     return decorate if pipeline_fn is None else decorate(pipeline_fn)
+
+
+def _check_all_named(
+    function: Callable[..., Any], pipelines: Pipeline | Sequence[Pipeline], names: Sequence[str], on_error: OnError
+) -> None:
+    """Check that every output has a name, if the user gave names; DALI's decorators leave out those without one."""
+    graph = (pipelines if isinstance(pipelines, Pipeline) else pipelines[0]).graph
+    if names and not getattr(function, "may_leave_outputs_out", False):
+        check_all_named(graph, names, skips="skip" in error_policies(graph, on_error))
 
 
 def _pipelines(

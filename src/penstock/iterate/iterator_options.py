@@ -102,6 +102,28 @@ def select_outputs(graph: Graph, names: Sequence[str]) -> Graph:
     return replace(graph, outputs=graph.outputs[: len(names)])
 
 
+def check_all_named(graph: Graph, names: Sequence[str], *, skips: bool) -> None:
+    """Check that every output of a definition that does not return a dict has a name.
+
+    Args:
+        graph: The definition.
+        names: The user's `output_map`, not empty.
+        skips: True if batches have a mask of skipped rows.
+
+    Raises:
+        UsageError: There are fewer names than outputs.
+    """
+    named = len(names) - (skips and names[-1] == VALID)
+    if not graph.output_names and named < len(graph.outputs):
+        raise UsageError(
+            "output_map has fewer names than the definition has outputs, so outputs would be left out",
+            given=f"{short_repr(list(names))} for {', '.join(map(str, graph.outputs))}",
+            expected=f"{len(graph.outputs)} names",
+            fix=f'a dict in {graph.name}: return {{"images": images, ...}}; output_map then selects among its keys',
+            where=graph.outputs[named].node.where,
+        )
+
+
 def without_mask(names: Sequence[str]) -> list[str]:
     """Return the names of the outputs without the last one, which is the mask of skipped rows.
 

@@ -1,4 +1,7 @@
-"""DALI's decorators for iterators, with DALI's defaults: four threads, the first device, endless without a name."""
+"""DALI's decorators for iterators, with DALI's defaults.
+
+Four threads, the first device, endless without a name, and outputs without a name are left out.
+"""
 
 import functools
 import inspect
@@ -41,7 +44,9 @@ def _with_defaults(function: Callable[..., Any], defaults: Mapping[str, Any]) ->
         return function(*args, **arguments)
 
     vars(definition).update(
-        definition=getattr(function, "definition", function), defaults={**defaults, **getattr(function, "defaults", {})}
+        definition=getattr(function, "definition", function),
+        defaults={**defaults, **getattr(function, "defaults", {})},
+        may_leave_outputs_out=True,
     )
     return definition
 
