@@ -86,25 +86,35 @@ def digits(records: Path, threads: int) -> Batches:
     return epochs(definition(batch_size=BATCH, num_threads=threads, seed=1, prefetch_queue_depth=DEPTH))
 
 
-def rate(batches: Batches, images: int) -> tuple[float, float]:
-    """Return images per second, and the CPU time per image in user mode."""
-    for _ in range(DEPTH + 2):
-        next(batches)
-    settle()
-    user, (_, start) = resource.getrusage(resource.RUSAGE_SELF).ru_utime, now()
-    count = -(-images // BATCH)
+def deliver(batches: Batches, count: int) -> None:
+    """Wait for some batches."""
     for _ in range(count):
         jax.block_until_ready(next(batches))
-    seconds = now()[1] - start
+
+
+def rate(batches: Batches, images: int) -> float:
+    """Return images per second."""
+    deliver(batches, DEPTH + 2)
+    # Without a pause here, in which the threads would prepare batches that then count as delivered at once.
+    start, count = now()[1], -(-images // BATCH)
+    deliver(batches, count)
+    return count * BATCH / (now()[1] - start)
+
+
+def user_seconds(batches: Batches, images: int) -> float:
+    """Return the CPU time per image in user mode."""
+    deliver(batches, DEPTH + 2)
     settle()
-    user = resource.getrusage(resource.RUSAGE_SELF).ru_utime - user
-    return count * BATCH / seconds, user / count / BATCH
+    user, count = resource.getrusage(resource.RUSAGE_SELF).ru_utime, -(-images // BATCH)
+    deliver(batches, count)
+    settle()
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_utime - user) / count / BATCH
 
 
 def gil_budget(make: Callable[[], Batches], images: int, rounds: int) -> float:
     """Return the seconds per image for which one thread holds the GIL: its user CPU time without decoding and loops."""
     with replaced_work(0, 0):
-        return min(rate(make(), images)[1] for _ in range(rounds))
+        return min(user_seconds(make(), images) for _ in range(rounds))
 
 
 def write_figure(rates: Mapping[int, float], budget: float, path: Path) -> None:
@@ -144,7 +154,7 @@ def curve(folder: Path, options: argparse.Namespace, budget: float) -> dict[int,
     rates: dict[int, float] = {}
     with replaced_work(options.decode, options.kernels):
         for threads in options.threads:
-            best = max(rate(photographs(folder, threads), options.images)[0] for _ in range(options.rounds))
+            best = max(rate(photographs(folder, threads), options.images) for _ in range(options.rounds))
             rates[threads] = best
             first = next(iter(rates))
             linear = best / threads / (rates[first] / first)

@@ -23,7 +23,7 @@ def names(tmp_path):
     """Write files, and return their names and those of other things."""
     draw = np.random.default_rng(0)
     names = []
-    for number, size in enumerate([1, 15, 16, 17, 4096, 5_000_000, 4_000_000, 3, *range(100, 130), (1 << 23) + 1]):
+    for number, size in enumerate([1, 15, 16, 17, 4096, 5_000_000, 4_000_000, 3, *range(100, 150), (1 << 23) + 1]):
         names.append(f"{number:0{number + 1}}.bin")
         (tmp_path / names[-1]).write_bytes(draw.bytes(size))
     (tmp_path / "link").symlink_to(names[4])
@@ -55,7 +55,7 @@ def test_files_and_errors_equal_those_of_files_that_are_read_alone(names, tmp_pa
 
 
 def test_a_file_of_too_many_bytes_is_refused_as_if_it_were_read_alone(names, tmp_path, monkeypatch):
-    names = [os.fsencode(name) for name in names[:20]]
+    names = [os.fsencode(name) for name in names[:20]] * 4
     source = FileSource(str(tmp_path), names, [0] * len(names))
     monkeypatch.setenv("PENSTOCK_MAX_SAMPLE_SIZE", "4500000")
     with pytest.raises(PenstockError) as together:
