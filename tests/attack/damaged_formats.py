@@ -277,7 +277,7 @@ def _write_coco(folder):
     images = [{"id": n + 3, "file_name": f"{n}.jpg", "width": 90, "height": 40} for n in range(4)]
     objects = [
         {"id": n, "image_id": n % 3 + 3, "category_id": 5, "bbox": [1.5, 2, 20, 9], "area": 1, "iscrowd": n % 2,
-         "segmentation": {"size": [40, 90], "counts": "0a0"} if n == 3 else [[1.0, 2.0, 9.5, 2.0, 3.0, 8.0]]}
+         "segmentation": {"size": [40, 90], "counts": [100, 50, 3450]} if n == 3 else [[1.0, 2.0, 9.5, 2.0, 3.0, 8.0]]}
         for n in range(5)
     ]  # fmt: skip
     for image in images:
@@ -322,7 +322,7 @@ CONTAINERS = {
                              lambda folder: ArraySource((read_idx(folder / "doubles"),), [""], "idx")),
     "recordio": Container(_write_recordio, "a.rec", lambda folder: RecordIOSource((str(folder / "a.rec"),), ())),
     "fits": Container(_write_fits, "a.fits", lambda folder: FitsSource(
-        FileSelection(str(folder), None, None, "*.fits"), (1, 2), None)),
+        FileSelection(str(folder), None, None, "*.fits"), (2, 3), None)),
     "video clips": Container(_write_video, "class/a.mp4",
                              lambda folder: VideoSource(videos_in(str(folder)), ClipOptions(2))),
     "coco": Container(_write_coco, "annotations.json", _coco(polygon_masks=True, ratio=True)),

@@ -83,6 +83,7 @@ def test_damaged_containers(name, seed, tmp_path):
     kind.write(tmp_path)
     file = tmp_path / kind.file
     original = file.read_bytes()
+    assert outcome(kind, tmp_path) == "read"
     outcomes = dict.fromkeys(("refused", "some bad", "read"), 0)
     for number in range(COUNT):
         file.write_bytes(damaged(kind, original, f"{name} {seed} {number}"))

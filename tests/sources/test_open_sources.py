@@ -1,5 +1,6 @@
 """Open data sets are shared for as long as they are what was opened, and end with what reads them."""
 
+import errno
 import gc
 import os
 import subprocess
@@ -10,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import Pipeline, data_iterator, fn, peekable_data_iterator
+from penstock import Pipeline, data_iterator, fn, peekable_data_iterator, tfrecord
 from penstock.errors import SourceError
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -214,3 +215,40 @@ def test_arrays_in_memory_are_compared_by_content():
     assert ArraySource([large], [""]).reads_same_samples(ArraySource([other], [""]))
     other[-1, -1] = 1
     assert not ArraySource([large], [""]).reads_same_samples(ArraySource([other], [""]))
+
+
+READERS = {
+    "tfrecord": lambda path: fn.readers.tfrecord(
+        path=path, features={"x": tfrecord.FixedLenFeature([1], tfrecord.int64, 0)}
+    ),
+    "webdataset": lambda path: fn.readers.webdataset(paths=path, ext="jpg"),
+    "mxnet": lambda path: fn.readers.mxnet(path=path),
+    "array_record": lambda path: fn.readers.array_record(paths=path),
+    "parquet": lambda path: fn.readers.parquet(paths=path),
+    "caffe2": lambda path: fn.readers.caffe2(path=path),
+    "file": lambda path: fn.readers.file(file_root=path),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_folder_that_may_not_be_entered_is_an_error_of_the_source(name, tmp_path, monkeypatch):
+    stat, place = os.stat, str(tmp_path / "data")
+
+    def refuse(path, *arguments, **options):
+        if not isinstance(path, int) and os.fsdecode(path).startswith(place):
+            raise PermissionError(errno.EACCES, "Permission denied", os.fsdecode(path))
+        return stat(path, *arguments, **options)
+
+    (tmp_path / "data").write_bytes(b"")
+    (tmp_path / "data").chmod(0)
+    monkeypatch.setattr(os, "stat", refuse)
+    with Pipeline(batch_size=1), pytest.raises(SourceError):
+        READERS[name](place)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["tfrecord", "webdataset", "mxnet"])
+def test_a_pipe_in_place_of_records_is_an_error(name, tmp_path):
+    os.mkfifo(tmp_path / "data")
+    with Pipeline(batch_size=1), pytest.raises(SourceError, match="it is not a file, but"):
+        READERS[name](str(tmp_path / "data"))

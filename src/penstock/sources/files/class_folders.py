@@ -210,8 +210,9 @@ def _remote_tree(root: str, wanted_folder: _Matcher, wanted: _Matcher) -> _Tree:
 
 def class_folder_stamp(root: str) -> Hashable:
     """Return the stamps of the folder and of the folders in it, which change when files are added or removed."""
-    if not Path(root).is_dir():
-        return None
+    with opening(root):  # a folder that this user may not enter is an error already here
+        if not Path(root).is_dir():
+            return None
     folders = (entry.path for entry in _entries(os.fsencode(root)) if _kind(entry) == stat.S_IFDIR)
     return file_stamps(root, *sorted(folders))
 

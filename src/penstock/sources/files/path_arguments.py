@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path as LocalPath
 
 from penstock.errors import SourceNotFoundError
-from penstock.sources.storage.object_store import is_remote, list_prefix, opening
+from penstock.sources.storage.object_store import is_remote, list_prefix, open_error, opening
 
 Path = str | PathLike[str]
 
@@ -40,7 +40,7 @@ def as_shards(paths: Path | Sequence[Path] | None, suffix: str) -> tuple[str, ..
 
     Raises:
         SourceNotFoundError: A folder has no such files, or nothing matches a glob.
-        SourceError: A prefix of an object store cannot be listed.
+        SourceError: A folder, or a prefix of an object store, cannot be listed.
     """
     return tuple(file for path in as_paths(paths) for file in _files(path, suffix))
 
@@ -48,6 +48,13 @@ def as_shards(paths: Path | Sequence[Path] | None, suffix: str) -> tuple[str, ..
 def _files(path: str, suffix: str) -> list[str]:
     if is_remote(path):
         return [file for name in expand_braces(path) for file in _objects(name, suffix)]
+    try:
+        return _local_files(path, suffix)
+    except PermissionError as error:  # of a folder that this user may not enter
+        raise open_error(path, error) from error
+
+
+def _local_files(path: str, suffix: str) -> list[str]:
     if LocalPath(path).is_file():
         return [path]
     # Braces are legal in file names, so this comes after the check for a file.

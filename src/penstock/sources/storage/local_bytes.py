@@ -24,11 +24,8 @@ def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
         ResourceError: It is larger than a sample may be.
         OSError: It cannot be read, is not a regular file, or became shorter while it was read; or the path is invalid.
     """
-    descriptor = _opened(path)
+    descriptor, info = open_regular(path)
     try:
-        info = os.fstat(descriptor)
-        if not stat.S_ISREG(info.st_mode):
-            raise OSError(errno.EINVAL, "it is not a file, but a folder, a pipe, a socket or a device")
         if limited:
             check_sample_size(info.st_size, path)
         data = os.read(descriptor, info.st_size)
@@ -40,6 +37,20 @@ def read_file(path: bytes | str, limited: bool = False) -> NDArray[np.uint8]:
     finally:
         os.close(descriptor)
     return np.frombuffer(data, np.uint8)
+
+
+def open_regular(path: bytes | str) -> tuple[int, os.stat_result]:
+    """Open a file. Returns its descriptor, and its size, type and times.
+
+    Raises:
+        OSError: It cannot be opened, or is not a regular file.
+    """
+    descriptor = _opened(path)
+    info = os.fstat(descriptor)
+    if not stat.S_ISREG(info.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a file, but a folder, a pipe, a socket or a device")
+    return descriptor, info
 
 
 def read_range(path: bytes | str, start: int, stop: int) -> NDArray[np.uint8]:

@@ -14,9 +14,9 @@ from penstock.native.machine_code import address
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
 from penstock.sources.storage.disk_cache import fetch_cached
+from penstock.sources.storage.local_bytes import open_regular
 from penstock.sources.storage.object_store import head, is_remote
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 # Bytes per request of a walk through an object: larger blocks mean fewer waits for the store.
 _BLOCK = 1 << 22
 
@@ -28,7 +28,7 @@ class LocalFile:
         path: Path of the file.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: It cannot be opened, or is not a regular file.
 
     Attributes:
         size: Size in bytes.
@@ -37,8 +37,7 @@ class LocalFile:
     """
 
     def __init__(self, path: str) -> None:
-        self._descriptor = os.open(path, _FLAGS)
-        status = os.fstat(self._descriptor)
+        self._descriptor, status = open_regular(path)
         self.size, self.time = status.st_size, status.st_mtime_ns
         self.tag = ""
         self.state: Hashable = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
