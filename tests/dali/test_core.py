@@ -214,6 +214,7 @@ def test_caffe2_records(both, tmp_path, digits_lmdb):
             assert np.array_equal(a, b)
 
 
+@pytest.mark.filterwarnings("ignore:.*without files that match:penstock.errors.PenstockWarning")
 def test_files(both, tmp_path):
     for name in ("b/2.jpg", "b/10.jpg", "B/1.jpeg", "10/x.png", "2/y.JPG", "2/.hidden.jpg", "2/no.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

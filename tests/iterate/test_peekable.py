@@ -337,7 +337,7 @@ def test_is_nonpadding_marks_samples():
     assert sum(mask.tolist().count(True) for mask in masks) == COUNT
     assert masks[-1].tolist() == [True, True, True, False]
     assert masks[-1].sharding == sharding(2)
-    endless = peekable_data_iterator(definition, ["x"], size=-1)(batch_size=2)
+    endless = peekable_data_iterator(definition, ["x", "noise"], size=-1)(batch_size=2)
     with pytest.raises(UsageError, match="reader"):
         endless.is_nonpadding  # noqa: B018  # it must raise
 

@@ -200,7 +200,7 @@ MISUSE = {
     "decode an image": (lambda x: fn.decoders.image(x), "encoded bytes"),
     "list with a node": (lambda x: fn.resize(x, size=[x[0, 0, 0], 9]), "one node, or numbers"),
     "limit as a node": (lambda x: fn.resize(x, size=9, max_size=x[0, 0, 0]), "the same for all samples"),
-    "axes as a node": (lambda x: fn.pad(x, axes=x[0, 0]), "the same for all samples"),
+    "axes as a node": (lambda x: fn.squeeze(x, axes=x[0, 0]), "the same for all samples"),
     "deviation": (lambda x: fn.random.normal(stddev=-1), "stddev is out of range"),
 }
 

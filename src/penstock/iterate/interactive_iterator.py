@@ -121,7 +121,7 @@ class InteractiveIterator(ABC):
             >>> next(iterator)["x"].tolist(), [batch["x"].tolist() for batch in iterator.epoch()]
             ([0, 1], [[0, 1], [2, 3], [4, 5]])
             >>> iterator
-            DataIterator(numbers: x int32[2]; epoch 1, batch 3 of 3)
+            DataIterator(numbers: x int32[2]; 6 samples; epoch 1, batch 3 of 3)
         """
         if self._schedule.batches_per_epoch is None and not self._schedule.length_unknown:
             raise UsageError("an endless iterator has no epochs", fix="reader_name=... or size=...; or take(n)")

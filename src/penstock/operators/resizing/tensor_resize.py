@@ -69,12 +69,16 @@ class TensorSizing(TargetSize):
         """Return the axes from the first to the last one that changes, or that may change as far as is known.
 
         Raises:
-            DefinitionError: More than three consecutive axes change.
+            DefinitionError: More than three consecutive axes change, or the size is not possible.
         """
         count = len(images.shape)
         if None not in images.shape and not any(isinstance(value, Spec) for value in arguments.values()):
             extents = [np.array([extent]) for extent in images.shape]
-            inside = _resized(self.parts(extents, one_row_of(arguments)), extents)[0]
+            try:
+                parts = self.parts(extents, one_row_of(arguments))
+            except ValueError as error:  # as at run time, where the message belongs to a sample
+                raise DefinitionError(str(error)) from None
+            inside = _resized(parts, extents)[0]
             if inside.sum() > len(SPATIAL):
                 raise DefinitionError(
                     "at most three consecutive axes can be resized",
