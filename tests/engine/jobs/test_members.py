@@ -49,7 +49,7 @@ def take(part, times=1):
 
 def leaves(process):
     """Publish that a process has finished."""
-    process._set(f"left/{process._process}", members.json.dumps(process._batches))
+    process._set(f"left/{process.process}", members.json.dumps(process._batches))
 
 
 def test_first_failure_is_raised_in_all_processes(job):
@@ -128,7 +128,7 @@ def test_forked_process_does_not_report(job):
 def test_finished_process_does_not_wait_forever(job, monkeypatch):
     monkeypatch.setattr(members, "_JOINED_WAIT", -1)
     for process in job:
-        process._set(f"watches/{process._process}", "")
+        process._set(f"watches/{process.process}", "")
     leaves(job[1])
     with pytest.raises(Left, match="1"):
         job[2].end()

@@ -200,7 +200,7 @@ def test_shard_arguments_match_blocks():
 
     def observed(shard_id, num_shards):
         seen.append((shard_id, num_shards))
-        return definition(shard_id, num_shards)
+        return definition(shard_id, num_shards)[0]
 
     data_iterator(observed, ["x"], reader_name="r", sharding=SHARDINGS["features over the second axis"])(batch_size=16)
     assert seen == [(k, 4) for k in range(4)]
