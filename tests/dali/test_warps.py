@@ -70,7 +70,7 @@ def test_the_older_name_of_dtype():
     with Pipeline(batch_size=1):
         images = fn.readers.arrays(BYTES[0][None], layout="HWC")
         assert fn.rotate(images, angle=3, output_dtype=types.FLOAT).spec.dtype == np.float32
-        assert fn.warp_affine(images, output_dtype=types.FLOAT).spec.dtype == np.float32
+        assert fn.warp_affine(images, np.eye(2, 3), output_dtype=types.FLOAT).spec.dtype == np.float32
 
 
 def test_a_matrix_and_a_size_for_each_sample(nearly):
