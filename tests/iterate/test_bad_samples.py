@@ -411,9 +411,9 @@ MISUSE = {
     "raise": (lambda: iterator("raise", max_bad_samples=5), UsageError, "if the first bad sample ends the run"),
     "a folder": (lambda: iterator("replace", quarantine="/no/such/folder/bad"), UsageError, "cannot be written"),
     "no mask": (
-        lambda: data_iterator(numbers, ["x"], on_error="skip")({}, batch_size=2),
+        lambda: data_iterator(numbers, ["x", "square", "noise", "ratio"], on_error="skip")({}, batch_size=2),
         UsageError,
-        "output_map=['x', 'valid']",
+        "output_map=['x', 'square', 'noise', 'ratio', 'valid']",
     ),
     "a reader's word": (lambda: numbers_with("ignore"), DefinitionError, "one of raise, replace, skip"),
     "a stream": (lambda: streamed("replace"), DefinitionError, "is a stream, so no other sample"),

@@ -63,5 +63,5 @@ def test_mistakes():
         remap(IMAGES, X, Y[:, :4])
     with pytest.raises(DefinitionError, match="mapx has an unsupported dtype"):
         remap(IMAGES, X.astype(int), Y)
-    with pytest.raises(DefinitionError, match="interpolation is not supported"):
+    with pytest.raises(DefinitionError, match="interp_type is not supported"):
         remap(IMAGES, X, Y, interp=types.INTERP_LANCZOS3)
