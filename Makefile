@@ -19,7 +19,7 @@ ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures eng
 	launch native numerics operators/test_contract.py operators/user_code pipeline testing train/test_checkpoint.py train/test_parallel_step.py \
 	train/test_train_loop.py test_extras.py test_newcomer_mistakes.py test_package.py test_typing.py \
 	operators/inputs/test_parallel_sources.py::test_workers_are_new_processes_however_dali_would_start_them \
-	multiprocess/test_launch.py::test_processes_have_expected_rank_and_devices \
+	multiprocess/test_listening.py::test_processes_have_expected_rank_and_devices_and_are_not_reachable \
 	multiprocess/test_launch.py::test_first_failure_ends_all_processes)
 # what the package does without extras: the README, one use of each operator, decoders; and that it names the extras
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators/test_contract.py image/codecs)

@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 
 from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, StateError, UsageError
+from penstock.plugin.jax import data_iterator as dali_iterator
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 from penstock.sources.order.schedule import Schedule
 from penstock.testing import check_iterator
@@ -200,7 +201,7 @@ def test_host_and_device_agree(digits):
 
 def test_state_is_restored_on_other_devices_and_batch_sizes(digits):
     def make(devices, rows=16):
-        factory = data_iterator(augmented(digits), ["image", "label"], reader_name="r", sharding=sharding(devices))
+        factory = data_iterator(augmented(digits), ["image", "label", "noise"], reader_name="r", sharding=sharding(devices))
         return factory(batch_size=rows, seed=5)
 
     reference = make(8)
@@ -453,12 +454,15 @@ def test_local_readers_have_their_own_order():
     assert "local" in iterator.explain()
 
 
-def test_unnamed_outputs_are_left_out():
+def test_unnamed_outputs_are_left_out_by_the_iterator_of_dali():
     def three():
         x = fn.readers.arrays(np.arange(4), name="r")
         return x, x + 1, x + 2
 
-    assert next(data_iterator(three, ["a", "b"], reader_name="r")(batch_size=2)).keys() == {"a", "b"}
+    make = dali_iterator(three, ["a", "b"], reader_name="r")
+    assert next(make(batch_size=2)).keys() == {"a", "b"}
+    with pytest.raises(UsageError, match="fewer names than the definition has outputs"):
+        data_iterator(three, ["a", "b"], reader_name="r")(batch_size=2)
 
 
 def numbers_definition():
