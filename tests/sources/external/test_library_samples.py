@@ -162,13 +162,13 @@ def test_columns_may_be_named_bytes_and_path():
 
 def test_paths_name_data_sets(paths):
     folder = paths[0].parent
-    (folder / "class").mkdir()
-    (folder / "class" / "0.png").write_bytes(paths[0].read_bytes())
+    (folder / "classes" / "class").mkdir(parents=True)
+    (folder / "classes" / "class" / "0.png").write_bytes(paths[0].read_bytes())
     (folder / "list.txt").write_text("0.png 3\n1.png 4\n")
     np.save(folder / "0.npy", PIXELS[0])
     readers = {
         "files": lambda p: fn.readers.file(files=[p / "0.png", p / "1.png"])[0],
-        "file_root": lambda p: fn.readers.file(file_root=p, dir_filters="class")[0],
+        "file_root": lambda p: fn.readers.file(file_root=p / "classes", dir_filters="class")[0],
         "file_list": lambda p: fn.readers.file(file_list=p / "list.txt")[0],
         "numpy files": lambda p: fn.readers.numpy(files=[p / "0.npy"]),
         "numpy root": lambda p: fn.readers.numpy(file_root=p, file_filter="*.npy"),
