@@ -110,5 +110,3 @@ def test_ranges_of_a_file(tmp_path):
         file_loop.read_ranges.python_function(file._descriptor, starts, sizes, address(data), failed)
         assert (data.tobytes(), failed[0]) == (expected, 0)
         assert file.read_ranges(starts, sizes + 1) is None  # the first range ends behind the file
-    with contextlib.closing(LocalFile(str(tmp_path))) as folder:
-        assert folder.read_ranges(starts, sizes) is None
