@@ -115,7 +115,7 @@ def _batches(data_iterator, fn, data: Samples, workload: str, **more: Any) -> Ba
             for column, layout in zip(data, layouts, strict=True)
         ]
         results = define(fn, *inputs)
-        return results if count == 1 else tuple(results)
+        return results if count == 1 else tuple(results)[:count]
 
     return iter(data_iterator(outputs, output_map=[f"{n}" for n in range(count)])(batch_size=BATCH, seed=1, **more))
 
