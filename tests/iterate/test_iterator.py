@@ -201,7 +201,9 @@ def test_host_and_device_agree(digits):
 
 def test_state_is_restored_on_other_devices_and_batch_sizes(digits):
     def make(devices, rows=16):
-        factory = data_iterator(augmented(digits), ["image", "label", "noise"], reader_name="r", sharding=sharding(devices))
+        factory = data_iterator(
+            augmented(digits), ["image", "label", "noise"], reader_name="r", sharding=sharding(devices)
+        )
         return factory(batch_size=rows, seed=5)
 
     reference = make(8)
