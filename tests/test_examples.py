@@ -1,6 +1,6 @@
 """The examples run, and reach what their headers promise on a part of the data.
 
-`make test-all` runs them once, in the environment that has what the group examples installs, and no more.
+`make test` runs them once, in the environment that has what the group examples installs, and no more.
 """
 
 import re

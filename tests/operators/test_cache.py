@@ -101,6 +101,7 @@ def test_bad_samples_are_not_stored(photos, policy):
         assert cached.stats()["bad samples"] == reference.stats()["bad samples"]
 
 
+@pytest.mark.filterwarnings("ignore:files of the data set have other sizes:penstock.errors.PenstockWarning")
 @pytest.mark.parametrize("kind", ["memory", "path"])
 def test_a_changed_file_is_computed_again(photos, kind):
     cached = iterator(photos, store(kind, photos))

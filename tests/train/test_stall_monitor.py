@@ -137,7 +137,7 @@ def test_slow_operator_is_reported(monkeypatch):
             self.start += 86400.0
             return 86400.0, 86400.0
 
-    monkeypatch.setattr("penstock.engine.host.host_program.ThreadClock", Days)
+    monkeypatch.setattr("penstock.engine.host.failed_rows.ThreadClock", Days)
 
     def definition():
         images = fn.readers.arrays(np.zeros((64, 8, 8, 3), np.uint8), layout="HWC", name="r")

@@ -178,9 +178,17 @@ def test_a_slow_answer_is_reported(told, count):
     assert told.messages == [f"waiting for 10 s for the answer of a server that is silent or slow: {paths[0]}{others}"]
 
 
+@pytest.fixture
+def interruptible():
+    """Take interrupts also in tests that a shell has started in the background, which ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("count", [1, 2])
-def test_an_interrupt_does_not_wait_for_a_server(count):
+def test_an_interrupt_does_not_wait_for_a_server(count, interruptible):
     once = threading.Lock()
 
     def interrupt():
