@@ -122,7 +122,7 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml
 
 $(VENV)/.test-all: $(VENV)/.test
 	@echo "installing what Penstock is compared with, such as DALI: 1.5 GB more"
-	$(BIN)/python $(INSTALL) --editable . --group test-all
+	$(BIN)/python $(INSTALL) --editable . --group test-all --group dali
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.python pyproject.toml
@@ -147,5 +147,5 @@ $(PLAIN)/.python: pyproject.toml
 $(NEWER)/.test: pyproject.toml
 	$(NEWER_PYTHON) -m venv $(NEWER)
 	$(NEWER)/bin/python $(INSTALL) --upgrade pip
-	$(NEWER)/bin/python $(INSTALL) --editable . --group test
+	$(NEWER)/bin/python $(INSTALL) --editable . --group test-all
 	touch $@
