@@ -38,7 +38,7 @@ def code(names):
 
 
 def dali_table():
-    backend = pytest.importorskip("nvidia.dali.backend", reason="DALI is not installed (dependency group test-all)")
+    backend = pytest.importorskip("nvidia.dali.backend", reason="DALI is not installed (dependency group dali)")
     known = set(backend.RegisteredCPUOps()) | set(backend.RegisteredGPUOps()) | set(backend.RegisteredMixedOps())
     yield "| operator | arguments of DALI's that are not offered | arguments that only penstock has |"
     yield "|---|---|---|"

@@ -11,7 +11,7 @@ from penstock import Pipeline, newaxis
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 collect_ignore = ["tutorials"]
 

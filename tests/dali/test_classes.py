@@ -9,7 +9,7 @@ import pytest
 import penstock
 from penstock.dali.class_names import class_name
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 

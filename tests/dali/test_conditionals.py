@@ -11,7 +11,7 @@ import penstock
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 Ours = SimpleNamespace(fn=penstock.fn, types=penstock.types)
 Theirs = SimpleNamespace(fn=dali.fn, types=dali.types)

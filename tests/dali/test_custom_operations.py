@@ -5,7 +5,7 @@ import pytest
 
 import penstock.fn
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 RNG = np.random.default_rng(5)
 IMAGES = [RNG.integers(0, 256, (size, 5, 3), np.uint8) for size in (4, 6, 5)]

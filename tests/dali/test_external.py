@@ -9,7 +9,7 @@ import penstock
 import penstock.fn
 import penstock.types
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 BATCH = 4
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 import penstock  # noqa: E402  # after the check for DALI
 from penstock import Pipeline  # noqa: E402  # likewise

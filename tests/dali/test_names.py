@@ -12,7 +12,7 @@ import penstock
 from penstock import Pipeline, backend, fn
 from penstock.errors import PenstockError
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "migrate" / "dali.md"
 AUGMENTATIONS = (

@@ -7,7 +7,7 @@ import penstock.fn
 import penstock.types
 from penstock import Pipeline
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 RNG = np.random.default_rng(9)

@@ -14,7 +14,7 @@ from penstock.errors import SourceError
 from penstock.sources.formats.coco.coco_annotations import CocoOptions
 from penstock.sources.formats.coco.coco_source import CocoSource
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 
 def same(both, define, rows, told=True):

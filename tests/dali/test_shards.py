@@ -6,7 +6,7 @@ import pytest
 import penstock
 from penstock import fn
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 COUNT, SHARDS, ROWS, EPOCHS = 40, 2, 5, 3
 SHUFFLES = ({"random_shuffle": True}, {"shuffle_after_epoch": True}, {"random_shuffle": True, "stick_to_shard": True})

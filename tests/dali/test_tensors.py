@@ -12,7 +12,7 @@ import penstock
 from penstock import math
 from penstock.operators.elementwise.math_functions import FUNCTIONS
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 dali_math = pytest.importorskip("nvidia.dali.math")
 
 RNG = np.random.default_rng(5)

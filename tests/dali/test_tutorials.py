@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 PROGRAMS = sorted((Path(__file__).parent / "tutorials").glob("*.py"))
 

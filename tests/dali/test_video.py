@@ -6,7 +6,7 @@ import pytest
 
 import penstock
 
-dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group test-all)")
+dali = pytest.importorskip("nvidia.dali", reason="DALI is not installed (dependency group dali)")
 
 
 def write(path, count, codec="libvpx", pixels="yuv420p", gop=8):

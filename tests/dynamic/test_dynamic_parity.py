@@ -7,7 +7,7 @@ import pytest
 import reader_programs
 
 theirs = pytest.importorskip(
-    "nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group test-all)"
+    "nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group dali)"
 )
 
 
