@@ -6,9 +6,7 @@ import penstock.experimental.dynamic as ours
 import pytest
 import reader_programs
 
-theirs = pytest.importorskip(
-    "nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group dali)"
-)
+theirs = pytest.importorskip("nvidia.dali.experimental.dynamic", reason="DALI is not installed (dependency group dali)")
 
 
 def summarize(result):
