@@ -76,7 +76,7 @@ def _ensure_watched() -> None:
 
 
 def _watch() -> None:
-    global _watcher  # noqa: PLW0603
+    global _watcher  # noqa: PLW0603  # the thread forgets itself
     idle = 0
     while idle < _IDLE_PERIODS:
         time.sleep(PATIENCE_SECONDS / 10)
@@ -88,7 +88,7 @@ def _watch() -> None:
 
 
 def _forget() -> None:
-    global _watcher  # noqa: PLW0603
+    global _watcher  # noqa: PLW0603  # in a forked child, without other threads
     _waits.clear()
     _watcher = None
 
