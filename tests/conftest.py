@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import gc
 import io
+import logging
 import sys
 import threading
 import traceback
+from types import SimpleNamespace
 from weakref import finalize as _finalize
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from penstock.core import slow_waits
 from penstock.core.warn_once import forget_warnings
 from penstock.engine.host.worker_threads import _SharedThreads
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -57,6 +60,23 @@ def the_same_numbers(request, monkeypatch):
 def warnings_appear_again():
     """A warning that appears once in a process appears in each test."""
     forget_warnings()
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Report slow waits soon: an event that the first message sets, and the messages."""
+    monkeypatch.setattr(slow_waits, "PATIENCE_SECONDS", 0.05)
+    event, messages = threading.Event(), []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            messages.append(record.getMessage())
+            event.set()
+
+    handler = Handler()
+    logging.getLogger("penstock").addHandler(handler)
+    yield SimpleNamespace(event=event, messages=messages)
+    logging.getLogger("penstock").removeHandler(handler)
 
 
 @pytest.fixture(autouse=True)

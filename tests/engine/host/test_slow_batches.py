@@ -1,8 +1,5 @@
 """Messages about a wait that takes long: they name the process and the line of the user's program, once."""
 
-import logging
-import threading
-
 import jax
 import numpy as np
 import pytest
@@ -12,26 +9,9 @@ from penstock.core import slow_waits
 from penstock.launch import initialize
 
 
-@pytest.fixture
-def told(monkeypatch):
-    """Return an event that the first message sets, and the messages."""
-    monkeypatch.setattr(slow_waits, "PATIENCE_SECONDS", 0.05)
-    event, messages = threading.Event(), []
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            messages.append(record.getMessage())
-            event.set()
-
-    handler = Handler()
-    logging.getLogger("penstock").addHandler(handler)
-    yield event, messages
-    logging.getLogger("penstock").removeHandler(handler)
-
-
 @pytest.mark.parametrize("threads", [True, False])
 def test_line_of_a_function_that_does_not_return(told, threads, monkeypatch):
-    event, messages = told
+    event, messages = told.event, told.messages
     monkeypatch.setattr(slow_waits, "process_name", "process 1 of 2: ")
 
     def stuck(sample):
@@ -49,7 +29,7 @@ def test_line_of_a_function_that_does_not_return(told, threads, monkeypatch):
 
 
 def test_processes_that_do_not_join(told, monkeypatch):
-    event, messages = told
+    event, messages = told.event, told.messages
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "127.0.0.1:9")
     monkeypatch.setenv("PENSTOCK_NUM_PROCESSES", "2")
     monkeypatch.setenv("PENSTOCK_PROCESS_ID", "1")
@@ -60,7 +40,7 @@ def test_processes_that_do_not_join(told, monkeypatch):
 
 
 def test_nested_waits_are_reported_once(told):
-    event, messages = told
+    event, messages = told.event, told.messages
     with slow_waits.SlowWait(lambda: "outer"), slow_waits.SlowWait(lambda: "inner"):
         assert event.wait(30)
     with slow_waits.SlowWait(lambda: "short"):

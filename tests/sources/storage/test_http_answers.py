@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import ipaddress
-import logging
 import os
 import signal
 import socket
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.core import slow_waits
 from penstock.sources.storage import object_store, store_requests
 from penstock.sources.storage.byte_range import ByteRange
 
@@ -149,23 +147,6 @@ def test_compressed_answers_are_errors_except_for_compressed_files():
         assert b"\r\naccept-encoding: identity\r\n" in server.requests[0].lower()
         data, _ = object_store.fetch(ByteRange(f"{server.origin}/a.gz"))
         assert data.tobytes() == b"0123456789"
-
-
-@pytest.fixture
-def told(monkeypatch):
-    """Wait for messages about slow waits: an event, set by the first message, and the messages."""
-    monkeypatch.setattr(slow_waits, "PATIENCE_SECONDS", 0.05)
-    event, messages = threading.Event(), []
-
-    class Handler(logging.Handler):
-        def emit(self, record):
-            messages.append(record.getMessage())
-            event.set()
-
-    handler = Handler()
-    logging.getLogger("penstock").addHandler(handler)
-    yield SimpleNamespace(event=event, messages=messages)
-    logging.getLogger("penstock").removeHandler(handler)
 
 
 @pytest.mark.parametrize("count", [1, 2])
