@@ -24,7 +24,9 @@ ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures eng
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators/test_contract.py image/codecs)
 # properties are searched in .venv; a few examples show what an environment changes
 FEW := HYPOTHESIS_PROFILE=few
-# modules become bytecode when they are first imported: to compile all of them takes longer than everything else
+# modules become bytecode when they are first imported: to compile all of them takes longer than everything else. Images of
+# containers often turn that off; then each of the hundreds of processes that the tests start would compile JAX for 4 seconds.
+export PYTHONDONTWRITEBYTECODE :=
 INSTALL = -m pip install --disable-pip-version-check --no-compile
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import hypothesis
@@ -15,3 +16,9 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=40, de
 hypothesis.settings.register_profile("few", deadline=None, max_examples=4, derandomize=True)
 hypothesis.settings.register_profile("nightly", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave modules and collected tests out of later collections of garbage: fixtures collect after many a test."""
+    gc.collect()
+    gc.freeze()

@@ -43,6 +43,17 @@ def hide_internal_frames(error: BaseException) -> None:
         outer = cause
 
 
+def cause_text(error: Exception) -> str:
+    """Return the text of an error as the reason in the message of another one.
+
+    It begins with the type of an error that was raised outside this package, such as in a function of the user.
+    """
+    frames, text = _frames(error), str(error)
+    if isinstance(error, PenstockError) or (text and frames and _is_internal(frames[-1])):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def _frames(error: BaseException) -> list[TracebackType]:
     """Return the entries of a traceback, outermost first."""
     entries: list[TracebackType] = []

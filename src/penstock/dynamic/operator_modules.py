@@ -21,7 +21,7 @@ from penstock.dynamic.tensor_arithmetic import apply_elementwise
 from penstock.dynamic.tensor_conversion import as_tensor
 from penstock.errors import UnknownNameError, did_you_mean
 from penstock.fn._operator_aliases import present
-from penstock.graph.tracing.registry import available
+from penstock.graph.tracing.registry import available, is_available
 
 # Names of DALI's dynamic mode, by module. Operators that only `penstock.fn` has are not among them.
 _NAMES: Mapping[str, str] = {
@@ -115,7 +115,7 @@ def functions_of(part: str, module: ModuleType) -> tuple[Callable[[str], Any], C
             return _module(prefix + name)
         if name in readers:
             result: Any = reader_class(name, f"readers.{readers[name]}")
-        elif name in names and present(prefix + name) in available():
+        elif name in names and is_available(present(prefix + name)):
             result = function(present(prefix + name))
         else:
             raise UnknownNameError(
@@ -148,7 +148,7 @@ def _fix(name: str, offered: list[str]) -> str | None:
         return now  # a name of DALI's older releases
     if (reason := explain_absence(f"fn.{now}")) is not None:
         return reason
-    if now in available():
+    if is_available(now):
         return f"penstock.fn.{now}, which also computes on data"
     return did_you_mean(name.rpartition(".")[2], offered)
 

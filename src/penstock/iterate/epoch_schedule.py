@@ -1,9 +1,11 @@
 """Epochs of an iterator: schedule, size, and requirements on sources."""
 
 from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 
+from penstock.core.warn_once import warn_once
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.transfer.batch_layout import BatchLayout
@@ -161,7 +163,43 @@ def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolic
         layout.check_rows(
             schedule.remainder, "the last batch, which PARTIAL delivers as it is (PAD fills it up and masks),"
         )
+    _warn_of_repeated_samples(readings, schedule)
+    _warn_of_unrelated_orders(readings)
     return schedule
+
+
+def _warn_of_repeated_samples(readings: Readings, schedule: Schedule) -> None:
+    """Warn if FILL repeats samples within one batch, as in DALI, because the data set is smaller than the batch."""
+    length, stride = schedule.length, schedule.stride
+    if schedule.policy is not LastBatchPolicy.FILL or length is None or length >= stride:
+        return
+    lead = next((node for node, reading in readings.items() if reading.is_leader), None)
+    if lead is not None:
+        warn_once(
+            "repeated samples",
+            f"a batch repeats samples: its size is {stride}, and {lead} has {length}",
+            fix=f"batch_size={length}, or last_batch_policy=LastBatchPolicy.PAD, which masks the repeated rows",
+            where=lead.where,
+        )
+
+
+def _warn_of_unrelated_orders(readings: Readings) -> None:
+    """Warn if two readers shuffle, but differ in length, so that neither keeps to the order of the other."""
+    shuffled = [
+        (node, reading)
+        for node, reading in readings.items()
+        if reading.readers[0].shuffle and node.seed is None  # a seed of its own says that it is independent
+    ]
+    for (first, one), (second, other) in combinations(shuffled, 2):
+        if one.length != other.length:
+            warn_once(
+                "unrelated orders",
+                f"{first} and {second} shuffle {one.length} and {other.length} samples, so each has an order of its "
+                "own, and what a batch pairs is chance",
+                fix="data sets of the same length, which are shuffled alike; or a seed= for each reader, if the pairs "
+                "are meant to be random",
+                where=second.where,
+            )
 
 
 def epoch_size(readings: Readings, schedule: Schedule) -> int:

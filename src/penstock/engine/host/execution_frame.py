@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, ShapeKind
+from penstock.core.tracebacks import cause_text
 from penstock.engine.failures.bad_row import BadRow, BadSample
 from penstock.engine.host.column_rows import scatter_column, select_rows
 from penstock.engine.host.run_context import RunContext, reader_label
@@ -240,7 +241,7 @@ class ExecutionFrame:
         subject = f"{node} failed on {' with '.join(labels) or f'row {row}'}"
         if isinstance(error, InternalError):
             return error.in_context(subject, node.where)
-        reason = str(error) or type(error).__name__
+        reason = cause_text(error)
         first = samples[0]
         result = SampleError(
             f"{subject}: {reason}", index=first.index, source=first.source, path=first.path, where=node.where

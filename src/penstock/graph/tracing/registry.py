@@ -318,6 +318,12 @@ def registered() -> list[str]:
     return sorted({*_operators, *_homes})
 
 
+def is_available(name: str) -> bool:
+    """Tell whether there is an operator of this name, perhaps in another package that is not loaded yet."""
+    # Other packages last, because this searches all that are installed.
+    return name in _operators or name in _homes or bool(entry_points(group=ENTRY_POINTS, name=name))
+
+
 def available() -> frozenset[str]:
     """Return the names of all operators, including those of other packages that are not loaded yet."""
     return frozenset({*_operators, *_homes, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})

@@ -49,15 +49,15 @@ def cache(
     Example:
         >>> import numpy as np, penstock
         >>> from penstock import fn
-        >>> pipeline = penstock.Pipeline(batch_size=2)
+        >>> pipeline = penstock.Pipeline(batch_size=4)
         >>> with pipeline:
-        ...     images = fn.readers.arrays(np.full((4, 8, 8, 3), 9, np.uint8), layout="HWC")
+        ...     images = fn.readers.arrays(np.full((32, 8, 8, 3), 9, np.uint8), layout="HWC")
         ...     images = fn.cache(fn.resize(images, size=(4, 4)), memory="1 MiB")
         ...     pipeline.set_outputs(fn.flip(images, horizontal=fn.random.coin_flip()))
-        >>> shapes = [pipeline.run()[0].as_array().shape for _ in range(4)]  # two epochs
+        >>> shapes = [pipeline.run()[0].as_array().shape for _ in range(16)]  # two epochs
         >>> stages = pipeline.executor_statistics()
         >>> shapes[-1], stages["cache: fills"].samples, stages["readers.arrays"].samples
-        ((2, 4, 4, 3), 4, 4)
+        ((4, 4, 4, 3), 32, 32)
     """
     if (memory is None) == (path is None):
         raise DefinitionError(

@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import RowSelection
+from penstock.core.tracebacks import cause_text
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers, unfit
 from penstock.engine.host.failed_rows import raise_first_failing_row
 from penstock.engine.host.sharded_reader import read_columns
@@ -151,7 +152,7 @@ class WholeBatchStage(_NodeStage):
             result = kernel.whole_batch(context, *inputs, **arguments)
         except Exception as error:
             # A kernel that mixes rows cannot name the sample that caused the failure.
-            message = f"{self._node} failed on a batch: {str(error) or type(error).__name__}"
+            message = f"{self._node} failed on a batch: {cause_text(error)}"
             raise SampleError(message, where=self._node.where) from error
         for (value, register), column in zip(self.outputs, _outputs(result), strict=True):
             if not value.spec.dense:
