@@ -1,8 +1,9 @@
 # make demo   trains a network on real images over eight devices, fed by a penstock pipeline
-# make test   runs all tests
+# make test   checks format, imports and types, and runs the quick tests: what a change needs, in about 8 minutes
+# make test-all   does that, and runs all other tests
 # make docs   builds the documentation into docs/_build/html and runs its pages
 # make gpu    runs what needs an accelerator: tests, and a benchmark of the ImageNet example
-# CI runs `make test` and `make docs`. They set up what they need in environments of their own: .venv, .venv-plain for the package
+# CI runs `make test test-all docs`. They set up what they need in environments of their own: .venv, .venv-plain for the package
 # without its extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -34,15 +35,26 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 	$$(ls -d $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python 2>/dev/null | sort -rV); do \
 	$$python -c 'import sys, ssl; sys.exit(sys.version_info < (3, 12))' 2>/dev/null && echo $$python && break; done)
 
-.PHONY: demo test gpu docs linkcheck lint test-plain test-newer wheel format clean
+# the tests that passed in `make test`, which `make test-all` does not repeat
+PASSED := $(VENV)/.passed
+
+.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
-test: lint test-plain $(VENV)/.test-all
-	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --ignore tests/test_examples.py  # test-plain has run it
-	@echo "tests that measure: one at a time, with the CPUs for itself"
+test: lint
+	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
+	@echo "test: the package without extras, and a newer Python"
+	rm -f $(PASSED)
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed $(PASSED) \
+		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
+
+test-all: test test-plain $(VENV)/.test-all
+	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
+	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed $(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
 
@@ -93,7 +105,7 @@ test-newer: $(NEWER)/.test
 	$(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
-# with compiled loops, which takes about two minutes. `make test` leaves it out: the loops that it would save from being
+# with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being
 # compiled in .venv-plain are needed by the tests in .venv, which find them in the cache.
 wheel: $(VENV)/.release
 	rm -rf dist
@@ -118,7 +130,7 @@ $(VENV)/.demo: $(VENV)/.python pyproject.toml
 	touch $@
 
 $(VENV)/.test: $(VENV)/.python pyproject.toml
-	@echo "installing the packages of lint and of most tests: 1.5 GB on disk"
+	@echo "installing the packages of the quick tests: 1.5 GB on disk"
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint
 	touch $@ $(VENV)/.demo
 

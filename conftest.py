@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Generator
+from importlib.util import find_spec
+from pathlib import Path
 
 import hypothesis
 import jax
+import pytest
 
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -16,6 +20,88 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=40, de
 hypothesis.settings.register_profile("few", deadline=None, max_examples=4, derandomize=True)
 hypothesis.settings.register_profile("nightly", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# Modules that `make test` does not install: of the dependency groups test-all and dali.
+PEERS = frozenset(
+    (
+        "albumentations",
+        "array_record",
+        "astropy",
+        "cv2",
+        "datasets",
+        "flask",
+        "grain",
+        "kubernetes_validate",
+        "moto",
+        "nvidia",
+        "playwright",
+        "ray",
+        "tensorboard",
+        "tensorboardX",
+        "wandb",
+    )
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make test-all` continue where `make test` ended."""
+    parser.addoption("--passed", type=Path, help="file of tests that passed: leave them out, and add others that pass")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register `PassedTests` if there is a file for them."""
+    if path := config.getoption("passed"):
+        config.pluginmanager.register(PassedTests(path))
+
+
+class PassedTests:
+    """The tests that a file names as passed; a test that lacks a module of a peer is skipped, until that is installed.
+
+    Args:
+        path: The file, with the name of a test per line. It need not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.before = set(path.read_text().splitlines()) if path.exists() else set()
+        self.new: list[str] = []
+        self.absent = {name for name in PEERS if find_spec(name) is None}
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out what has passed."""
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in self.before])
+        items[:] = [item for item in items if item.nodeid not in self.before]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Skip a test that fails because a peer is not installed."""
+        report = yield
+        if report.failed and call.excinfo is not None and (name := self._lacks(call.excinfo.value)):
+            report.outcome = "skipped"
+            reason = f"Skipped: {name} is not installed (dependency groups test-all and dali)"
+            report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
+        return report
+
+    def _lacks(self, error: BaseException | None) -> str | None:
+        while error is not None:
+            inner = getattr(error, "exc_info", (None, None))[1]  # of a doctest
+            text = str(inner or error)
+            if isinstance(inner or error, ImportError) and (found := [name for name in self.absent if name in text]):
+                return found[0]
+            error = (inner or error).__cause__ or (inner or error).__context__
+        return None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that passed."""
+        if report.when == "call" and report.passed:
+            self.new.append(report.nodeid)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the file, once: not in xdist's workers, whose reports the main process gets."""
+        if not hasattr(session.config, "workerinput"):
+            self.path.write_text("".join(f"{name}\n" for name in [*sorted(self.before), *self.new]))
 
 
 def pytest_collection_finish() -> None:
