@@ -48,7 +48,7 @@ def peek_image_shape(
 
     Args:
         data: Bytes of an image file, uint8 of shape (n,).
-        dtype: Element type of the shapes: an integer type or FLOAT.
+        dtype: Element type of the shapes: an integer or float of 32 or 64 bits.
         image_type: Channels to count, as `output_type` of `fn.decoders.image`: `types.RGB`, `GRAY`, `ANY_DATA`, ...
         adjust_orientation: If True, the shape is that after the EXIF orientation is applied.
 
@@ -75,7 +75,7 @@ def peek_image_shape(
     # Headers are read by the decoder's own code, so that both agree on channels and orientation.
     decoding = ImageCodec(DALIImageType(image_type), adjust_orientation)
     element = as_dtype(dtype)
-    if element.kind not in "iuf":
-        # bfloat16 cannot represent most extents above 256.
-        raise DefinitionError("dtype is not supported", given=element, expected="an integer type or FLOAT")
+    # Extents may exceed the largest number of the narrow types. DALI offers the same dtypes.
+    if element.kind not in "iuf" or element.itemsize < 4:
+        raise DefinitionError("dtype must be a number of 32 or 64 bits", given=element, fix="fn.cast(..., dtype=...)")
     return apply(PeekImageShape(decoding, element), data)
