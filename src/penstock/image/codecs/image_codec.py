@@ -1,5 +1,6 @@
 """One interface to all libraries that decode images."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,11 @@ class ImageCodec:
             raise ValueError("the file is empty")
         header = jpeg_header.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
+
+    def headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+        """Read the headers of several files; see `header`."""
+        headers = jpeg_header.read_headers(files, self.output_type, self.adjust_orientation)
+        return [header or self.header(data) for header, data in zip(headers, files, strict=True)]
 
     def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
         """Return the smallest region that contains `region` and is cheap to decode.

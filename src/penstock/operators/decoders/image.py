@@ -1,6 +1,6 @@
 """decoders.image: decoding of image files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
@@ -50,17 +50,19 @@ class DecodeImage(ImageDecoder):
         bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
-    def read_header(self, data: Array) -> ImageHeader:
-        """Read the size and the channels from the header, and check the size against `max_size`."""
+    def read_headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+        """Read sizes and channels from headers, and check the sizes against `max_size`."""
         # Checked before anything is decoded: the header is enough.
-        header = self.decoding.header(data)
-        height, width = self.max_size or (header.height, header.width)
-        if header.height > height or header.width > width:
-            raise ValueError(
-                f"the image is {header.height} x {header.width}, larger than max_size={self.max_size}: "
-                "raise max_size, or leave it out and resize on the host"
-            )
-        return header
+        headers = self.decoding.headers(files)
+        if self.max_size is not None:
+            height, width = self.max_size
+            large = next((header for header in headers if header.height > height or header.width > width), None)
+            if large is not None:
+                raise ValueError(
+                    f"the image is {large.height} x {large.width}, larger than max_size={self.max_size}: "
+                    "raise max_size, or leave it out and resize on the host"
+                )
+        return headers
 
     def region_to_decode(self, header: ImageHeader, region: Region, reduce: int) -> Region:
         """Return the region that the codec decodes to deliver `region`."""
