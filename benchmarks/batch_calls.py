@@ -5,16 +5,21 @@
 FOLDER contains JPEGs, flat or in one folder per class. Each step runs through the iterator with the code for many
 samples, and with this code turned off, in turns. Only labels or shapes are delivered, so little but the step remains:
 
-    files    read photographs
-    headers  read the headers of photographs
-    records  read records of an LMDB: JPEGs of 28 x 28 pixels
-    protos   parse these records, Caffe2's TensorProtos
+    files     read photographs
+    headers   read the headers of photographs
+    records   read records of an LMDB: JPEGs of 28 x 28 pixels and labels
+    protos    parse these records, Caffe2's TensorProtos
+    tfrecord  read TFRecords of such JPEGs and labels
+    examples  parse these records
+    tar       read such JPEGs and labels from a tar file
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import statistics
+import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,14 +27,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from data import Arrays, jpegs, write_jpeg_records
+from data import gray_jpeg, jpegs
 from measure import BATCH, Batches, arguments, compare, epochs, selected
 
-from penstock import data_iterator, fn
+from penstock import data_iterator, fn, tfrecord, types
 from penstock.image.codecs import jpeg_header
 from penstock.sources.files import file_source
 from penstock.sources.formats.caffe import caffe2_source
-from penstock.sources.formats.lmdb.lmdb_records import LmdbRecords
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.formats.tfrecord import example_columns
+from penstock.sources.formats.tfrecord.example_message import encode_example
+from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
+from penstock.sources.storage.random_access_file import LocalFile
 
 BATCHES, SAMPLES = "per batch", "per sample"
 
@@ -67,11 +76,35 @@ def labels_of_records(folder: Path) -> Any:
     return fn.readers.caffe2(path=str(folder / "records"), random_shuffle=True, name="reader")[1]
 
 
+def labels_of_examples(folder: Path) -> Any:
+    """Read TFRecords."""
+    features = {
+        "image": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+        "label": tfrecord.FixedLenFeature([1], tfrecord.int64, 0),
+    }
+    reader = fn.readers.tfrecord(path=folder / "tfrecord", features=features, random_shuffle=True, name="reader")
+    return reader["label"]
+
+
+def labels_of_tar(folder: Path) -> Any:
+    """Read files of a tar file."""
+    kinds = {"ext": ["jpg", "cls"], "dtypes": [types.UINT8, types.INT64]}
+    return fn.readers.webdataset(paths=folder / "tar", **kinds, random_shuffle=True, name="reader")[1]
+
+
+def never(*_: Any) -> Any:
+    """Return that samples cannot be read together."""
+    return None
+
+
 STEPS: Mapping[str, Step] = {
     "files": Step(labels_of_files, file_source, "MIN_FILES", 1 << 30),
     "headers": Step(shapes_of_files, jpeg_header, "_MIN_FILES", 1 << 30),
-    "records": Step(labels_of_records, LmdbRecords, "_short", lambda *_: None),
-    "protos": Step(labels_of_records, caffe2_source, "parse_common", lambda *_: None),
+    "records": Step(labels_of_records, LocalFile, "read_ranges", never),
+    "protos": Step(labels_of_records, caffe2_source, "parse_common", never),
+    "tfrecord": Step(labels_of_examples, LocalFile, "read_ranges", never),
+    "examples": Step(labels_of_examples, example_columns, "MIN_MESSAGES", 1 << 30),
+    "tar": Step(labels_of_tar, LocalFile, "read_ranges", never),
 }
 
 
@@ -96,7 +129,16 @@ def write(photographs: Path, folder: Path) -> None:
     """Write the data sets."""
     (folder / "photographs").symlink_to(photographs.resolve())
     pixels = np.random.default_rng(0).integers(0, 256, (16 * BATCH, 28, 28, 1), np.uint8)
-    write_jpeg_records(Arrays(pixels, np.arange(len(pixels), dtype=np.int32) % 10), folder / "records")
+    images = [gray_jpeg(image) for image in pixels]
+    write_caffe2(folder / "records", ((image, number % 10) for number, image in enumerate(images)))
+    examples = [encode_example({"image": image, "label": [number % 10]}) for number, image in enumerate(images)]
+    write_tfrecord(folder / "tfrecord", examples)
+    with tarfile.open(folder / "tar", "w") as archive:
+        for number, image in enumerate(images):
+            for name, content in ((f"{number}.jpg", image), (f"{number}.cls", b"%d" % (number % 10))):
+                entry = tarfile.TarInfo(name)
+                entry.size = len(content)
+                archive.addfile(entry, io.BytesIO(content))
 
 
 def main(arguments_: Sequence[str] | None = None) -> None:

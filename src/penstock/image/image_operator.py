@@ -6,6 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.image.codecs.image_header import Region
@@ -79,13 +82,15 @@ class ImageDecoder(Operator, FusibleOperator):
         """
 
     @abstractmethod
-    def region_to_decode(self, header: Any, region: Region, reduce: int) -> Region:
-        """Return the region that is decoded when the pixels of `region` are read. It contains `region`.
+    def regions_to_decode(
+        self, headers: Sequence[Any], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the regions that are decoded when the pixels of `regions` are read, which they contain.
 
         Args:
-            header: Header of the file.
-            region: Rows and columns that are read, in pixels of the reduced image.
-            reduce: 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
+            headers: Headers of files.
+            regions: Rows and columns that are read, in pixels of the reduced images; (files, 4), fields of `Region`.
+            reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
     @abstractmethod
@@ -95,9 +100,9 @@ class ImageDecoder(Operator, FusibleOperator):
         Args:
             data: Bytes of the file, uint8 of shape (n,).
             header: Header of the file.
-            region: Result of `region_to_decode`; None for the whole image.
+            region: One of `regions_to_decode`; None for the whole image.
             memory: Memory that the pixels may be written to, uint8, large enough for the region. None: allocate it.
-            reduce: Same value as for `region_to_decode`.
+            reduce: Same value as for `regions_to_decode`.
 
         Returns:
             Pixels of layout HWC.

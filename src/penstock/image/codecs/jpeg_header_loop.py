@@ -40,7 +40,7 @@ def scan_jpegs(addresses: Array, sizes: Array, window: Array, window_address: in
         luma, blue, red = window[11] & 0xF, window[14] & 0xF, window[17] & 0xF
         if components == 3 and not luma == blue == red:
             found[n, SUBSAMPLED] = 1
-        if found[n, HEIGHT] and found[n, WIDTH] and (components == 1 or components == 3):  # noqa: PLR1714  # compiled
+        if found[n, HEIGHT] and found[n, WIDTH] and (components == 1 or components == 3):
             found[n, FRAME] = frame
 
 

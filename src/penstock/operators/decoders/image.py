@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
@@ -64,9 +65,11 @@ class DecodeImage(ImageDecoder):
                 )
         return headers
 
-    def region_to_decode(self, header: ImageHeader, region: Region, reduce: int) -> Region:
-        """Return the region that the codec decodes to deliver `region`."""
-        return self.decoding.region_to_decode(header, region, reduce)
+    def regions_to_decode(
+        self, headers: Sequence[ImageHeader], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the regions that the codec decodes to deliver `regions`."""
+        return self.decoding.regions_to_decode(headers, regions, reductions)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int

@@ -1,13 +1,11 @@
 """Random access to local files and to objects."""
 
-import contextlib
 import io
 import os
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
 from penstock.native.machine_code import address

@@ -53,7 +53,7 @@ def locate_value(data: Array, start: int, stop: int, place: Array) -> bool:
     if start == stop:
         return False
     tag = data[start]
-    if tag != _FIRST and tag != _SECOND and tag != _THIRD:  # noqa: PLR1714  # compiled
+    if tag != _FIRST and tag != _SECOND and tag != _THIRD:
         return False
     values, values_end = open_bytes(data, start, stop, tag)
     first, last = open_bytes(data, values, values_end, _FIRST)

@@ -51,9 +51,9 @@ def read_examples(messages: Sequence[Array], features: Sequence[tuple[str, bytes
 def _in_one_memory(messages: Sequence[Array]) -> tuple[Array, Indices] | None:
     """Return memory that contains all messages, and the first byte of each; None if it would be a large copy."""
     base = messages[0].base
-    if isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.strides == (1,):
-        if all(message.base is base and message.strides == (1,) for message in messages):
-            return base, np.array([address(message) for message in messages]) - address(base)
+    shared = isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.strides == (1,)
+    if shared and all(message.base is base and message.strides == (1,) for message in messages):
+        return base, np.array([address(message) for message in messages]) - address(base)
     sizes = np.array([message.size for message in messages])
     if sizes.sum() > _SMALL * len(messages):
         return None
