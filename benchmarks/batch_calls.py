@@ -125,10 +125,10 @@ def batches(step: Step, folder: Path, threads: int, one_by_one: bool) -> Batches
         setattr(step.owner, step.name, on)
 
 
-def write(photographs: Path, folder: Path) -> None:
-    """Write the data sets."""
+def write(photographs: Path, folder: Path, count: int = 16 * BATCH) -> None:
+    """Write the data sets, with `count` small JPEGs."""
     (folder / "photographs").symlink_to(photographs.resolve())
-    pixels = np.random.default_rng(0).integers(0, 256, (16 * BATCH, 28, 28, 1), np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (count, 28, 28, 1), np.uint8)
     images = [gray_jpeg(image) for image in pixels]
     write_caffe2(folder / "records", ((image, number % 10) for number, image in enumerate(images)))
     examples = [encode_example({"image": image, "label": [number % 10]}) for number, image in enumerate(images)]
