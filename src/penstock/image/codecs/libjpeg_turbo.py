@@ -4,7 +4,7 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import simplejpeg
@@ -83,8 +83,8 @@ def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
         reduce: 1, 2, 4 or 8.
         below: `below` of the header.
     """
-    fewer = bottom + below
-    return np.where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
+    fewer, where = bottom + below, cast(Any, np.where)
+    return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:

@@ -119,9 +119,9 @@ class Examples:
             # What the parser of many messages does not know is read one by one, which also gives the errors.
             with contextlib.suppress(SampleError):
                 contents = [message for _, message in messages.messages(indices)]
-                if (columns := read_examples(contents, self.features)) is not None:
-                    return stack_dense(columns, self.specs, out)
-        columns: Sequence[Column] = tuple([] for _ in self.features)
+                if (values := read_examples(contents, self.features)) is not None:
+                    return stack_dense(values, self.specs, out)
+        columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
         for index, located, message in self._located(messages, indices):
             view: memoryview = message.data
             for column, (name, key, feature) in zip(columns, self.features, strict=True):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +51,9 @@ def read_examples(messages: Sequence[Array], features: Sequence[tuple[str, bytes
 
 def _in_one_memory(messages: Sequence[Array]) -> tuple[Array, Indices] | None:
     """Return memory that contains all messages, and the first byte of each; None if it would be a large copy."""
-    base = messages[0].base
-    shared = isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.strides == (1,)
-    if shared and all(message.base is base and message.strides == (1,) for message in messages):
+    base: Any = messages[0].base
+    shared = type(base) is np.ndarray and all(m.base is base and m.strides == (1,) for m in messages)
+    if shared and base.dtype == np.uint8 and base.strides == (1,):
         return base, np.array([address(message) for message in messages]) - address(base)
     sizes = np.array([message.size for message in messages])
     if sizes.sum() > _SMALL * len(messages):
