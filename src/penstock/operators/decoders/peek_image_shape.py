@@ -1,27 +1,28 @@
 """peek_image_shape: shapes of images from their headers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Array, Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, DType, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import BatchContext, DataNode, DType, HostBatchKernel, Operator, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 
 @dataclass(frozen=True)
-class PeekImageShape(Operator, SampleKernel):
-    """Shape of the image that a decoder would return.
+class PeekImageShape(Operator, HostBatchKernel):
+    """Shapes of the images that a decoder would return.
 
     Args:
         decoding: Codec with the output type and the handling of the orientation.
         dtype: Element type of the shape.
     """
 
+    accepts_ragged: ClassVar[bool] = True
     decoding: ImageCodec
     dtype: np.dtype[Any]
 
@@ -29,11 +30,11 @@ class PeekImageShape(Operator, SampleKernel):
         """Return the spec of a shape: three numbers."""
         return Spec(self.dtype, (3,))
 
-    def sample(self, context: SampleContext, data: Array) -> Array:
-        """Read the shape from the header, without decoding pixels."""
+    def batch(self, context: BatchContext, files: Column) -> Array:
+        """Read the shapes from the headers, without decoding pixels."""
         del context
-        header = self.decoding.header(data)
-        return np.array([header.height, header.width, header.channels], self.dtype)
+        headers = self.decoding.headers(list(files))
+        return np.array([(header.height, header.width, header.channels) for header in headers], self.dtype)
 
 
 @operator("peek_image_shape")
