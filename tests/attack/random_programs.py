@@ -61,6 +61,8 @@ class Program:
         if self.unread and self.policy is LastBatchPolicy.PAD:
             self.policy = LastBatchPolicy.FILL
         self.on_error = rng.choice(("raise", "skip", "replace")) if self.ragged and not self.unread else "raise"
+        if self.on_error == "replace":
+            self.external = None  # no other sample of a stream can replace a bad one
         if self.on_error != "raise":
             for number in rng.sample(range(self.count), rng.randrange(1, 5)):
                 self.files[number] = self.files[number][: rng.choice((0, 30))]
@@ -298,7 +300,10 @@ def main():
         for seed in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
             program = Program(seed, Path(folder) if seed % 2 else None)
             batches = [
-                {name: np.asarray(multihost_utils.process_allgather(array, tiled=True)) for name, array in batch.items()}
+                {
+                    name: np.asarray(multihost_utils.process_allgather(array, tiled=True))
+                    for name, array in batch.items()
+                }
                 for batch in program.iterator((jax.device_count(),), placement="host")
             ]
             if jax.process_index() == 0:
