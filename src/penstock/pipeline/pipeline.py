@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core import user_call_site, with_call_site
-from penstock.engine.host.slow_batches import slow_definition
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
@@ -155,7 +154,6 @@ class Pipeline(DaliMethods):
         if self.max_batch_size < 1:  # deserialize_and_build may still set it
             raise _no_batch_size(None)
         context = ExitStack()
-        context.enter_context(slow_definition())
         context.enter_context(self._definition.trace.active())
         context.enter_context(self._definition.trace.journal.watching_generators(self.name))
         context.enter_context(self._as_current())

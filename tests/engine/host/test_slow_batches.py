@@ -28,29 +28,6 @@ def test_line_of_a_function_that_does_not_return(told, threads, monkeypatch):
     assert "in stuck\n    event.wait(30)  # stuck here" in message
 
 
-@pytest.mark.parametrize("place", ["definition", "function", "source"])
-def test_line_of_a_definition_that_does_not_end(told, place):
-    event, messages = told.event, told.messages
-
-    def stuck(_=None):
-        event.wait(30)  # stuck here
-        return np.int32(1)
-
-    def define():
-        if place == "definition":
-            stuck()
-        if place == "source":
-            return fn.external_source(stuck, batch=False)
-        return fn.python_function(fn.readers.arrays(np.arange(8)), function=stuck)
-
-    with Pipeline(2, 1) as pipeline:
-        pipeline.set_outputs(define())
-    pipeline.close()
-    (message,) = messages
-    assert message.startswith("the definition has not ended for 10 s; it waits for File")
-    assert "in stuck\n    event.wait(30)  # stuck here" in message
-
-
 def test_processes_that_do_not_join(told, monkeypatch):
     event, messages = told.event, told.messages
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""Messages about a definition or a batch that takes long: the line or the server for which it waits."""
+"""Message about a batch that takes long: the line or the server for which it waits."""
 
 from __future__ import annotations
 
@@ -13,17 +13,6 @@ def slow_batch() -> SlowWait:
     """Return a context for the time in which the calling thread gets a batch of the host."""
     consumer = threading.current_thread()
     return SlowWait(lambda: _describe(consumer))
-
-
-def slow_definition() -> SlowWait:
-    """Return a context for the time in which the calling thread runs a definition."""
-    thread = threading.current_thread()
-    return SlowWait(
-        lambda: (
-            f"the definition has not ended for {PATIENCE_SECONDS:g} s; it waits for "
-            f"{slow_requests() or current_line(thread)}"
-        )
-    )
 
 
 def _describe(consumer: threading.Thread) -> str:
