@@ -49,5 +49,5 @@ class GlobalGenerators:
 def _states() -> dict[str, Any]:
     state: Any = np.random.get_state()  # noqa: NPY002  # the global generator is what is watched
     # A tuple with an array; or a dict if the user has set a generator of another kind.
-    key = str(state) if isinstance(state, dict) else (state[1].tobytes(), *state[2:])
+    key: Any = str(state) if isinstance(state, dict) else (state[1].tobytes(), *state[2:])
     return {"np.random": key, "random": random.getstate()}
