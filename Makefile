@@ -48,12 +48,12 @@ test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
 	rm -f $(PASSED)
-	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed $(PASSED) \
+	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed=$(PASSED) \
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 test-all: test test-plain $(VENV)/.test-all
 	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed $(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")

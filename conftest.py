@@ -78,20 +78,35 @@ class PassedTests:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Skip a test that fails because a peer is not installed."""
         report = yield
-        if report.failed and call.excinfo is not None and (name := self._lacks(call.excinfo.value)):
-            report.outcome = "skipped"
-            reason = f"Skipped: {name} is not installed (dependency groups test-all and dali)"
-            report.longrepr = (str(item.path), (item.location[1] or 0) + 1, reason)
+        self._excuse(report, call, item)
         return report
 
-    def _lacks(self, error: BaseException | None) -> str | None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Skip a module that cannot be imported because a peer is not installed."""
+        report = yield
+        self._excuse(report, report.call, collector)  # pyright: ignore[reportAttributeAccessIssue]
+        return report
+
+    def _excuse(
+        self,
+        report: pytest.TestReport | pytest.CollectReport,
+        call: pytest.CallInfo[object],
+        node: pytest.Item | pytest.Collector,
+    ) -> None:
+        """Make a failure a skip if its cause is an import of a peer that is not installed."""
+        error = call.excinfo.value if report.failed and call.excinfo is not None else None
         while error is not None:
-            inner = getattr(error, "exc_info", (None, None))[1]  # of a doctest
-            text = str(inner or error)
-            if isinstance(inner or error, ImportError) and (found := [name for name in self.absent if name in text]):
-                return found[0]
-            error = (inner or error).__cause__ or (inner or error).__context__
-        return None
+            error = getattr(error, "exc_info", (None, error))[1]  # a doctest wraps it
+            text = str(error)
+            if isinstance(error, ImportError) and (found := [name for name in self.absent if name in text]):
+                report.outcome = "skipped"
+                reason = f"Skipped: {found[0]} is not installed (dependency groups test-all and dali)"
+                report.longrepr = (str(node.path), 1, reason)
+                return
+            error = error.__cause__ or error.__context__
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a test that passed."""
