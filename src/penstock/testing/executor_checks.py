@@ -154,7 +154,8 @@ def _called(folder: str) -> list[Any]:
     # Inside of the definition, because workers would import this module, and with it JAX, for a function of a module.
     def refuse(number: Any) -> Any:
         if number % 5 == 0:
-            raise ValueError("a multiple of five")
+            # Not a ValueError: messages name the type of a user's error, and this function is not a user's.
+            raise SampleError("a multiple of five")
         return np.asarray(number * 2)
 
     return [fn.python_function(numbers, function=refuse), numbers]
