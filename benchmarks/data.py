@@ -50,18 +50,20 @@ def mnist(folder: Path) -> Arrays:
     return Arrays(images, read("train-labels-idx1-ubyte", 8).astype(np.int32))
 
 
-def write_jpeg_records(data: Arrays, path: Path) -> None:
-    """Write gray images as JPEGs to an LMDB of Caffe2 records."""
+def gray_jpeg(image: np.ndarray) -> bytes:
+    """Return a gray image, (height, width, 1), as a JPEG file."""
     from PIL import Image
 
+    file = io.BytesIO()
+    Image.fromarray(image[..., 0]).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+def write_jpeg_records(data: Arrays, path: Path) -> None:
+    """Write gray images as JPEGs to an LMDB of Caffe2 records."""
     from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
-    def jpeg(image: np.ndarray) -> bytes:
-        file = io.BytesIO()
-        Image.fromarray(image[..., 0]).save(file, "JPEG", quality=95)
-        return file.getvalue()
-
-    write_caffe2(path, ((jpeg(image), int(label)) for image, label in zip(*data, strict=True)))
+    write_caffe2(path, ((gray_jpeg(image), int(label)) for image, label in zip(*data, strict=True)))
 
 
 def jpegs(folder: Path) -> Files:

@@ -330,6 +330,23 @@ def test_formats(photographs, tmp_path, capsys):
     assert "300 TFRecords with an index" in capsys.readouterr().out
 
 
+def test_batch_calls(photographs, tmp_path, monkeypatch):
+    benchmark, folder = module("batch_calls"), tmp_path / "sets"
+    folder.mkdir()
+    for path in photographs.glob("class*/*"):
+        for copy in range(25):
+            path.with_stem(f"{path.stem}-{copy}").write_bytes(path.read_bytes())
+    benchmark.write(photographs, folder, 70)
+    monkeypatch.setattr(benchmark, "BATCH", 64)
+    for name, step in benchmark.STEPS.items():
+        before = getattr(step.owner, step.name)
+        one, other = (benchmark.batches(step, folder, 1, off) for off in (False, True))
+        assert np.array_equal(next(one)["values"], next(other)["values"]), name
+        one.close()
+        other.close()
+        assert getattr(step.owner, step.name) is before
+
+
 def test_object_store(photographs, monkeypatch):
     pytest.importorskip("obstore")
     flat = photographs / "flat" / "0"

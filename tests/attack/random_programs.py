@@ -1,14 +1,18 @@
 """Random definitions: a program is a function of its seed.
 
-A program reads from one or two readers, applies a chain of random operators to the images, with constants or random
-nodes as arguments, and returns images, labels and numbers. Run as a job, this module prints a digest per program:
+A program reads from readers and external sources, applies a chain of random operators to the images, with constants or
+random nodes as arguments, to all samples or behind an `if`, and returns images, labels and numbers. Some programs cache
+values, and some have damaged files and a policy for them. Run as a job, this module prints a digest per program:
 
     penstock launch -n 2 -d 2 tests/attack/random_programs.py 0 20
 """
 
 import hashlib
+import math
 import random
 import sys
+import tempfile
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -28,11 +32,12 @@ class Program:
 
     Args:
         seed: Determines everything.
+        folder: Folder for the program's files and caches; None keeps them in memory.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, folder=None):
         rng = random.Random(f"program {seed}")
-        self.seed = seed
+        self.seed, self.folder, self.paths = seed, folder, []
         self.count = rng.randrange(9, 40)
         self.ragged = rng.random() < 0.4
         self.batch_size = rng.choice((8, 16))
@@ -46,20 +51,45 @@ class Program:
         numbers = np.random.default_rng(seed)
         self.images = numbers.integers(0, 256, (self.count, rng.randrange(8, 20), rng.randrange(8, 20), 3), np.uint8)
         self.files = [photograph(number % 7) for number in range(self.count)]
-        self.labels = numbers.integers(0, 10, (self.count, 1), np.int32)
+        self.labels = np.arange(self.count, dtype=np.int32)[:, None]
         self.others = numbers.normal(size=(rng.randrange(5, 50), 3)).astype(np.float32)
+        self.paired = rng.random() < 0.3  # a second reader of the same length and order
+        self.cached = rng.random() < 0.3
+        self.external = rng.choice((None, None, None, "samples", "batches", "list"))
+        self.unread = rng.random() < 0.15  # without readers: the epoch is that of an external source
+        self.size = rng.choice((None, self.count)) if self.unread else None
+        if self.unread and self.policy is LastBatchPolicy.PAD:
+            self.policy = LastBatchPolicy.FILL
+        self.on_error = rng.choice(("raise", "skip", "replace")) if self.ragged and not self.unread else "raise"
+        if self.on_error == "replace":
+            self.external = None  # no other sample of a stream can replace a bad one
+        if self.on_error != "raise":
+            for number in rng.sample(range(self.count), rng.randrange(1, 5)):
+                self.files[number] = self.files[number][: rng.choice((0, 30))]
+        if folder is not None and self.ragged:
+            self.paths = [folder / f"{seed}-{number}.jpg" for number in range(self.count)]
+            for path, data in zip(self.paths, self.files, strict=True):
+                path.write_bytes(bytes(data))
+
+    @property
+    def can_seek(self):
+        """True if any batch can be asked for: the values of external sources depend on the batches before."""
+        return not self.unread and self.external is None
 
     def define(self):
         """Return the outputs as nodes, with their names."""
         rng = random.Random(f"definition {self.seed}")
-        if self.ragged:
-            items = Items(self.files, self.labels)
-            data, label = fn.readers.items(items, name="r", **self.reader)
-            decode = rng.choice((fn.decoders.image, fn.decoders.image_random_crop))
-            images = decode(data, output_type=rng.choice((types.RGB, types.BGR)))
+        if self.unread:
+            images, label = fn.external_source(self.item, num_outputs=2, batch=False, layout=["HWC", ""])
+            other = fn.external_source(self.extra, batch=False)
         else:
-            images, label = fn.readers.arrays((self.images, self.labels), layout=["HWC", ""], name="r", **self.reader)
-        other = fn.readers.arrays(self.others, random_shuffle=rng.random() < 0.5)
+            images, label = self.read(rng)
+            other = fn.readers.arrays(self.others, random_shuffle=rng.random() < 0.5, seed=self.seed + 1)
+        if self.cached:
+            images = fn.resize(images, resize_shorter=rng.randrange(6, 20))
+            if not self.unread:
+                place = {"path": self.folder / f"cache{self.seed}"} if self.paths else {"memory": "4 MiB"}
+                images = fn.cache(images, **place)
         for _ in range(rng.randrange(1, 5)):
             images = rng.choice(STEPS)(images, rng)
         height, width = rng.randrange(4, 12), rng.randrange(4, 12)
@@ -67,15 +97,61 @@ class Program:
         images = rng.choice(ENDS)(images, rng)
         value = rng.choice(NUMBERS)(other, rng)
         mixed = fn.cast(label, dtype=types.FLOAT) * fn.random.uniform(range=[0.5, 1.0]) + fn.reductions.max(other)
-        return {"image": images, "label": label, "value": value, "mixed": mixed}
+        outputs = {"image": images, "label": label, "value": value, "mixed": mixed}
+        if self.paired and not self.unread:
+            outputs["pair"] = fn.readers.arrays(self.labels, **self.reader)
+        if self.external is not None:
+            outputs["extra"] = self.feed()
+        return outputs
 
-    def iterator(self, devices=1, placement="auto", **options):
-        """Return a new iterator of the program on some devices."""
-        sharding, place = None, {"device_id": 0}
-        if devices > 1:
+    def read(self, rng):
+        """Return nodes of images and labels."""
+        if not self.ragged:
+            return fn.readers.arrays((self.images, self.labels), layout=["HWC", ""], name="r", **self.reader)
+        if self.paths:
+            labels = self.labels.ravel().tolist()
+            data, label = fn.readers.file(files=self.paths, labels=labels, name="r", **self.reader)
+        else:
+            data, label = fn.readers.items(Items(self.files, self.labels), name="r", **self.reader)
+        decode = fn.decoders.image if self.cached else rng.choice((fn.decoders.image, fn.decoders.image_random_crop))
+        return decode(data, output_type=rng.choice((types.RGB, types.BGR))), label
+
+    def item(self, info):
+        """Return an image and a label; the epoch ends after `count` samples."""
+        if info.idx_in_epoch >= self.count:
+            raise StopIteration
+        return self.images[info.idx_in_epoch], self.labels[info.idx_in_epoch] + 100 * info.epoch_idx
+
+    def extra(self, info):
+        """Return numbers that depend on the sample and the epoch."""
+        return self.others[info.idx_in_epoch % len(self.others)] + np.float32(info.epoch_idx)
+
+    def batch(self, number):
+        """Return a batch of numbers."""
+        return np.arange(2 * self.batch_size, dtype=np.int16).reshape(-1, 2) + np.int16(number)
+
+    def feed(self):
+        """Return a node of an external source."""
+        if self.external == "samples":
+            return fn.external_source(self.extra, batch=False)
+        if self.external == "batches":
+            return fn.external_source(self.batch)
+        return fn.external_source([self.batch(number) for number in range(3)], cycle="quiet")
+
+    def iterator(self, mesh=(1,), placement="auto", **options):
+        """Return a new iterator of the program on a mesh of devices, over all of whose axes the batch is split."""
+        sharding, place, names = None, {"device_id": 0}, tuple("ab"[: len(mesh)])
+        if mesh != (1,):
             place = {}
-            sharding = NamedSharding(jax.make_mesh((devices,), ("batch",), devices=jax.devices()[:devices]), P("batch"))
-        make = data_iterator(self.define, reader_name="r", last_batch_policy=self.policy, sharding=sharding)
+            devices = jax.devices()[: math.prod(mesh)]
+            split = names[0] if self.seed % 2 else names
+            sharding = NamedSharding(jax.make_mesh(mesh, names, devices=devices), P(split))
+        outputs = ["image", "label", "value", "mixed"] + ["pair"] * (self.paired and not self.unread)
+        outputs += ["extra"] * (self.external is not None) + ["valid"] * (self.on_error == "skip")
+        make = data_iterator(
+            self.define, outputs, self.size, reader_name=None if self.unread else "r", last_batch_policy=self.policy,
+            sharding=sharding, on_error=self.on_error, max_bad_rate=(1.0, 1000), enable_conditionals=True,
+        )  # fmt: skip
         settings = {"num_threads": 1, "prefetch_queue_depth": 1, **place, **options}
         return make(batch_size=self.batch_size, seed=self.seed, placement=placement, **settings)
 
@@ -133,6 +209,35 @@ def _noise(images, rng):
     return fn.noise.gaussian(images, stddev=_number(rng, 0, 30))
 
 
+def _branch(images, rng):
+    """Apply a step to the samples for which a condition is true, and another one or none to the rest."""
+    chance = fn.random.coin_flip(probability=rng.random(), dtype=types.BOOL)
+    bright = fn.reductions.mean(images) > rng.uniform(60, 180)
+    condition = rng.choice((_same, _both, _either, _neither))(chance, bright)
+    step, other = rng.choice(SAME_KIND), rng.choice(SAME_KIND)
+    if condition:
+        images = step(images, rng)
+    elif fn.random.uniform(range=[0.0, 1.0]) < 0.5:
+        images = other(images, rng)
+    return images
+
+
+def _same(left, _right):
+    return left
+
+
+def _both(left, right):
+    return left and right
+
+
+def _either(left, right):
+    return left or not right
+
+
+def _neither(left, right):
+    return not (left or right)
+
+
 STEPS = [
     lambda images, rng: fn.flip(images, horizontal=_flag(rng), vertical=_flag(rng)),
     lambda images, rng: fn.brightness_contrast(images, brightness=_number(rng, 0.5, 1.5)),
@@ -148,7 +253,12 @@ STEPS = [
     _resize,
     _rotate,
     _twist,
+    _branch,
+    _branch,
 ]  # fmt: skip
+
+# Steps that return images of the same dtype and layout, as the branches of an `if` must.
+SAME_KIND = [step for step in STEPS if step is not _branch]
 
 ENDS = [
     lambda images, rng: images,
@@ -186,14 +296,18 @@ def main():
     from jax.experimental import multihost_utils
 
     penstock.launch.initialize()
-    for seed in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
-        program = Program(seed)
-        batches = [
-            {name: np.asarray(multihost_utils.process_allgather(array, tiled=True)) for name, array in batch.items()}
-            for batch in program.iterator(devices=jax.device_count(), placement="host")
-        ]
-        if jax.process_index() == 0:
-            print("PROGRAM", seed, digest(batches), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
+            program = Program(seed, Path(folder) if seed % 2 else None)
+            batches = [
+                {
+                    name: np.asarray(multihost_utils.process_allgather(array, tiled=True))
+                    for name, array in batch.items()
+                }
+                for batch in program.iterator((jax.device_count(),), placement="host")
+            ]
+            if jax.process_index() == 0:
+                print("PROGRAM", seed, digest(batches), flush=True)
 
 
 if __name__ == "__main__":

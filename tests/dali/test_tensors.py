@@ -186,6 +186,17 @@ JOINS = {
     "plain shape": lambda lib, x: (lib.fn.reinterpret(x, layout="ABC"), lib.fn.reinterpret(x, rel_shape=[1, -1])),
     "factors": lambda lib, x: lib.fn.reshape(x, rel_shape=lib.fn.stack(*map(lib.types.Constant, (1.0, -2.0, 1.0)))),
     "wider by a factor": lambda lib, x: lib.fn.reinterpret(x[:, :4], dtype=lib.types.INT32, rel_shape=[1, 0.25, 1]),
+    "wider in another order": lambda lib, x: (
+        lib.fn.reinterpret(x[:, :4, :2], dtype=lib.types.INT16, src_dims=[1, 0, 2]),
+        lib.fn.reinterpret(x[:, :4, :2], dtype=lib.types.INT16, src_dims=[0, -1, 1, 2], layout="ABCD"),
+        lib.fn.reinterpret(x[:, :4, :2], dtype=lib.types.INT16, src_dims=[1, 0, 2], rel_shape=[1, 1, -1]),
+        lib.fn.reinterpret(x[:, :4, :2], dtype=lib.types.INT16, src_dims=[1, 0, 2], rel_shape=[1, 1, 0.5]),
+        lib.fn.reinterpret(x[:4, :4, :2], dtype=lib.types.INT16, src_dims=[2, 1], shape=[-1, 4]),
+    ),
+    "factors in another order": lambda lib, x: (
+        lib.fn.reshape(x[:, :4, :2], src_dims=[1, -1, 0], rel_shape=[0.5, 4, -1]),
+        lib.fn.reshape(x[:, :4, :2], src_dims=[1, -1, 0], rel_shape=lib.fn.constant(fdata=[0.5, 1, -1])),
+    ),
     "wider": lambda lib, x: lib.fn.reinterpret(x[:4, :4], dtype=lib.types.INT32, shape=[-1]),
     "wider last": lambda lib, x: lib.fn.reinterpret(x[:4, :4, :2], dtype=lib.types.INT16),
     "narrower": lambda lib, x: lib.fn.reinterpret(lib.fn.cast(x, dtype=lib.types.FLOAT), dtype=lib.types.UINT8),

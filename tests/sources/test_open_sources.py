@@ -229,6 +229,21 @@ READERS = {
     "file": lambda path: fn.readers.file(file_root=path),
 }
 
+# Readers of files that list, annotate or index others.
+LISTS = {
+    "file list": lambda path: fn.readers.file(file_list=path),
+    "video list": lambda path: fn.readers.video(file_list=path, sequence_length=1),
+    "numpy list": lambda path: fn.readers.numpy(file_list=path),
+    "fits list": lambda path: fn.readers.fits(file_list=path),
+    "coco": lambda path: fn.readers.coco(file_root=".", annotations_file=path),
+    "nemo": lambda path: fn.readers.nemo_asr(manifest_filepaths=[path]),
+    "webdataset index": lambda path: fn.readers.webdataset(paths="a.tar", index_paths=path, ext="jpg"),
+    "mxnet index": lambda path: fn.readers.mxnet(path="a.rec", index_path=path),
+    "tfrecord index": lambda path: fn.readers.tfrecord(
+        path="a", index_path=path, features={"x": tfrecord.FixedLenFeature([1], tfrecord.int64, 0)}
+    ),
+}
+
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_folder_that_may_not_be_entered_is_an_error_of_the_source(name, tmp_path, monkeypatch):
@@ -247,8 +262,24 @@ def test_a_folder_that_may_not_be_entered_is_an_error_of_the_source(name, tmp_pa
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", ["tfrecord", "webdataset", "mxnet"])
-def test_a_pipe_in_place_of_records_is_an_error(name, tmp_path):
+@pytest.mark.parametrize("name", {**READERS, **LISTS})
+def test_a_pipe_in_place_of_a_file_is_an_error(name, tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "data")
-    with Pipeline(batch_size=1), pytest.raises(SourceError, match="it is not a file, but"):
-        READERS[name](str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+    for file in ("a", "a.rec", "a.tar"):
+        (tmp_path / file).write_bytes(bytes(1024))
+    with Pipeline(batch_size=1), pytest.raises(SourceError) as caught:
+        {**READERS, **LISTS}[name](str(tmp_path / "data"))
+    if name in LISTS or name in ("tfrecord", "webdataset", "mxnet"):  # others look for a file or folder first
+        assert "it is not a file, but" in str(caught.value)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["train-labels-idx1-ubyte", "train-images-idx3-ubyte", "data.mdb", "data_batch_1.bin"])
+def test_a_pipe_in_a_data_set_is_an_error(name, tmp_path):
+    write_idx(tmp_path, [1])
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    read = fn.readers.caffe2 if name == "data.mdb" else fn.readers.mnist
+    with Pipeline(batch_size=1), pytest.raises(SourceError):
+        fn.readers.cifar10(file_root=tmp_path) if "batch" in name else read(path=tmp_path)

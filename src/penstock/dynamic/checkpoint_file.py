@@ -14,6 +14,7 @@ from typing import Any, cast
 from penstock.core import with_call_site
 from penstock.core.atomic_files import write_atomically
 from penstock.errors import ArgumentTypeError, ContextError, StateError, UsageError, short_repr
+from penstock.sources.storage.local_bytes import read_file
 
 # Version of DALI's format, whose states are those of other readers and generators.
 _VERSION = 2
@@ -297,7 +298,11 @@ class Checkpoint:
         if not files:
             raise _MissingCheckpointError("no checkpoint matches the pattern", given=filename)
         number = max(files)
-        self.deserialize(files[number].read_text())
+        try:
+            text = read_file(str(files[number])).tobytes().decode(errors="replace")
+        except OSError as error:
+            raise StateError("the checkpoint cannot be read", given=f"{files[number]}: {error.strerror}") from error
+        self.deserialize(text)
         self._next_number = number + 1
         return str(files[number])
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from os import PathLike
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any, cast
-
-import numpy as np
 
 from penstock.core import Array, with_call_site
 from penstock.dynamic.body_call import NO_DRAWS, OperatorUse
@@ -25,6 +22,7 @@ from penstock.eager.eager_call import call_on_rows
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, SourceNotFoundError, about
 from penstock.graph import OperatorFunction
 from penstock.graph.tracing.registry import lookup
+from penstock.sources.storage.local_bytes import read_file
 
 # Arguments of every operator in pipelines and in `penstock.fn` that a call does not have, with what to write.
 _ONLY_ELSEWHERE = {
@@ -143,7 +141,7 @@ def imread(filepaths: Any, /, *, device: Any = "cpu", **arguments: Any) -> Any:
 def _file_bytes(path: Any) -> Array:
     name = path if isinstance(path, str | PathLike) else as_tensor(path).array.tobytes().decode()
     try:
-        return np.frombuffer(Path(name).read_bytes(), np.uint8)
+        return read_file(fspath(name))
     except FileNotFoundError:
         raise SourceNotFoundError(f"there is no file {str(name)!r}") from None
     except OSError as error:

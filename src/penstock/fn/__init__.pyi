@@ -1672,8 +1672,8 @@ def normalize(
 def numba_function(
     *inputs: _Input,
     run_fn: Callable[..., Any],
-    out_types: Any,
-    in_types: Any,
+    out_types: DALIDataType | Any | Sequence[DALIDataType | Any],
+    in_types: DALIDataType | Any | Sequence[DALIDataType | Any],
     outs_ndim: int | Sequence[int] | _Array,
     ins_ndim: int | Sequence[int] | _Array,
     setup_fn: Callable[..., Any] | None = None,

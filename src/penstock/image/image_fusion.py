@@ -57,7 +57,7 @@ class ImageFusion(FusionGroup):
             return known
         headers: list[Any] = []
         if self._decoder is not None:
-            headers = self._decoder.headers(data)
+            headers = self._decoder.read_headers(list(data))
             sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
             arguments, bits = arguments[1:], bits[1:]
         elif isinstance(data, np.ndarray | RowSelection):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion_contract import FusibleOperator
@@ -68,37 +71,26 @@ class ImageDecoder(Operator, FusibleOperator):
     """True if images may be decoded at a reduced size before they are resized to less than half."""
 
     @abstractmethod
-    def read_header(self, data: Any) -> Any:
-        """Read the header of a file.
+    def read_headers(self, files: Sequence[Any]) -> list[Any]:
+        """Read the headers of files.
 
         Returns:
-            Object with `height`, `width`, `channels`, `reducible`, and `head`: the length of the bytes at the start of
-            the file that determine the header, or 0 if it is unknown.
+            Objects with `height`, `width`, `channels` and `reducible`.
 
         Raises:
-            ValueError: The bytes are not an image.
+            ValueError: The bytes of a file are not an image.
         """
 
-    def headers(self, files: Iterable[Any]) -> list[Any]:
-        """Read the headers of several files."""
-        # Small files that one program wrote often start with the same bytes: comparing these is cheaper than parsing.
-        headers: list[Any] = []
-        head, header = b"", None
-        for data in files:
-            if not head or data[: len(head)].tobytes() != head:
-                header = self.read_header(data)
-                head = data[: header.head].tobytes()
-            headers.append(header)
-        return headers
-
     @abstractmethod
-    def region_to_decode(self, header: Any, region: Region, reduce: int) -> Region:
-        """Return the region that is decoded when the pixels of `region` are read. It contains `region`.
+    def regions_to_decode(
+        self, headers: Sequence[Any], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the regions that are decoded when the pixels of `regions` are read, which they contain.
 
         Args:
-            header: Result of `read_header`.
-            region: Rows and columns that are read, in pixels of the reduced image.
-            reduce: 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
+            headers: Headers of files.
+            regions: Rows and columns that are read, in pixels of the reduced images; (files, 4), fields of `Region`.
+            reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
     @abstractmethod
@@ -107,10 +99,10 @@ class ImageDecoder(Operator, FusibleOperator):
 
         Args:
             data: Bytes of the file, uint8 of shape (n,).
-            header: Result of `read_header`.
-            region: Result of `region_to_decode`; None for the whole image.
+            header: Header of the file.
+            region: One of `regions_to_decode`; None for the whole image.
             memory: Memory that the pixels may be written to, uint8, large enough for the region. None: allocate it.
-            reduce: Same value as for `region_to_decode`.
+            reduce: Same value as for `regions_to_decode`.
 
         Returns:
             Pixels of layout HWC.

@@ -13,8 +13,15 @@ from penstock.types import NO_TYPE, as_dtype, is_bfloat16
 
 
 def result_dtype(own: np.dtype[Any], *wanted: Any) -> np.dtype[Any]:
-    """Return the first dtype that the user set, or the input's."""
-    return next((dtype for dtype in map(wanted_dtype, wanted) if dtype is not None), own)
+    """Return the dtype that the user set under one of an argument's names, or the input's.
+
+    Raises:
+        DefinitionError: The user set it under two names.
+    """
+    given = [dtype for dtype in map(wanted_dtype, wanted) if dtype is not None]
+    if len(given) > 1:
+        raise DefinitionError("dtype is set twice, once by its older name", given=given, fix="dtype=... alone")
+    return given[0] if given else own
 
 
 def wanted_dtype(dtype: Any) -> np.dtype[Any] | None:
@@ -30,9 +37,7 @@ def output_dtype(own: np.dtype[Any], wanted: Any) -> np.dtype[Any]:
     """
     dtype = result_dtype(own, wanted)
     if dtype not in (own, np.float32):
-        raise DefinitionError(
-            "the result has the dtype of the input, or FLOAT", given=dtype, expected=f"{own}, float32"
-        )
+        raise DefinitionError("dtype must be that of the input, or FLOAT", given=dtype, expected=f"{own}, float32")
     return dtype
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from penstock.graph import DataNode, Graph, Reader, check_annotations
 from penstock.pipeline.serialization import from_json, to_json
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
+from penstock.sources.storage.local_bytes import read_file
 
 # DALI's defaults of the options that have no effect here. Programs read them as attributes.
 HINTS: Mapping[str, Any] = {
@@ -293,7 +295,7 @@ class DaliMethods:
         if (serialized_pipeline is None) == (filename is None):
             raise UsageError("deserialize takes the result of serialize, or the name of a file that contains it")
         try:
-            text = Path(filename).read_bytes() if serialized_pipeline is None else serialized_pipeline
+            text = read_file(os.fspath(filename)).tobytes() if serialized_pipeline is None else serialized_pipeline
         except (OSError, TypeError, ValueError) as error:
             raise _file_error(filename, "read", error) from error
         options, name, define = from_json(text)

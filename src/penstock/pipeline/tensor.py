@@ -199,9 +199,12 @@ def as_arrays(value: Sequence[Any]) -> list[Array]:
         ArgumentTypeError: A value cannot be converted.
     """
     try:
-        return [np.asarray(item) for item in value]
+        arrays = [np.asarray(item) for item in value]
     except Exception as error:  # a ragged list; objects of other libraries may raise anything
         raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
+    if any(array.dtype.hasobject for array in arrays):
+        raise ArgumentTypeError("a tensor is an array of numbers", given=short_repr(value))
+    return arrays
 
 
 def write_to(value: Any, address: ctypes.c_void_p) -> None:

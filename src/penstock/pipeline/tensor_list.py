@@ -15,6 +15,7 @@ from penstock.core.unsupported import refuse_attributes
 from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
+from penstock.pipeline.batch_text import batch_text
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, same_size_dtype, write_to
 
 
@@ -163,6 +164,13 @@ class TensorList:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} x {self._spec})"
+
+    def __str__(self) -> str:
+        """Return the values, dtype, layout and shapes, in DALI's form; large batches are summarized."""
+        if not len(self):
+            return repr(self)
+        device = "cpu" if self._tensor is TensorCPU else "gpu"
+        return batch_text(type(self).__name__, self._samples, self._layout, device)
 
     def _repr_html_(self) -> str:
         """Return a table and, of a batch in host memory, the first images, for notebooks."""

@@ -189,11 +189,17 @@ def _equal(mine: Any, theirs: Any) -> bool:
     return mine == theirs
 
 
-def stack_dense(
-    columns: Sequence[list[Array]], specs: Sequence[Spec], out: Sequence[Array | None]
-) -> tuple[Column, ...]:
+def stack_dense(columns: Sequence[Column], specs: Sequence[Spec], out: Sequence[Array | None]) -> tuple[Column, ...]:
     """Stack the samples of each dense column to an array, that of `out` if there is one. Other columns stay lists."""
-    return tuple(
-        np.stack(column, out=slot) if spec.dense else column
-        for column, spec, slot in zip(columns, specs, out, strict=True)
-    )
+    result: list[Column] = []
+    for column, spec, slot in zip(columns, specs, out, strict=True):
+        if not spec.dense:
+            result.append(column)
+        elif isinstance(column, list):
+            result.append(np.stack(column, out=slot))
+        elif slot is None:
+            result.append(column)
+        else:
+            np.copyto(slot, column)
+            result.append(slot)
+    return tuple(result)

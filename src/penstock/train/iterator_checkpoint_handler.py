@@ -14,6 +14,7 @@ from penstock.core import optional_import
 from penstock.errors import StateError, UsageError
 from penstock.graph import check_annotations
 from penstock.iterate import DataIterator
+from penstock.sources.storage.local_bytes import read_file
 
 _FILE = "iterator.json"
 
@@ -72,8 +73,8 @@ class IteratorCheckpointHandler:
         """
         path = directory / _FILE
         try:
-            state = json.loads(path.read_text())
-        except (FileNotFoundError, json.JSONDecodeError) as error:
+            state = json.loads(read_file(str(path)).tobytes())
+        except (OSError, ValueError) as error:
             raise StateError(
                 f"the directory does not contain the state of an iterator: {directory}",
                 given=str(error),

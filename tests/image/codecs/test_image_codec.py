@@ -168,6 +168,19 @@ def test_narrow_regions_equal_the_whole(name, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@given(st.data())
+def test_regions_of_many_files_are_those_of_each(backend, data):
+    decoder = ImageCodec(backend=backend)
+    headers = [decoder.header(content) for content in (JPEGS | OTHERS).values()]
+    reductions = [data.draw(st.sampled_from([1, 2, 4, 8])) if header.reducible else 1 for header in headers]
+    pairs = list(zip(headers, reductions, strict=True))
+    wanted = [data.draw(regions(-(-header.height // reduce), -(-header.width // reduce))) for header, reduce in pairs]
+    expected = [decoder.region_to_decode(header, r, reduce) for (header, reduce), r in zip(pairs, wanted, strict=True)]
+    found = decoder.regions_to_decode(headers, np.array(wanted), np.array(reductions))
+    assert [Region(*region) for region in found.tolist()] == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_region_saves_work(backend):
     """Otherwise the tests above would compare the whole with the whole."""
     decoder, region = ImageCodec(backend=backend), Region(8, 30, 40, 100)

@@ -1,20 +1,29 @@
 """Headers of JPEGs: where EXIF data may stand, and what is left to Pillow."""
 
 import io
+import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mutations import MUTATIONS, mutated
 from PIL import Image
 
 from penstock import types
+from penstock.image.codecs import jpeg_header_loop
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import MAX_PIXELS
-from penstock.image.codecs.jpeg_header import read_header
+from penstock.image.codecs.jpeg_header import read_header, read_headers
+from penstock.native.machine_code import address
 from penstock.operators.decoders.image import DecodeImage
 
 FILE = io.BytesIO()
 Image.fromarray(np.random.default_rng(1).integers(0, 256, (12, 20, 3), np.uint8)).save(FILE, "JPEG")
 BYTES = FILE.getvalue()
+FILE = io.BytesIO()
+Image.fromarray(np.random.default_rng(2).integers(0, 256, (9, 5), np.uint8)).save(FILE, "JPEG")
+GRAY = FILE.getvalue()
 FRAME, SCAN = BYTES.index(b"\xff\xc0"), BYTES.index(b"\xff\xda")
 AFTER_JFIF = 20
 
@@ -80,36 +89,70 @@ def test_a_header_that_ends_too_early_is_refused(end):
         ImageCodec().decode(data, ImageCodec().header(data))
 
 
-def outcome(read):
+def alone(data, output_type, adjust):
     try:
-        return read()
-    except ValueError as error:
-        return str(error)
+        return read_header(data, output_type, adjust)
+    except ValueError:
+        return None
 
 
-def test_files_that_begin_alike_have_the_header_that_each_has_alone():
-    decoder = DecodeImage(ImageCodec(types.ANY_DATA), np.dtype(np.uint8), reduced=False)
-    first = inserted(2, exif(6))
-    head = decoder.read_header(first).head
-    assert head == len(first) - len(BYTES) + SCAN + 4
-    others = [first, first[:head], first[: head - 1], first[:3], inserted(2, exif(3)), np.frombuffer(BYTES, np.uint8)]
-    for place in range(len(first) - len(BYTES) + FRAME + 40):
-        other = first.copy()
-        other[place] ^= 1 << place % 8
-        others.append(other)
-    for other in others:
-        expected = outcome(
-            lambda other=other: [decoder.read_header(first), decoder.read_header(other), decoder.read_header(first)]
-        )
-        assert outcome(lambda other=other: decoder.headers([first, other, first])) == expected
+def damaged(count, seed):
+    """Files with bytes changed, most of them in the header."""
+    rng = random.Random(seed)
+    stripped = BYTES[:2] + segment(0xE1, exif(6)[4:]) + BYTES[FRAME:]
+    originals = [BYTES, GRAY, inserted(2, exif(6)).tobytes(), inserted(SCAN, exif(8, "little")).tobytes(), stripped]
+    files = [rng.choice(originals) for _ in range(count)]
+    ends = [rng.choice((len(file), file.index(b"\xff\xda") + 4)) for file in files]
+    return [
+        np.frombuffer(mutated(file[:end], rng) + file[end:], np.uint8) for file, end in zip(files, ends, strict=True)
+    ]
 
 
-def test_what_begins_alike_is_read_once(monkeypatch):
-    decoder, read = DecodeImage(ImageCodec(), np.dtype(np.uint8), reduced=False), []
-    header = DecodeImage.read_header
-    monkeypatch.setattr(DecodeImage, "read_header", lambda self, data: read.append(1) or header(self, data))
-    decoder.headers([np.frombuffer(BYTES, np.uint8)] * 5)
-    assert len(read) == 1
+@pytest.mark.parametrize("adjust", [True, False])
+@pytest.mark.parametrize("output_type", [types.RGB, types.GRAY, types.ANY_DATA])
+def test_headers_read_together_are_those_read_alone(output_type, adjust):
+    files = damaged(MUTATIONS, 3)
+    expected = [alone(data, output_type, adjust) for data in files]
+    assert read_headers(files, output_type, adjust) == expected
+    assert len({header.orientation for header in expected if header}) == (3 if adjust else 1)
+    assert MUTATIONS // 10 < sum(header is None for header in expected) < MUTATIONS
+
+
+@given(st.lists(st.binary(max_size=60) | st.binary(max_size=40).map(lambda tail: BYTES[:SCAN] + tail), min_size=16))
+def test_headers_of_any_bytes_are_those_read_alone(contents):
+    files = [np.frombuffer(content, np.uint8) for content in contents]
+    assert read_headers(files, types.RGB, True) == [alone(data, types.RGB, True) for data in files]
+
+
+@pytest.mark.parametrize("end", [0, 3, FRAME + 17, FRAME + 18, SCAN + 3, SCAN + 4])
+def test_headers_of_files_that_end_early_are_those_read_alone(end):
+    files = [np.frombuffer(BYTES[:end], np.uint8)] * 16
+    assert read_headers(files, types.RGB, True) == [alone(data, types.RGB, True) for data in files]
+
+
+def test_the_uncompiled_loop_finds_the_same():
+    files, window = damaged(60, 5), np.empty(jpeg_header_loop.WINDOW, np.uint8)
+    operands = np.array([address(data) for data in files]), np.array([data.size for data in files]), window
+    found = np.zeros((2, 60, len(jpeg_header_loop.COLUMNS)), np.int64)
+    jpeg_header_loop.scan_jpegs(*operands, address(window), found[0])
+    jpeg_header_loop.scan_jpegs.python_function(*operands, address(window), found[1])
+    assert np.array_equal(*found)
+    assert found.any()
+
+
+def test_bytes_that_are_not_contiguous_are_left_to_the_parser_of_one_file():
+    spread = np.repeat(np.frombuffer(BYTES, np.uint8), 2)[::2]
+    assert read_headers([spread] * 16, types.RGB, True) == [None] * 16
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_the_first_file_that_is_no_image_is_an_error(count):
+    files = [np.frombuffer(BYTES, np.uint8)] * (count - 1) + [np.zeros(9, np.uint8)]
+    with pytest.raises(ValueError, match="known format"):
+        ImageCodec().headers(files)
+    decoder = DecodeImage(ImageCodec(), np.dtype(np.uint8), reduced=False, max_size=(12, 19))
+    with pytest.raises(ValueError, match="the image is 12 x 20, larger than max_size"):
+        decoder.read_headers([np.frombuffer(BYTES, np.uint8)] * count)
 
 
 def test_too_many_pixels_are_refused_by_the_header():

@@ -160,19 +160,27 @@ def test_a_bad_example_is_named(tmp_path, bad, message):
 
 def test_records_that_follow_each_other_are_read_at_once(tmp_path, monkeypatch):
     found = source(write(tmp_path / "a"))
-    expected, bad, fill, asked = found.read(np.arange(3), [None] * 4), int(found.records.starts[3]), LocalFile.fill, []
-
-    def recorded(file, view, at):
-        asked.append(at)
-        if at <= bad < at + len(view):
-            raise OSError(5, "Input/output error")
-        fill(file, view, at)
-
-    monkeypatch.setattr(LocalFile, "fill", recorded)
+    expected, ranges, asked = found.read(np.arange(3), [None] * 4), LocalFile.read_ranges, []
+    monkeypatch.setattr(LocalFile, "read_ranges", lambda *args: asked.extend(args[1].tolist()) or ranges(*args))
     for order, reads in (([0, 1, 2], 1), ([2, 0, 1], 2), ([2, 1, 0], 3), ([0, 2, 0], 3)):
         asked.clear()
         assert found.read(np.array(order), [None] * 4)[2].tolist() == expected[2][order].tolist()
         assert (len(asked), asked) == (reads, sorted(asked))
+
+
+def test_the_record_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    found = source(write(tmp_path / "a"))
+    expected, bad, fill = found.read(np.arange(3), [None] * 4), int(found.records.starts[3]), LocalFile.fill
+
+    def failing(file, view, at):
+        if at <= bad < at + len(view):
+            raise OSError(5, "Input/output error")
+        fill(file, view, at)
+
+    monkeypatch.setattr(LocalFile, "read_ranges", lambda *_: False)
+    monkeypatch.setattr(LocalFile, "fill", failing)
+    for order in ([0, 1, 2], [2, 0, 1], [0, 2, 0]):
+        assert found.read(np.array(order), [None] * 4)[2].tolist() == expected[2][order].tolist()
     with pytest.raises(SampleError, match=r"sample 3 .* cannot be read: Input/output error"):
         found.read(np.arange(5), [None] * 4)
 

@@ -67,6 +67,30 @@ def test_samples_are_those_of_webdatasets_own_library(tmp_path_factory, names, f
     assert read(source(path, ext=("jpg", "cls", "x.y"))) == expected
 
 
+TEXTS = st.integers(-300, 300).map(lambda number: b"%d" % number) | st.sampled_from([b" 7\n", b"+4", b"x", b"", b"1.5"])
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=6), st.sampled_from([UINT8, INT32, np.dtype(np.int8), np.dtype("f4")]))
+def test_numbers_read_together_are_those_read_alone(tmp_path_factory, texts, dtype):
+    path = tmp_path_factory.mktemp("tar") / "a.tar"
+    path.write_bytes(
+        tar([item for n, text in enumerate(texts) for item in ((f"{n}.jpg", b"j" * n), (f"{n}.cls", text))])
+    )
+    wanted = Components((frozenset(["jpg"]), frozenset(["cls"])), True, "error")
+    found = WebdatasetSource((str(path),), (), wanted, (UINT8, dtype), frozenset([1]))
+
+    def values(indices):
+        try:
+            images, numbers = found.read(indices, [None, None])
+        except SampleError as error:
+            return [str(error)]
+        return [(bytes(image), number.dtype, number.tolist()) for image, number in zip(images, numbers, strict=True)]
+
+    alone = [values(np.array([index]))[0] for index in range(len(texts))]
+    errors = [value for value in alone if isinstance(value, str)]
+    assert values(np.arange(len(texts))) == (errors[:1] or alone)
+
+
 def test_sources(tmp_path):
     one, two = tmp_path / "a.tar", tmp_path / "b.tar"
     one.write_bytes(tar(pairs(4)))

@@ -103,10 +103,18 @@ def test_ranges_of_a_file(tmp_path):
     content = np.random.default_rng(0).bytes(1000)
     (tmp_path / "file").write_bytes(content)
     starts, sizes = np.array([990, 0, 5, 5, 40]), np.array([10, 3, 0, 20, 1])
-    expected = b"".join(content[start : start + size] for start, size in zip(starts, sizes, strict=True))
+    places = np.array([10, 0, 3, 24, 44])
+    expected = bytearray(b"." * 50)
+    for start, size, place in zip(starts.tolist(), sizes.tolist(), places.tolist(), strict=True):
+        expected[place : place + size] = content[start : start + size]
     with contextlib.closing(LocalFile(str(tmp_path / "file"))) as file:
-        assert file.read_ranges(starts, sizes).tobytes() == expected
-        data, failed = np.empty(34, np.uint8), np.zeros(1, np.int64)
-        file_loop.read_ranges.python_function(file._descriptor, starts, sizes, address(data), failed)
-        assert (data.tobytes(), failed[0]) == (expected, 0)
-        assert file.read_ranges(starts, sizes + 1) is None  # the first range ends behind the file
+        for native in (True, False):
+            data, failed = np.full(50, ord("."), np.uint8), np.zeros(1, np.int64)
+            if native:
+                file.advise(starts, sizes)
+                assert file.read_ranges(starts, sizes, places, data)
+            else:
+                file_loop.advise_ranges.python_function(file._descriptor, starts, sizes)
+                file_loop.read_ranges.python_function(file._descriptor, starts, sizes, places, address(data), failed)
+            assert (data.tobytes(), failed[0]) == (expected, 0)
+        assert not file.read_ranges(starts, sizes + 1, places, data)  # the first range ends behind the file

@@ -4,10 +4,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
+from enum import Enum
 from itertools import chain
 from typing import Any, TypeGuard, Union, cast
 
-from penstock.errors import DefinitionError, PenstockError
+from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError
 from penstock.graph.arguments.argument_groups import plain_type
 from penstock.graph.ir.node import NodeHandle
 from penstock.types import Constant
@@ -99,6 +100,8 @@ def _takes_lists(hint: Any) -> bool:
 def _node(name: str, value: Any, constant: Callable[[Any], Any]) -> Any:
     if value is None or isinstance(value, NodeHandle):
         return value
+    if isinstance(value, Enum):
+        raise ArgumentTypeError(f"{name} is data, not an option", given=repr(value), expected="a node or numbers")
     try:
         return constant(value)
     except PenstockError as error:

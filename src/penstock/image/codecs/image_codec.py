@@ -1,7 +1,11 @@
 """One interface to all libraries that decode images."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
@@ -61,6 +65,11 @@ class ImageCodec:
         header = jpeg_header.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
+    def headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+        """Read the headers of several files; see `header`."""
+        headers = jpeg_header.read_headers(files, self.output_type, self.adjust_orientation)
+        return [header or self.header(data) for header, data in zip(headers, files, strict=True)]
+
     def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
         """Return the smallest region that contains `region` and is cheap to decode.
 
@@ -76,8 +85,29 @@ class ImageCodec:
         tall, wide = (width, height) if swaps_axes(header.orientation) else (height, width)
         small = nvimgcodec.region_to_decode(stored, wide)
         if not self._decodes_regions(header, reduce) or not _is_small(small, wide):
-            small = Region(0, libjpeg_turbo.rows(stored.bottom, tall, wide, reduce, header.below), 0, wide)
+            small = Region(0, int(libjpeg_turbo.rows(stored.bottom, tall, wide, reduce, header.below)), 0, wide)
         return delivered_region(small, height, width, header.orientation)
+
+    def regions_to_decode(
+        self, headers: Sequence[ImageHeader], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return `region_to_decode` of several files.
+
+        Args:
+            headers: Headers of the files.
+            regions: Regions that are needed, (files, 4).
+            reductions: Value of `reduce` for each file.
+        """
+        numbers = [(h.height, h.width, h.below, h.frame, h.orientation) for h in headers]
+        height, width, below, frame, orientation = np.array(numbers).reshape(-1, 5).T
+        height, width = -(-height // reductions), -(-width // reductions)
+        bottoms = np.where(frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), height)
+        result = np.column_stack([np.zeros_like(height), bottoms, np.zeros_like(height), width])
+        one_by_one = (frame > 0) & ((orientation != UPRIGHT) | (self.backend == "nvimgcodec"))
+        for row in np.flatnonzero(one_by_one).tolist():
+            region = Region._make(regions[row].tolist())
+            result[row] = self.region_to_decode(headers[row], region, int(reductions[row]))
+        return result
 
     def decode(
         self,
@@ -105,9 +135,12 @@ class ImageCodec:
             ValueError: The data are damaged.
         """
         orientation = header.orientation
-        # The usual case of small images, whose decoding takes little longer than the Python around it.
-        if region is None and reduce == 1 and orientation == UPRIGHT:
-            return self._stored(data, header, memory, None, 1)
+        # The usual cases, for which little Python is needed: all pixels, or those above a row.
+        if orientation == UPRIGHT:
+            if region is None:
+                return self._stored(data, header, memory, None, reduce)
+            if not (region.top or region.left) and region.right * reduce >= header.width:
+                return self._stored(data, header, memory, region.bottom, reduce)[: region.bottom]
         height, width = -(-header.height // reduce), -(-header.width // reduce)
         if region is None or region == (0, height, 0, width):
             return apply_orientation(self._stored(data, header, memory, None, reduce), orientation)

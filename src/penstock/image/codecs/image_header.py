@@ -26,8 +26,6 @@ class ImageHeader(NamedTuple):
         frame: Offset of the frame header of a JPEG; 0 if Pillow decodes the image.
         below: Stored rows that are decoded below the last one that is needed, because the smooth upsampling of chroma
             reads them.
-        head: Length of the bytes at the start of the file that determine this header; 0 if unknown. Files that start
-            with the same bytes have the same header.
     """
 
     height: int
@@ -37,7 +35,6 @@ class ImageHeader(NamedTuple):
     orientation: int
     frame: int
     below: int = 0
-    head: int = 0
 
     @property
     def reducible(self) -> bool:

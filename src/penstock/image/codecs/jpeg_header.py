@@ -1,12 +1,15 @@
 """JPEG headers: size, components, chroma subsampling and orientation, without decoding."""
 
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
-from penstock.image.codecs.image_header import ImageHeader, check_size
+from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
+from penstock.native.machine_code import address
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 
 _START = b"\xff\xd8\xff"
@@ -22,6 +25,9 @@ _segment = struct.Struct(">BBH")
 _size = struct.Struct(">HHB xB xxB xxB")
 
 _UINT8 = np.dtype(np.uint8)
+
+# Files that are worth a call of the loop.
+_MIN_FILES = 16
 
 # Rows below a pixel that the smooth upsampling of vertically subsampled chroma reads.
 _ROWS_BELOW = 2
@@ -66,5 +72,34 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
     channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
     if swaps_axes(orientation):
         height, width = width, height
-    below, head = 0 if alike else _ROWS_BELOW, max(place + _segment.size, frame + 5 + _size.size)
-    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, below, head)
+    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else _ROWS_BELOW)
+
+
+def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: bool) -> list[ImageHeader | None]:
+    """Read the headers of many files, with one call of a compiled loop.
+
+    Returns:
+        The result of `read_header` for each file, or None: for what is no JPEG with one or three components, for too
+        many pixels, and for bytes that are not contiguous.
+    """
+    if len(files) < _MIN_FILES or not loop.copy_bytes.exists:
+        return [None] * len(files)
+    # The loop reads consecutive bytes.
+    sizes = np.array([data.size if data.strides == (1,) else 0 for data in files], np.int64)
+    window, found = np.empty(loop.WINDOW, np.uint8), np.zeros((len(files), len(loop.COLUMNS)), np.int64)
+    loop.scan_jpegs(np.array([address(data) for data in files], np.int64), sizes, window, address(window), found)
+    height, width, components = found[:, loop.HEIGHT], found[:, loop.WIDTH], found[:, loop.COMPONENTS]
+    found[:, loop.FRAME] *= height * width <= MAX_PIXELS
+    channels = np.where((components == 1) if output_type is ANY_DATA else (output_type is GRAY), 1, 3)
+    columns = height, width, np.broadcast_to(channels, height.shape), found[:, loop.FRAME], found[:, loop.SUBSAMPLED]
+    headers = [
+        ImageHeader(high, wide, depth, _UINT8, UPRIGHT, frame, _ROWS_BELOW * subsampled) if frame else None
+        for high, wide, depth, frame, subsampled in zip(*[column.tolist() for column in columns], strict=True)
+    ]
+    for row in np.flatnonzero(found[:, loop.EXIF]).tolist() if adjust else ():
+        header, (start, stop) = headers[row], found[row, [loop.EXIF, loop.EXIF_END]].tolist()
+        if header is not None:
+            orientation = read_orientation(files[row][start:stop].tobytes())
+            high, wide = header[1::-1] if swaps_axes(orientation) else header[:2]
+            headers[row] = header._replace(height=high, width=wide, orientation=orientation)
+    return headers

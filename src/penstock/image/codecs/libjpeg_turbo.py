@@ -4,6 +4,9 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
+from typing import Any, cast
+
+import numpy as np
 import simplejpeg
 
 from penstock.core import Array
@@ -70,18 +73,18 @@ def decode(
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
-def rows(bottom: int, height: int, width: int, reduce: int, below: int) -> int:
+def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
     """Return the number of rows that are decoded when those above `bottom` are needed, in the reduced image.
 
     Args:
-        bottom: Row below the last one that is needed.
+        bottom: Row below the last one that is needed. This and the others are numbers, or arrays of one per image.
         height: Height of the reduced image.
         width: Width of the reduced image.
         reduce: 1, 2, 4 or 8.
         below: `below` of the header.
     """
-    fewer = bottom + below
-    return fewer if (height - fewer) * width * reduce * reduce >= _WORTH else height
+    fewer, where = bottom + below, cast(Any, np.where)
+    return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:

@@ -36,21 +36,22 @@ class EncodedImages:
         self, files: Column | RowSelection, passes: Passes, decoder: ImageDecoder, scratch: ScratchMemory
     ) -> None:
         self.scratch = scratch
-        self._files, self._passes, self._decoder = files, passes, decoder
+        self._passes, self._decoder = passes, decoder
         self._dtype = passes.passes[0].input_dtype
-        regions = self._choose_regions()
+        regions, partial = self._choose_regions()
         extents = regions[:, 1::2] - regions[:, ::2]
         shapes = np.column_stack([extents, [header.channels for header in passes.headers]])
         sizes = shapes.prod(axis=1).tolist()
         self._groups = cache_groups([size * self._dtype.itemsize for size in sizes])
         source = pack_groups(scratch, 2, self._dtype, shapes, self._groups)
-        self._memory = [
+        memory = [
             source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
         ]
         # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
         source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
         self._source = source
-        self._shapes = [tuple(shape) for shape in shapes.tolist()]
+        shapes = map(tuple, shapes.tolist())
+        self._images = list(zip(files, passes.headers, passes.reductions, partial, shapes, memory, strict=True))
 
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
@@ -62,12 +63,10 @@ class EncodedImages:
         Raises:
             ValueError: A file is damaged.
         """
-        passes, decode = self._passes, self._decoder.decode_region
-        files = zip(self._files[group], passes.headers[group], passes.reductions[group], strict=True)
-        places = zip(self._regions[group], self._shapes[group], self._memory[group], strict=True)
+        decode = self._decoder.decode_region
         # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
         decodes_bytes = self._dtype == np.uint8
-        for (data, header, reduction), (region, shape, memory) in zip(files, places, strict=True):
+        for data, header, reduction, region, shape, memory in self._images[group]:
             pixels = decode(data, header, region, memory if decodes_bytes else None, reduction)
             if pixels.shape != shape:
                 # Loops check no bounds: other shapes would make them read the pixels of another image.
@@ -77,21 +76,26 @@ class EncodedImages:
                 memory.reshape(shape)[:] = pixels
         return self._source
 
-    def _choose_regions(self) -> NDArray[np.int64]:
-        """Choose the region of each image that is decoded, (rows, 4) in the order of `Region`."""
-        first, headers, reductions = self._passes.passes[0], self._passes.headers, self._passes.reductions
+    def _choose_regions(self) -> tuple[NDArray[np.int64], list[Region | None]]:
+        """Choose the region of each image that is decoded.
+
+        Returns:
+            The regions, (rows, 4) in the order of `Region`; and the same per row, with None for the whole image.
+        """
+        first, headers, reductions = self._passes.passes[0], self._passes.headers, np.array(self._passes.reductions)
         (tops, bottoms), (lefts, rights) = (read_range(_axis(first, letter).numbers) for letter in "HW")
         regions = np.stack([tops, bottoms, lefts, rights], axis=1)
         # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
         extents = np.array([(header.height, header.width) for header in headers])
-        extents = -(-extents // np.array(reductions)[:, None])
-        partial = (tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1)
-        self._regions: list[Region | None] = [None] * len(headers)
-        # Most images are read completely; asking the decoder about these would cost a Python call each.
-        for row in np.flatnonzero(partial).tolist():
-            region = self._decoder.region_to_decode(headers[row], Region._make(regions[row].tolist()), reductions[row])
-            regions[row] = self._regions[row] = region
-        return regions
+        extents = -(-extents // reductions[:, None])
+        parts = np.flatnonzero((tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1))
+        chosen: list[Region | None] = [None] * len(headers)
+        if len(parts):
+            partial = [headers[row] for row in parts.tolist()]
+            regions[parts] = self._decoder.regions_to_decode(partial, regions[parts], reductions[parts])
+            for row, region in zip(parts.tolist(), regions[parts].tolist(), strict=True):
+                chosen[row] = Region._make(region)
+        return regions, chosen
 
 
 def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDecoder, out: Array | None) -> Column:

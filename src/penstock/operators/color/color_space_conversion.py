@@ -150,6 +150,6 @@ def color_space_conversion(
     layout = assumed_layout(data.spec)
     if ANY_DATA in (image_type, output_type):
         raise DefinitionError(
-            "ANY_DATA is not a color space", expected="types.RGB, types.BGR, types.GRAY or types.YCbCr"
+            "image_type and output_type cannot be ANY_DATA", expected="types.RGB, types.BGR, types.GRAY or types.YCbCr"
         )
     return apply(ColorSpaceConversion(layout, int(image_type), int(output_type)), data)

@@ -20,7 +20,7 @@ from penstock.image.describe.steps import (
     Step,
     TransposeStep,
 )
-from penstock.numerics.casting import cast_saturating
+from penstock.numerics.casting import cast_saturating, result_dtype
 from penstock.operators.color.image_statistics import check_statistics
 from penstock.operators.cropping.crop import WindowOperator
 from penstock.operators.cropping.crop_arguments import CropWindowArguments, make_window
@@ -186,7 +186,8 @@ def crop_mirror_normalize(
         ((1, 3, 2, 2), 1.0)
     """
     del image_type
-    dtype = dtype if output_dtype is None else output_dtype
+    # The default counts as not given, because a call cannot tell the two apart.
+    dtype = result_dtype(np.dtype(np.float32), None if dtype is FLOAT else dtype, output_dtype)
     layout = assumed_layout(images.spec, rank_4="DHWC")
     if output_layout and sorted(output_layout) != sorted(layout):
         raise DefinitionError(

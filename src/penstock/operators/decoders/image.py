@@ -1,10 +1,11 @@
 """decoders.image: decoding of image files."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
@@ -50,21 +51,25 @@ class DecodeImage(ImageDecoder):
         bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
-    def read_header(self, data: Array) -> ImageHeader:
-        """Read the size and the channels from the header, and check the size against `max_size`."""
+    def read_headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+        """Read sizes and channels from headers, and check the sizes against `max_size`."""
         # Checked before anything is decoded: the header is enough.
-        header = self.decoding.header(data)
-        height, width = self.max_size or (header.height, header.width)
-        if header.height > height or header.width > width:
-            raise ValueError(
-                f"the image is {header.height} x {header.width}, larger than max_size={self.max_size}: "
-                "raise max_size, or leave it out and resize on the host"
-            )
-        return header
+        headers = self.decoding.headers(files)
+        if self.max_size is not None:
+            height, width = self.max_size
+            large = next((header for header in headers if header.height > height or header.width > width), None)
+            if large is not None:
+                raise ValueError(
+                    f"the image is {large.height} x {large.width}, larger than max_size={self.max_size}: "
+                    "raise max_size, or leave it out and resize on the host"
+                )
+        return headers
 
-    def region_to_decode(self, header: ImageHeader, region: Region, reduce: int) -> Region:
-        """Return the region that the codec decodes to deliver `region`."""
-        return self.decoding.region_to_decode(header, region, reduce)
+    def regions_to_decode(
+        self, headers: Sequence[ImageHeader], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the regions that the codec decodes to deliver `regions`."""
+        return self.decoding.regions_to_decode(headers, regions, reductions)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int

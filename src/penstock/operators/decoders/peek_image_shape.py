@@ -1,27 +1,28 @@
 """peek_image_shape: shapes of images from their headers."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from penstock.core import Array, Spec
+from penstock.core import Array, Column, Spec
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, DType, Operator, SampleContext, SampleKernel, apply, operator
+from penstock.graph import BatchContext, DataNode, DType, HostBatchKernel, Operator, apply, operator
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.types import INT64, RGB, DALIImageType, as_dtype
 
 
 @dataclass(frozen=True)
-class PeekImageShape(Operator, SampleKernel):
-    """Shape of the image that a decoder would return.
+class PeekImageShape(Operator, HostBatchKernel):
+    """Shapes of the images that a decoder would return.
 
     Args:
         decoding: Codec with the output type and the handling of the orientation.
         dtype: Element type of the shape.
     """
 
+    accepts_ragged: ClassVar[bool] = True
     decoding: ImageCodec
     dtype: np.dtype[Any]
 
@@ -29,11 +30,11 @@ class PeekImageShape(Operator, SampleKernel):
         """Return the spec of a shape: three numbers."""
         return Spec(self.dtype, (3,))
 
-    def sample(self, context: SampleContext, data: Array) -> Array:
-        """Read the shape from the header, without decoding pixels."""
+    def batch(self, context: BatchContext, files: Column) -> Array:
+        """Read the shapes from the headers, without decoding pixels."""
         del context
-        header = self.decoding.header(data)
-        return np.array([header.height, header.width, header.channels], self.dtype)
+        headers = self.decoding.headers(list(files))
+        return np.array([(header.height, header.width, header.channels) for header in headers], self.dtype)
 
 
 @operator("peek_image_shape")
@@ -48,7 +49,7 @@ def peek_image_shape(
 
     Args:
         data: Bytes of an image file, uint8 of shape (n,).
-        dtype: Element type of the shapes: an integer type or FLOAT.
+        dtype: Element type of the shapes: an integer or float of 32 or 64 bits.
         image_type: Channels to count, as `output_type` of `fn.decoders.image`: `types.RGB`, `GRAY`, `ANY_DATA`, ...
         adjust_orientation: If True, the shape is that after the EXIF orientation is applied.
 
@@ -75,7 +76,7 @@ def peek_image_shape(
     # Headers are read by the decoder's own code, so that both agree on channels and orientation.
     decoding = ImageCodec(DALIImageType(image_type), adjust_orientation)
     element = as_dtype(dtype)
-    if element.kind not in "iuf":
-        # bfloat16 cannot represent most extents above 256.
-        raise DefinitionError("dtype is not supported", given=element, expected="an integer type or FLOAT")
+    # Extents may exceed the largest number of the narrow types. DALI offers the same dtypes.
+    if element.kind not in "iuf" or element.itemsize < 4:
+        raise DefinitionError("dtype must be a number of 32 or 64 bits", given=element, fix="fn.cast(..., dtype=...)")
     return apply(PeekImageShape(decoding, element), data)

@@ -129,7 +129,7 @@ def _float(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def _define(kind: Function) -> None:
     @operator(f"math.{kind.symbol}")
-    def apply_to(value: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+    def apply_to(value: DataNode) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
         return apply(kind, value)
 
 
@@ -138,5 +138,5 @@ for _symbol in FUNCTIONS:
 
 
 @operator("math.clamp")
-def _clamp(value: Any, low: Any, high: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
+def _clamp(value: DataNode, low: DataNode, high: DataNode) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
     return apply(Clamp(), value, low, high)

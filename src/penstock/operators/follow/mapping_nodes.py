@@ -154,7 +154,7 @@ class MappingFromHeader(Operator, SampleKernel):
     def sample(self, context: SampleContext, data: Array) -> Array:
         """Read the extents from the header of a file."""
         del context
-        header = self.decoder.read_header(data)
+        (header,) = self.decoder.read_headers([data])
         return begin(np.array([[header.height, header.width, header.channels]]), "HWC")[0]
 
 

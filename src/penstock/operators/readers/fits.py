@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Unpack, cast
 
 from penstock.errors import DefinitionError
-from penstock.graph import DataLocation, DataNode, Range, operator
+from penstock.graph import DataLocation, DataNode, DType, Range, operator
 from penstock.operators.readers.paths import check_not_empty
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.file_selection import Path, select_files
 from penstock.sources.formats.fits_source import FitsSource
 from penstock.sources.open_sources import open_shared
-from penstock.types import DALIDataType, as_dtype
+from penstock.types import as_dtype
 
 
 @operator("readers.fits")
@@ -21,7 +21,7 @@ def fits(
     file_list: DataLocation[Path | None] = None,
     file_filter: DataLocation[str] = "*.fits",
     hdu_indices: Annotated[int | Sequence[int], Range(1)] = 2,
-    dtypes: DALIDataType | Any | Sequence[DALIDataType | Any] | None = None,
+    dtypes: DType | Sequence[DType] | None = None,
     **loader: Unpack[ReaderArguments],
 ) -> list[DataNode]:
     """Read images from FITS files, the format of astronomy. Requires the extra `fits`.

@@ -178,9 +178,7 @@ def stack(*inputs: DataNode, axis: int = 0, axis_name: str | None = None) -> Dat
     """
     ndim = inputs[0].ndim if inputs else 0
     if not -ndim - 1 <= axis <= ndim:
-        raise DefinitionError(
-            "the new axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}"
-        )
+        raise DefinitionError("axis is out of range", given=axis, expected=f"a number from {-ndim - 1} to {ndim}")
     if axis_name is not None and len(axis_name) != 1:
         raise DefinitionError("axis_name must be one letter", given=short_repr(axis_name))
     # The result has one axis more than the inputs, which is also what negative numbers refer to.

@@ -10,7 +10,7 @@ from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, BatchKernel, DataNode, DType, NotEmpty, Operator, Range, apply, operator
 from penstock.operators.elementwise.constant import constant
-from penstock.operators.tensors.reshape import multiples, reshape
+from penstock.operators.tensors.reshape import check_source_axes, multiples, reshape
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, DALIDataType, as_dtype
 
 # DALI's enums; their values are stored as int32.
@@ -112,25 +112,27 @@ def reinterpret(
         if plain and layout is None:
             return result
         return reshape(result, shape=target, rel_shape=rel_shape, src_dims=src_dims, layout=layout)
-    if target is not None and src_dims is None:
+    if target is not None:
         # The shape counts new elements. A single axis has the fewest restrictions on the element size.
         flat = apply(Reinterpret(element), reshape(data, shape=[-1]))
         extents = target.spec.shape if isinstance(target, DataNode) else np.shape(target)
         kept = data.layout if layout is None and extents == (data.ndim,) else layout
         return reshape(flat, shape=target, layout=kept)
-    if rel_shape is not None and src_dims is None:
-        # Factors refer to the old extents, in elements of the new dtype, so convert them to a shape first.
-        factors: Any = rel_shape
-        if not isinstance(rel_shape, DataNode):
-            factors = np.atleast_1d(np.asarray(rel_shape, np.float32))
-            factors = factors if data.spec.dense else constant(factors)
-        if isinstance(factors, DataNode):
-            sizes: Any = multiples(data, factors)
-        else:
-            sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, data.spec.fixed_shape, strict=False)]
-        return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)
-    raise DefinitionError(
-        "either the element size or the axes can change",
-        given=f"{data.spec} as {element}, with src_dims",
-        fix="fn.reinterpret(fn.reshape(x, ...), dtype=...)",
-    )
+    if rel_shape is None:
+        return apply(Reinterpret(element), reshape(data, src_dims=src_dims, layout=layout))
+    # Factors refer to the old extents, in elements of the new dtype, so convert them to a shape first.
+    check_source_axes(src_dims, rel_shape)
+    factors: Any = rel_shape
+    if not isinstance(rel_shape, DataNode):
+        factors = np.atleast_1d(np.asarray(rel_shape, np.float32))
+        factors = factors if data.spec.dense else constant(factors)
+    if isinstance(factors, DataNode):
+        sizes: Any = multiples(data, factors, src_dims)
+    else:
+        old = data.spec.fixed_shape
+        axes: Any = range(len(old)) if src_dims is None else np.atleast_1d(src_dims).tolist()
+        if any(axis >= len(old) for axis in axes):
+            raise DefinitionError("src_dims contains an axis that does not exist", given=f"{src_dims} of {old}")
+        extents = [1 if axis < 0 else old[axis] for axis in axes]
+        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, extents, strict=False)]
+    return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)

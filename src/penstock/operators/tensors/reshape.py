@@ -24,7 +24,9 @@ from penstock.graph import (
     operator,
 )
 from penstock.operators.elementwise.cast import cast
+from penstock.operators.elementwise.constant import constant
 from penstock.operators.first_sample import vector_length
+from penstock.operators.tensors.cat import cat, stack
 from penstock.types import INT64
 
 Extents = tuple[float, ...]
@@ -59,7 +61,7 @@ class Reshape(Operator, ViewKernel):
         known = [n for n in shape if n is not None]
         if data.dense and len(known) == len(shape) and math.prod(data.fixed_shape) != math.prod(known):
             raise DefinitionError(
-                "the number of elements cannot change",
+                "the new shape changes the number of elements",
                 given=f"{list(shape)} for samples of shape {list(data.shape)}",
                 expected=f"{math.prod(data.fixed_shape)} elements",
                 fix="use -1 for one extent",
@@ -163,8 +165,9 @@ def reshape(
         >>> pipeline.run()[0].as_array().shape
         (2, 784)
     """
+    check_source_axes(src_dims, rel_shape)
     node = new_shape if new_shape is not None else shape if isinstance(shape, DataNode) else None
-    node = multiples(data, rel_shape) if isinstance(rel_shape, DataNode) else node
+    node = multiples(data, rel_shape, src_dims) if isinstance(rel_shape, DataNode) else node
     if sum(argument is not None for argument in (new_shape, shape, rel_shape)) > 1:
         raise DefinitionError("the shape is set more than once", fix="shape, rel_shape or a second input")
     if all(argument is None for argument in (new_shape, shape, rel_shape, src_dims, layout)):
@@ -174,24 +177,54 @@ def reshape(
     if node is not None:
         return apply(ReshapeTo(vector_length(node, "shape"), layout), data, node)
     extents = _extents(rel_shape if shape is None else shape)
+    name = "rel_shape" if shape is None else "shape"
     # As in DALI, any negative extent is derived from the others.
     extents = extents and tuple(-1 if extent < 0 else extent for extent in extents)
     if extents is not None and (0 in extents or sum(extent < 0 for extent in extents) > 1):
-        raise DefinitionError("extents must be positive, except for at most one -1", given=extents)
+        raise DefinitionError(f"{name}: extents must be positive, except for at most one -1", given=extents)
     axes = _extents(src_dims)
     change = Reshape(extents, rel_shape is not None, None if axes is None else tuple(map(int, axes)), layout)
     return apply(change, data)
 
 
-def multiples(data: DataNode, factors: DataNode) -> DataNode:
+def check_source_axes(
+    src_dims: int | Sequence[int] | None, rel_shape: float | Sequence[float] | DataNode | None
+) -> None:
+    """Check that each axis of the result has one factor.
+
+    Raises:
+        DefinitionError: `src_dims` and `rel_shape` differ in length.
+    """
+    if src_dims is None or rel_shape is None:
+        return
+    factors = vector_length(rel_shape, "rel_shape") if isinstance(rel_shape, DataNode) else np.size(rel_shape)
+    if np.size(src_dims) != factors:
+        raise DefinitionError(
+            "src_dims and rel_shape need one entry per axis of the result",
+            given=f"{np.size(src_dims)} and {factors} entries",
+        )
+
+
+def multiples(data: DataNode, factors: DataNode, src_dims: int | Sequence[int] | None = None) -> DataNode:
     """Return the extents of each sample times factors, and -1 for negative factors.
+
+    Args:
+        data: The samples.
+        factors: One factor per axis of the result.
+        src_dims: For each axis of the result, the axis of `data` with its extent; None for the order of `data`.
 
     Raises:
         DefinitionError: The factors are not a vector.
     """
-    count = vector_length(factors, "rel_shape")
+    count, extents = vector_length(factors, "rel_shape"), data.shape()
+    if src_dims is None:
+        extents = extents[:count]
+    else:
+        # An axis of extent 1 after the others stands for -1.
+        extents = cat(extents, constant(np.ones(1, np.int64), dtype=INT64))
+        extents = stack(*(extents[axis] for axis in np.atleast_1d(src_dims).tolist()))
     # `penstock.math` is above this module in the import order.
-    return lookup("arithmetic.max")(cast(data.shape()[:count] * factors, dtype=INT64), -1)
+    return lookup("arithmetic.max")(cast(extents * factors, dtype=INT64), -1)
 
 
 def flatten_matrices(matrix: DataNode, count: int) -> DataNode:

@@ -88,7 +88,9 @@ def crop(
     counts = [extent(value) for value in arguments.values()]
     known = {count for count in counts if count not in (None, 1)}
     if len(known) > 1:
-        raise DefinitionError("all corners must have the same number of coordinates", given=str(counts))
+        raise DefinitionError(
+            "from_start, from_end, to_start and to_end must have the same number of coordinates", given=str(counts)
+        )
     # Single numbers apply to any number of dimensions; without other information there is one dimension.
     argument_ndim = known.pop() if known else None if None in counts or transform is not None else 1
     return transform_node(partial(CropMap, absolute=absolute), transform, reverse_order, argument_ndim, **arguments)

@@ -12,6 +12,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import (
     BatchContext,
     DataNode,
+    DType,
     HostBatchKernel,
     Operator,
     PerformanceHint,
@@ -156,8 +157,8 @@ def _shapes(column: Column) -> Shapes:
 def numba_function(
     *inputs: DataNode,
     run_fn: Callable[..., Any],
-    out_types: Any,
-    in_types: Any,
+    out_types: DType | Sequence[DType],
+    in_types: DType | Sequence[DType],
     outs_ndim: Rank | Sequence[Rank],
     ins_ndim: Rank | Sequence[Rank],
     setup_fn: Callable[..., Any] | None = None,

@@ -3,6 +3,7 @@
 import gzip
 import io
 import math
+import os
 import zlib
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -11,6 +12,7 @@ import numpy as np
 
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.storage.disk_cache import read_bytes
+from penstock.sources.storage.local_bytes import open_regular
 from penstock.sources.storage.object_store import is_object, is_remote
 
 # Limit of deflate: a match of 258 bytes takes at least two bits. It bounds the size that a header may declare.
@@ -29,7 +31,7 @@ def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
     """
     path = str(path)
     try:
-        with io.BytesIO(read_bytes(path)) if is_remote(path) else Path(path).open("rb") as raw:
+        with io.BytesIO(read_bytes(path)) if is_remote(path) else os.fdopen(open_regular(path)[0], "rb") as raw:
             size = raw.seek(0, io.SEEK_END)
             raw.seek(0)
             if not path.endswith(".gz"):

@@ -180,7 +180,7 @@ def read_bytes(path: str) -> bytes:
         OSError: It cannot be read.
     """
     if not is_remote(path):
-        return Path(path).read_bytes()
+        return read_file(path).tobytes()
     return fetch_cached(ByteRange(path, etag=head(path).etag)).tobytes()
 
 

@@ -12,6 +12,7 @@ file_status = CFunction("statx", "i4", "i4 i8 i4 u4 i8")
 read_bytes = CFunction("read", "i8", "i4 i8 i8")
 read_at = CFunction("pread", "i8", "i4 i8 i8 i8")
 close_file = CFunction("close", "i4", "i4")
+advise = CFunction("posix_fadvise", "i4", "i4 i8 i8 i4")
 
 # Words of the structure that `statx` writes. It is the same on all processors, unlike that of `stat`.
 STATUS_WORDS = 32
@@ -21,6 +22,8 @@ _OPEN_FLAGS = 0x80000 | 0x800  # O_CLOEXEC, O_NONBLOCK; O_RDONLY is 0
 _EMPTY_PATH = 0x1000
 _TYPE_AND_SIZE = 0x201
 _TYPE_BITS, _REGULAR = 0xF000, 0x8000
+
+_WILL_NEED = 3  # POSIX_FADV_WILLNEED
 
 _ALIGNMENT = 16
 
@@ -33,7 +36,7 @@ def is_supported() -> bool:
     """Return True if the system has the functions that the loops call, with the constants and types of 64-bit Linux."""
     if sys.platform != "linux" or sys.byteorder != "little" or sys.maxsize < 2**32:
         return False
-    return all(function.exists for function in (open_path, file_status, read_bytes, read_at, close_file))
+    return all(function.exists for function in (open_path, file_status, read_bytes, read_at, close_file, advise))
 
 
 @precompile("u1[1] u1[2] u1[1] i8 i8[1] i8 i8 i8 i8 i8[2]")
@@ -93,26 +96,35 @@ def read_files(
             break
 
 
-@precompile("i8 i8[1] i8[1] i8 i8[1]")
+@precompile("i8 i8[1] i8[1] i8[1] i8 i8[1]")
 @Compiled
-def read_ranges(file: int, starts: Array, sizes: Array, address: int, failed: Array) -> None:
-    """Read ranges of an open file, one after the other.
+def read_ranges(file: int, starts: Array, sizes: Array, places: Array, address: int, failed: Array) -> None:
+    """Read ranges of an open file.
 
     Args:
         file: Descriptor of the file.
         starts: int64 (ranges,), first byte of each range.
         sizes: int64 (ranges,), number of bytes of each range.
-        address: Address of the memory for all ranges.
+        places: int64 (ranges,), offset of each range in the memory.
+        address: Address of the memory.
         failed: int64 (1,), receives 1 if a range cannot be read completely.
     """
     for n in range(starts.shape[0]):
         done, more = 0, 1
         while done < sizes[n] and more > 0:
-            more = read_at(file, address + done, sizes[n] - done, starts[n] + done)
+            more = read_at(file, address + places[n] + done, sizes[n] - done, starts[n] + done)
             done += max(more, 0)
         if done != sizes[n]:
             failed[0] = 1
-        address += done
+
+
+@precompile("i8 i8[1] i8[1]")
+@Compiled
+def advise_ranges(file: int, starts: Array, sizes: Array) -> None:
+    """Announce reads of an open file to the operating system; `starts` and `sizes` as for `read_ranges`."""
+    for n in range(starts.shape[0]):
+        if sizes[n] > 0:  # no bytes would mean all that follow
+            advise(file, starts[n], sizes[n], _WILL_NEED)
 
 
 @Compiled

@@ -1,13 +1,11 @@
 """Random access to local files and to objects."""
 
-import contextlib
 import io
 import os
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core import Array, Indices
 from penstock.native.machine_code import address
@@ -59,30 +57,28 @@ class LocalFile:
                 raise ValueError(f"the file is cut short: {done} of {len(view)} bytes are left")
             done += count
 
-    def read_ranges(self, starts: Indices, sizes: Indices) -> NDArray[np.uint8] | None:
+    def read_ranges(self, starts: Indices, sizes: Indices, places: Indices, out: Array) -> bool:
         """Read ranges of the file in one call.
 
         Args:
             starts: First byte of each range.
             sizes: Number of bytes of each range.
+            places: First byte of each range in `out`.
+            out: Memory for all ranges, uint8.
 
         Returns:
-            All bytes, range after range. None if a range cannot be read completely, or if the system has no such call.
+            False if a range cannot be read completely, or if the system has no such call.
         """
         if not file_loop.is_supported():
-            return None
-        data, failed = np.empty(int(sizes.sum()), np.uint8), np.zeros(1, np.int64)
-        file_loop.read_ranges(self._descriptor, starts, sizes, address(data), failed)
-        return None if failed[0] else data
+            return False
+        failed = np.zeros(1, np.int64)
+        file_loop.read_ranges(self._descriptor, starts, sizes, places, address(out), failed)
+        return not failed[0]
 
-    def advise(self, starts: Indices, stops: Indices) -> None:
+    def advise(self, starts: Indices, sizes: Indices) -> None:
         """Announce the next reads to the operating system, so that it starts them all at once."""
-        if not hasattr(os, "posix_fadvise"):
-            return
-        with contextlib.suppress(OSError):  # not all file systems take advice
-            for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
-                if stop > start:  # no bytes would mean all that follow
-                    os.posix_fadvise(self._descriptor, start, stop - start, os.POSIX_FADV_WILLNEED)
+        if file_loop.is_supported():  # errors do not matter: not all file systems take advice
+            file_loop.advise_ranges(self._descriptor, starts, sizes)
 
     def raw(self) -> io.RawIOBase:
         """Return the file as one of Python's raw I/O objects."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.core import Indices
 from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
+from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.random_access_file import LocalFile, Opened
 
@@ -73,7 +74,7 @@ def _state(file: Opened) -> str | None:
 
 def _read(entry: Path, state: str) -> Places | None:
     try:
-        head, _, data = entry.read_bytes().partition(b"\n")
+        head, _, data = read_file(str(entry)).tobytes().partition(b"\n")
         header = json.loads(head)
     except (OSError, ValueError):
         return None

@@ -144,8 +144,13 @@ class RecordRanges:
             with contextlib.closing(LocalFile(self.paths[file])) as opened:
                 if opened.state != self._stamps[file]:
                     raise ValueError("the file has been written to since the data set was opened")
+                firsts, lasts = runs[:-1], runs[1:] - 1
+                starts, lengths = begins[firsts], ends[lasts] - begins[firsts]
                 if len(runs) > 2:
-                    opened.advise(begins[runs[:-1]], ends[runs[1:] - 1])
+                    opened.advise(starts, lengths)
+                if opened.read_ranges(starts, lengths, block.starts[places[firsts]], block.data):
+                    return
+                # Something is wrong with one of the records, or the system has no such call.
                 view = block.data.data
                 for first, last in itertools.pairwise(runs.tolist()):
                     bad = int(places[first])

@@ -1,13 +1,13 @@
 """Compiled parser for the usual form of Caffe2 records: an encoded image, then one INT32 label, fields in order."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
+from penstock.sources.formats.protobuf_loop import read_varint, skip_byte, skip_varint
 from penstock.sources.formats.protobuf_wire import Record
 
 # Average size in bytes up to which records are copied into one buffer and parsed by one call. Larger records are
@@ -94,29 +94,3 @@ def scan_record(data: Array, begin: int, end: int, place: Array) -> int:
     place[0], place[1] = start, stop
     value = read_varint(data, at, end) & 0xFFFFFFFF
     return value - (value >> 31 << 32)
-
-
-@Compiled
-def skip_byte(data: Array, at: int, end: int, byte: int) -> int:
-    """Return the offset after an expected byte; -1 if another byte is there."""
-    return at + 1 if 0 <= at < end and data[at] == byte else -1
-
-
-@Compiled
-def skip_varint(data: Array, at: int, end: int) -> int:
-    """Return the offset after a varint; -1 if it does not end within ten bytes."""
-    stop = min(at + 10, end)
-    while 0 <= at < stop:
-        at += 1
-        if data[at - 1] < 0x80:
-            return at
-    return -1
-
-
-@Compiled
-def read_varint(data: Array, at: int, end: int) -> int:
-    """Return the lowest 64 bits of a varint."""
-    value: Any = np.int64(0)
-    for place in range(at, end):
-        value |= (np.int64(data[place]) & 0x7F) << 7 * (place - at)
-    return value

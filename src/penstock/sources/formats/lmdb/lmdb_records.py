@@ -155,12 +155,13 @@ class LmdbRecords:
         if (starts % self._root.page == HEAD).any() or not isinstance(self._opened, LocalFile):
             return None
         sizes = np.frombuffer(self._index.sizes, np.int64)[numbers]
-        data = self._opened.read_ranges(starts, sizes)
-        if data is None:
+        stops, data = np.cumsum(sizes), np.empty(int(sizes.sum()), np.uint8)
+        places = stops - sizes
+        if not self._opened.read_ranges(starts, sizes, places, data):
             return None
         self._check_unchanged()
-        view, stops = data.data, np.cumsum(sizes)
-        return [view[start:stop] for start, stop in zip((stops - sizes).tolist(), stops.tolist(), strict=True)]
+        view = data.data
+        return [view[start:stop] for start, stop in zip(places.tolist(), stops.tolist(), strict=True)]
 
     def _check_unchanged(self) -> None:
         """Check that no transaction has been committed since the database was opened.

@@ -110,14 +110,41 @@ class WebdatasetSource(Source):
         numbers = self._numbers_of(indices)
         samples = np.repeat(indices, self._count)
         records = self._parts.read(numbers, samples)
-        columns: tuple[list[Array], ...] = tuple([] for _ in self.specs)
+        usual = [self._column(output, records[output :: self._count]) for output in range(self._count)]
+        columns = [column for column in usual if column is not None]
+        if len(columns) < self._count:
+            columns = self._one_by_one_values(records, samples, numbers)
+        return stack_dense(columns, self.specs, out)
+
+    def _column(self, output: int, files: list[Array]) -> Column | None:
+        """Return the values of an output if they are bytes or the text of whole numbers; otherwise None."""
+        spec = self.specs[output]
+        if not spec.dense:
+            return files if spec.dtype == np.uint8 else None
+        texts = [data.tobytes() for data in files]
+        if spec.dtype.kind not in "iu" or not all(map(_WHOLE.fullmatch, texts)):
+            return None
+        numbers, limits = list(map(int, texts)), np.iinfo(spec.dtype)
+        return (
+            np.array(numbers, spec.dtype)
+            if limits.min <= min(numbers, default=0) and max(numbers, default=0) <= limits.max
+            else None
+        )
+
+    def _one_by_one_values(self, records: Sequence[Array], samples: Indices, numbers: Indices) -> list[Column]:
+        """Return the values of all outputs.
+
+        Raises:
+            SampleError: The bytes of a file do not match the type of its output.
+        """
+        columns: list[list[Array]] = [[] for _ in self.specs]
         for place, record in enumerate(records):
             output = place % self._count
             try:
                 columns[output].append(self._value(output, record))
             except ValueError as error:
                 raise self._parts.error(int(samples[place]), int(numbers[place]), str(error)) from None
-        return stack_dense(columns, self.specs, out)
+        return list(columns)
 
     def _value(self, output: int, data: Array) -> Array:
         """Return the value of an output from the bytes of its file.

@@ -15,6 +15,7 @@ from penstock.sources.formats.tfrecord.example_message import (
     default_value,
     locate_features,
 )
+from penstock.sources.formats.tfrecord.fast_examples import MIN_MESSAGES, read_examples
 from penstock.sources.formats.tfrecord.feature_specs import Feature, FixedLenFeature, VarLenFeature, string
 from penstock.sources.source import stack_dense
 
@@ -114,6 +115,12 @@ class Examples:
         Raises:
             SampleError: A message cannot be read, or a feature is missing or has another type or shape.
         """
+        if len(indices) >= MIN_MESSAGES:
+            # What the parser of many messages does not know is read one by one, which also gives the errors.
+            with contextlib.suppress(SampleError):
+                contents = [message for _, message in messages.messages(indices)]
+                if (values := read_examples(contents, self.features)) is not None:
+                    return stack_dense(values, self.specs, out)
         columns: tuple[list[Array], ...] = tuple([] for _ in self.features)
         for index, located, message in self._located(messages, indices):
             view: memoryview = message.data

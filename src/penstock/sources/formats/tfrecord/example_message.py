@@ -23,7 +23,7 @@ from penstock.sources.formats.protobuf_wire import (
 )
 from penstock.sources.formats.tfrecord.feature_specs import Feature, VarLenFeature, float32, int64, string
 
-_KINDS = {1: string, 2: float32, 3: int64}
+KINDS = {1: string, 2: float32, 3: int64}
 """The number of the field in which a feature has its list, and the type that this means."""
 _NAMES = {string: "string", float32: "float32", int64: "int64"}
 DTYPES = {string: np.dtype(np.uint8), float32: np.dtype(np.float32), int64: np.dtype(np.int64)}
@@ -61,10 +61,10 @@ def locate_features(data: memoryview, wanted: Mapping[bytes, Feature]) -> dict[b
 def _feature(data: memoryview, start: int, stop: int) -> Located | None:
     located: Located | None = None
     for number, kind, begin, end in fields(data, start, stop):
-        if number in _KINDS and kind == BYTES:
+        if number in KINDS and kind == BYTES:
             values = [(wire, a, b) for field, wire, a, b in fields(data, begin, end) if field == 1]
-            before = located[1] if located is not None and located[0] == _KINDS[number] else []
-            located = _KINDS[number], before + values
+            before = located[1] if located is not None and located[0] == KINDS[number] else []
+            located = KINDS[number], before + values
     return located if located is not None and located[1] else None  # an empty list has any type
 
 
