@@ -145,7 +145,7 @@ def test_every_call_of_the_page_happens_in_this_order(stacks):
 @pytest.mark.parametrize(
     ("thread", "last"),
     [
-        (CONSUMER, "engine.host.worker_threads.ThreadExecutor.submit"),
+        (CONSUMER, "engine.host.worker_threads.ThreadExecutor.compute"),
         (WORKER, "image.describe.pass_builder.PassBuilder.add"),
         (WORKER, "image.codecs.libjpeg_turbo.decode"),
         (WORKER, "native.compiled.Compiled._call_bound"),
@@ -166,7 +166,7 @@ def test_the_page_states_how_many_calls_are_on_the_stack(stacks):
         re.DOTALL,
     )
     total, consumer, ahead, worker, decoder = map(int, match.groups())
-    submit = "engine.host.worker_threads.ThreadExecutor.submit"
+    submit = "engine.host.worker_threads.ThreadExecutor.compute"
     submitted = {len(stack) for stack in stacks[CONSUMER] if stack[-1] is code_of(submit)}
     assert submitted == {ahead, consumer}
     assert depth(stacks, WORKER, "native.compiled.Compiled._call_bound") == worker

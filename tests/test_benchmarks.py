@@ -306,6 +306,13 @@ def test_sources(workload):
         assert np.array_equal(np.ravel(batch["labels"]), np.ravel(data.labels[:256]))
 
 
+def test_processes(capsys):
+    processes = module("processes")
+    processes.compare(rounds=1, batches=2)
+    assert "ratio" in capsys.readouterr().out
+    assert processes.kill(kills=2, batches=30, seed=1)
+
+
 def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
 

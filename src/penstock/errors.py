@@ -69,9 +69,20 @@ class PenstockError(Exception):
         lines += [f"  fix:      {fix}"] if fix is not None else []
         super().__init__("\n".join(lines))
 
+    def __reduce__(self) -> Any:
+        """Pickle the message and the attributes: subclasses make their message from other arguments."""
+        return _restored, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         message = f"{self.subject}: {self.args[0]}" if self.subject else str(self.args[0])
         return f"{message}\n  at:       {self.where}" if self.where is not None else message
+
+
+def _restored(kind: type[PenstockError], args: tuple[Any, ...], attributes: dict[str, Any]) -> PenstockError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
@@ -53,6 +53,12 @@ class SliceRecorder:
         if ident not in self.threads:
             self.threads[ident] = threading.current_thread().name
         self.slices.append(Slice(name, start, end, ident, args))
+
+    def merge(self, slices: Sequence[Slice], process: str) -> None:
+        """Add the slices of a worker process, whose clock is that of this process."""
+        for item in slices:
+            self.threads[item.thread] = process
+        self.slices += slices
 
     @contextmanager
     def slice(self, name: str, **args: Any) -> Generator[None]:

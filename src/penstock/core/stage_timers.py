@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from penstock.core.slice_recorder import active_recorder
 from penstock.core.thread_clock import WallClock
@@ -42,6 +43,22 @@ class TimerSnapshot:
     stages: Mapping[str, StageTiming]
     elapsed_seconds: float
     compilation_seconds: float
+
+
+class StageTotals(NamedTuple):
+    """Totals that one process hands to another.
+
+    Args:
+        stages: Calls, samples, seconds and CPU seconds by stage.
+        compilation: Time spent compiling, in seconds.
+        first: Beginning of the first call, in seconds of `time.perf_counter`, which all processes share.
+        last: End of the last call, in the same unit.
+    """
+
+    stages: Mapping[str, list[float]]
+    compilation: float
+    first: float
+    last: float
 
 
 class StageTimers:
@@ -89,6 +106,23 @@ class StageTimers:
             self._last = clock.start
         if (recorder := active_recorder()) is not None:
             recorder.add(stage, start, clock.start, samples=samples)
+
+    def take(self) -> StageTotals:
+        """Return the totals so far, and begin again at zero."""
+        with self._lock:
+            totals = StageTotals(self._stages, self._compilation, self._first, self._last)
+            self._stages, self._compilation, self._first, self._last = {}, 0.0, float("inf"), 0.0
+        return totals
+
+    def merge(self, totals: StageTotals) -> None:
+        """Add the totals that the timers of another process gave."""
+        with self._lock:
+            for stage, added in totals.stages.items():
+                own = self._stages.setdefault(stage, [0, 0, 0.0, 0.0])
+                own[:] = [one + other for one, other in zip(own, added, strict=True)]
+            self._compilation += totals.compilation
+            self._first = min(self._first, totals.first)
+            self._last = max(self._last, totals.last)
 
     def snapshot(self) -> TimerSnapshot:
         """Return the totals so far."""

@@ -13,10 +13,10 @@ import numpy as np
 
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.cached_samples import CachedSamples, open_caches
+from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.run_context import RandomDraws, RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
 from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import Executor
 from penstock.engine.run import Run
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
@@ -183,7 +183,7 @@ class Executable:
         self,
         readings: Mapping[Node, ShardedReader],
         seed: int,
-        pool: Executor,
+        pool: ChunkExecutor,
         depth: int,
         schedule: Schedule,
         meter: StageTimers,
@@ -196,7 +196,7 @@ class Executable:
         Args:
             readings: Readers returned by `readings`.
             seed: Seed of all random numbers but the shuffles'.
-            pool: Runs host work.
+            pool: Computes host work.
             depth: Number of host batches to prepare ahead.
             schedule: Steps of the run.
             meter: Timers of the stages.
@@ -218,16 +218,23 @@ class Executable:
             local_rows=layout.local_rows,
             draws=draws,
             caches=self.caches,
+            host_processes=self.host_processes,
         )
         return Run(self.plan, layout, context, narrow=narrow)
 
-    def explain(self, rows: int) -> str:
-        """Return a text: where each node runs, and why, for batches of `rows` rows."""
+    def explain(self, rows: int, workers: str = "") -> str:
+        """Return a text: where each node runs, and why.
+
+        Args:
+            rows: Rows of a batch.
+            workers: Description of the worker processes of the host, if there are any.
+        """
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""
         caches = {reader: cache.summary() for reader, cache in self.caches.items()}
-        return explain(self.plan, self.program.readers, batch, self.program.local, caches)
+        text = explain(self.plan, self.program.readers, batch, self.program.local, caches)
+        return f"{text}\n  host part: in {workers}" if workers else text
 
 
 def error_policies(graph: Graph, on_error: OnError) -> tuple[OnError, ...]:

@@ -14,8 +14,9 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
+from penstock.engine.host.chunk_executor import Chunk
 from penstock.engine.host.column_rows import select_rows
-from penstock.engine.host.host_program import Chunk, HostProgram
+from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stream_feed import FedBatch, StreamFeeder
 from penstock.errors import ContextError

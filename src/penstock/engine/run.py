@@ -97,6 +97,11 @@ class Run:
             recorder.add("batch", begin, time.perf_counter(), epoch=step.epoch, row=step.row, samples=step.rows)
         return [outputs[number] for number in self._output_order], batch.failed
 
+    @property
+    def workers(self) -> str:
+        """Description of the worker processes; "" if threads compute the host part."""
+        return self._context.executor.summary()
+
     def begin(self, step: BatchStep) -> tuple[Future[Any], ...]:
         """Begin the host part of the next batch. Neither waits nor dispatches.
 

@@ -318,7 +318,8 @@ class InteractiveIterator(ABC):
     def _compute(self, step: BatchStep, seed: int, order_seed: int, state: Any) -> list[jax.Array]:
         """Return the arrays of a batch, beside the iterator's own run."""
         if self._side_run is None or self._side_run[0] != (seed, order_seed):
-            readings, pool = self._readings(order_seed), self._pipeline.pool()
+            # Threads in any case: one batch is not worth the start of worker processes.
+            readings, pool = self._readings(order_seed), self._pipeline.pool(self._pipeline.num_threads)
             run = self._executable.start(readings, seed, pool, 0, self._schedule, StageTimers(), narrow=True)
             self._side_run = (seed, order_seed), run
         run = self._side_run[1]

@@ -376,15 +376,15 @@ class DataIterator(InteractiveIterator):
     def stats(self) -> IteratorStatistics:
         """Return the calls, samples, wall and CPU time of each stage so far: a mapping that prints as a table.
 
-        If bad samples are skipped or replaced, the entry ``bad samples`` has their number per reader in the batches
-        that were taken, over all processes of the job.
+        If bad samples are tolerated, ``bad samples`` has their number per reader, over all processes of the job.
         """
         budget = self._cursor.budget
-        return IteratorStatistics(self._meter.snapshot(), None if budget is None else budget.counts())
+        counts = None if budget is None else budget.counts()
+        return IteratorStatistics(self._meter.snapshot(), counts, self._cursor.run.workers)
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""
-        return self._executable.explain(self.batch_size)
+        return self._executable.explain(self.batch_size, self._cursor.run.workers)
 
     def __reduce__(self) -> Any:
         """Refuse to be pickled or copied: an iterator holds threads and arrays."""

@@ -14,13 +14,14 @@ _HEAD = ("stage", "calls", "samples", "wall s", "CPU s", "us per sample", "cores
 class IteratorStatistics(Mapping[str, Any]):
     """Statistics of an iterator up to now: a mapping from stages to their totals, which prints as a table.
 
-    Columns: `wall s` and `CPU s` are sums over all threads; `us per sample` is wall time. `cores` is the CPU time
-    divided by the elapsed time: the CPUs that the stage kept busy. Compilation is not counted in the stages. If bad
-    samples are skipped or replaced, the entry ``bad samples`` has their number per reader.
+    Columns: `wall s` and `CPU s` are sums over all threads and worker processes; `us per sample` is wall time. `cores`
+    is the CPU time divided by the elapsed time: the CPUs that the stage kept busy. Compilation is not counted in the
+    stages. If bad samples are skipped or replaced, the entry ``bad samples`` has their number per reader.
 
     Args:
         snapshot: Totals of the stages.
         bad_samples: Number of bad samples per reader; None if bad samples are errors.
+        workers: Description of the worker processes, if there are any.
 
     Attributes:
         elapsed_seconds: Wall time from the first call of a stage to the end of the last one.
@@ -38,7 +39,10 @@ class IteratorStatistics(Mapping[str, Any]):
         (1000, 1.5)
     """
 
-    def __init__(self, snapshot: TimerSnapshot, bad_samples: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, snapshot: TimerSnapshot, bad_samples: Mapping[str, int] | None = None, workers: str = ""
+    ) -> None:
+        self._workers = workers
         self._stages, self._bad_samples = dict(snapshot.stages), bad_samples
         self.elapsed_seconds, self.compilation_seconds = snapshot.elapsed_seconds, snapshot.compilation_seconds
         self._items: dict[str, Any] = {**self._stages}
@@ -84,7 +88,7 @@ class IteratorStatistics(Mapping[str, Any]):
                 )
         elapsed = self.elapsed_seconds - earlier.elapsed_seconds
         snapshot = TimerSnapshot(stages, elapsed, self.compilation_seconds - earlier.compilation_seconds)
-        return IteratorStatistics(snapshot, self._bad_samples)
+        return IteratorStatistics(snapshot, self._bad_samples, self._workers)
 
     def __repr__(self) -> str:
         rows = [_HEAD, *self._rows()]
@@ -123,6 +127,8 @@ class IteratorStatistics(Mapping[str, Any]):
             f"{busy:.2f} of {cpu_limits().usable} CPUs busy in {self.elapsed_seconds:.2f} s; "
             f"{self.compilation_seconds:.2f} s of compilation are not counted"
         )
+        if self._workers:
+            yield f"the host part runs in {self._workers}"
         if self._bad_samples is not None:
             counts = ", ".join(f"{reader} {count}" for reader, count in self._bad_samples.items())
             yield f"{_BAD_SAMPLES}: {counts or 0}"

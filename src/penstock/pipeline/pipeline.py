@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core import user_call_site, with_call_site
+from penstock.engine.host.chunk_executor import ChunkExecutor
+from penstock.engine.host.process_executor import ProcessExecutor
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
@@ -16,7 +18,7 @@ from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition
 from penstock.pipeline.pipeline_html import pipeline_html
-from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints
+from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints, check_processes
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
 from penstock.plan.placement import PlacementHint
@@ -39,6 +41,8 @@ class Pipeline(DaliMethods):
     Args:
         batch_size: Samples per batch.
         num_threads: Threads for host work; -1 means 4.
+        num_processes: Worker processes for host work in place of threads, for Python functions that need more than one
+            core. The definition is pickled for them. 0 uses threads. The batches are the same.
         device_id: Index of the local device for the arrays. None, 0 and DALI's CPU_ONLY_DEVICE_ID mean the default
             device, from which JAX moves arrays as needed. If the process has one device, any number means that device.
         seed: Seed of all random numbers and shuffles. With None or a negative number, random numbers differ in each
@@ -96,6 +100,7 @@ class Pipeline(DaliMethods):
         py_start_method: Literal["fork", "forkserver", "spawn"] = "spawn",
         py_callback_pickler: Any = None,
         read_threads: Annotated[int, Range(-1, 4096)] = -1,
+        num_processes: Annotated[int, Range(0, 256)] = 0,
         **hints: Unpack[PipelineHints],
     ) -> None:
         if hints:
@@ -114,6 +119,8 @@ class Pipeline(DaliMethods):
         if checkpoint is not None:
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.set_state(state)")
         self.max_batch_size = batch_size
+        check_processes(num_processes, ahead=exec_async and exec_pipelined and not debug)
+        self.num_processes = num_processes
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self._read_ahead_costs = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
@@ -314,8 +321,10 @@ class Pipeline(DaliMethods):
             self._session = PipelineSession.start(self, graph)
         return self._session
 
-    def pool(self, num_threads: int | None = None) -> ThreadExecutor | SerialExecutor:
-        """Return a new executor for host work; with `num_threads` threads instead of the pipeline's, if it is given."""
+    def pool(self, num_threads: int | None = None) -> ChunkExecutor:
+        """Return a new executor for host work; with `num_threads` threads in place of its workers, if given."""
+        if self.num_processes and num_threads is None:
+            return ProcessExecutor(self.num_processes, self.read_threads, self._read_ahead_costs)
         if not self.exec_async:
             return SerialExecutor()
         return ThreadExecutor(num_threads or self.num_threads, self.read_threads, self._read_ahead_costs)
@@ -380,7 +389,8 @@ class Pipeline(DaliMethods):
 
     def explain(self) -> str:
         """Return a text that says where each node runs, and why."""
-        return self._start().executable.explain(self.max_batch_size)
+        session = self._start()
+        return session.executable.explain(self.max_batch_size, session.cursor.run.workers)
 
 
 def _no_batch_size(batch_size: int | None) -> UsageError:

@@ -31,6 +31,7 @@ class PipelineOptions(PipelineHints, total=False):
 
     batch_size: int
     num_threads: int
+    num_processes: int
     device_id: int | None
     seed: int | None
     exec_pipelined: bool
@@ -61,6 +62,26 @@ def check_hints(hints: Mapping[str, Any]) -> None:
         if name not in PipelineHints.__annotations__:
             fix = did_you_mean(name, OPTION_NAMES)
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_call_site())
+
+
+def check_processes(num_processes: int, *, ahead: bool) -> None:
+    """Check that worker processes can compute batches.
+
+    Args:
+        num_processes: Number of worker processes.
+        ahead: True if batches are prepared ahead.
+
+    Raises:
+        UsageError: Batches are computed when they are requested, in this process.
+    """
+    if num_processes and not ahead:
+        raise UsageError(
+            "worker processes prepare batches ahead; with exec_async=False, exec_pipelined=False or debug=True each "
+            "batch is computed when it is requested",
+            given=f"num_processes={num_processes}",
+            fix="num_processes=0, or leave out the other option",
+            where=user_call_site(),
+        )
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -41,6 +42,17 @@ class Source(ABC):
 
     separate_names: bool = False
     """True if `source_info` differs from value to value."""
+
+    per_process: ClassVar[Mapping[str, Callable[[], Any]]] = MappingProxyType({})
+    """Attributes that a worker process does not get, such as locks and open files, and what makes them anew there."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self.per_process}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        for name, make in self.per_process.items():
+            setattr(self, name, make())
 
     @abstractmethod
     def __len__(self) -> int:

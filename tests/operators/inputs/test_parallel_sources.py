@@ -216,7 +216,7 @@ PROGRAM = """
 import os, psutil, worker_sources
 from penstock.sources.external.external_stream import FunctionStream
 from penstock.sources.external.array_conversion import SampleKind
-from penstock.sources.external.processes.source_pickling import pickled
+from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.sources.external.processes.process_stream import ParallelStream
 from penstock.sources.stream import BatchRequest

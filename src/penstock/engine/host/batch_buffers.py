@@ -13,6 +13,7 @@ import ctypes
 import math
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +29,7 @@ class BatchBuffers:
 
     Args:
         keep: Number of unused buffers of each size to keep.
+        allocate: Returns new memory of a number of bytes, aligned to 64 bytes.
 
     >>> buffers = BatchBuffers(keep=1)
     >>> first = buffers.empty((2, 3), np.dtype("float32"))
@@ -37,8 +39,9 @@ class BatchBuffers:
     False
     """
 
-    def __init__(self, keep: int) -> None:
+    def __init__(self, keep: int, allocate: Callable[[int], Array] | None = None) -> None:
         self._keep = keep
+        self._allocate = allocate or aligned_memory
         self._free: dict[int, deque[Array]] = {}
         self._owners: dict[int, tuple[weakref.ref[Any], Array]] = {}
 
@@ -73,7 +76,7 @@ class BatchBuffers:
         for other, unused in list(self._free.items()):
             if other != size:
                 unused.clear()
-        return _aligned(size)
+        return self._allocate(size)
 
     def _reclaim(self, number: int, size: int) -> None:
         _, memory = self._owners.pop(number)
@@ -82,7 +85,8 @@ class BatchBuffers:
             self._free[size].append(memory)
 
 
-def _aligned(size: int) -> Array:
+def aligned_memory(size: int) -> Array:
+    """Return `size` uninitialized bytes at an address that is a multiple of 64."""
     # NumPy's own memory is aligned to 16 bytes only.
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

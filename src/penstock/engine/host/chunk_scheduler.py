@@ -84,4 +84,8 @@ class ChunkScheduler:
             try:
                 yield
             finally:
-                self._recent.append((time.perf_counter() - start) / max(rows, 1))
+                self.record(time.perf_counter() - start, rows)
+
+    def record(self, seconds: float, rows: int) -> None:
+        """Note that `rows` rows took `seconds` seconds."""
+        self._recent.append(seconds / max(rows, 1))

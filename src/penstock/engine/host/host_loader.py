@@ -2,12 +2,14 @@
 
 Contract of this module:
 
-* **Threads.** The consumer's thread calls `begin`, `get` and `close`, one at a time. A batch is cut into chunks of
-  rows; the executor runs `HostProgram.run_rows` for each. Chunks share no mutable state: they write disjoint rows of
-  the batch buffers.
+* **Executors.** The consumer's thread calls `begin`, `get` and `close`, one at a time. A batch is cut into chunks of
+  rows; the executor runs `HostProgram.run_rows` for each, on a thread or in a worker process
+  (`penstock.engine.host.chunk_executor`). Chunks share no mutable state: they write disjoint rows of the batch buffers,
+  which are in shared memory if processes compute them.
 * **Light batches.** A batch that takes less time than handing it to a thread is computed in `get`, together with some
   of the following batches of the epoch, as if they were one larger batch. Rows are independent, so results do not
-  change. Waiting counts as time: a slow disk, or a function that sleeps, is work for a thread.
+  change. Waiting counts as time: a slow disk, or a function that sleeps, is work for a thread. Worker processes compute
+  light batches, too.
 * **Pairs.** Small dense batches that are not light, but not worth several chunks, are computed two at a time on a
   thread if no Python runs per sample: that halves the cost of Python per batch. If a pair fails, its batches are
   computed again one by one.
@@ -52,10 +54,10 @@ from penstock.core.stage_timers import HOST_WAIT
 from penstock.core.thread_clock import WallClock
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.host.batch_buffers import BatchBuffers
-from penstock.engine.host.host_program import Chunk, ChunkResult, HostProgram
+from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
+from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
 from penstock.engine.host.stream_feed import FedBatch
-from penstock.engine.host.worker_threads import Executor
 from penstock.errors import ContextError, PenstockError, SourceError
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.stream import EndOfStreamError
@@ -139,7 +141,8 @@ class HostLoader:
         self._all_dense = all(spec.dense for spec in specs)
         sizes = [math.inf if shape is None else math.prod(shape) * dtype.itemsize for shape, dtype in self._columns]
         self._row_bytes = sum(sizes)
-        self._buffers = BatchBuffers(keep=self._depth + 2)
+        self._buffers = BatchBuffers(self._depth + 2, context.executor.empty)
+        context.executor.prepare(program)
         self._read_ahead = ReadAhead(context)
         self._finalizer = weakref.finalize(self, _shutdown_nowait, context.executor, self._read_ahead.abandonment())
 
@@ -236,6 +239,8 @@ class HostLoader:
 
     def _light(self, rows: int) -> int:
         """Return the number of batches to compute together in the consumer's thread; 0 if they are not light."""
+        if not self._context.executor.in_process:
+            return 0
         # The consumer still holds a batch of the previous buffer, so two of these buffers exist at a time.
         return self._program.scheduler.inline_batches(rows, (self._depth + 2) // 2)
 
@@ -294,7 +299,7 @@ class HostLoader:
             Chunk(fed_step, rows[start:stop], [None if c is None else c[start:stop] for c in columns], fed)
             for start, stop in bounds
         ]
-        futures = tuple([executor.submit(self._program.run_rows, chunk) for chunk in chunks])
+        futures = tuple([executor.compute(self._program, chunk) for chunk in chunks])
         return _split([step, *steps[1:]], len(rows), columns, futures)
 
     def _together(self, step: BatchStep, count: int) -> tuple[list[BatchStep], Indices]:
@@ -315,7 +320,7 @@ class HostLoader:
         )
 
 
-def _shutdown_nowait(executor: Executor, abandon_read_ahead: Callable[[], None]) -> None:
+def _shutdown_nowait(executor: ChunkExecutor, abandon_read_ahead: Callable[[], None]) -> None:
     executor.shutdown_nowait()
     abandon_read_ahead()
 

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import Array, Column, Indices
+from penstock.core import Array, Column
 from penstock.core.slice_recorder import recorded
 from penstock.engine.failures.bad_row import BadRow
+from penstock.engine.host.chunk_executor import Chunk, ChunkResult
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
 from penstock.engine.host.failed_rows import replace_failed_rows, run_stages
@@ -27,42 +27,11 @@ from penstock.engine.host.stages.host_stages import (
     WholeBatchStage,
     check_narrowing,
 )
-from penstock.engine.host.stream_feed import FedBatch
 from penstock.errors import InternalError
 from penstock.graph import Value, ViewKernel
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind, flat_stages
-from penstock.sources.order.schedule import BatchStep
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Rows of a batch that one call of `HostProgram.run_rows` computes.
-
-    Args:
-        step: The batch.
-        rows: Numbers of the rows in the batch, int64, ascending.
-        slots: Per result, the part of the batch buffer for these rows; None for a ragged result.
-        fed: Data of the plan's streams for the batch.
-    """
-
-    step: BatchStep
-    rows: Indices
-    slots: Sequence[Array | None]
-    fed: FedBatch | None = None
-
-
-class ChunkResult(NamedTuple):
-    """Results of a chunk.
-
-    Args:
-        columns: Per result its column: the slot if there is one, otherwise a list or an array. Zeros in skipped rows.
-        failed: Rows that failed and are tolerated, ascending; a row appears once per bad sample.
-    """
-
-    columns: tuple[Column, ...]
-    failed: list[BadRow]
 
 
 class HostProgram:

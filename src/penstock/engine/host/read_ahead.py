@@ -1,9 +1,11 @@
 """Prefetching: threads that may wait fetch the byte ranges of the next batches from object stores."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
+from penstock.core import Indices
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.worker_threads import Executor
 from penstock.sources.order.schedule import BatchStep
@@ -44,12 +46,26 @@ class ReadAhead:
             ahead.release(self._announced.popleft()[1])
         following = self._context.schedule.next_step(self._announced[-1][0]) if self._announced else step
         while len(self._announced) <= self._steps:
-            ranges = self._byte_ranges(following)
+            ranges = self._byte_ranges(following, self._context.local_rows(following.rows))
             self._announced.append((following, ahead.prefetch(ranges, self._executor.submit)))
             following = self._context.schedule.next_step(following)
 
-    def _byte_ranges(self, step: BatchStep) -> Sequence[ByteRange]:
-        rows = self._context.local_rows(step.rows)
+    @contextmanager
+    def prefetched(self, step: BatchStep, rows: Indices) -> Generator[None]:
+        """Request the byte ranges of some rows of a batch together, and release them at the end of the `with` block.
+
+        For worker processes, which do not know the rows that they will compute next.
+        """
+        if self._executor is None:
+            yield
+            return
+        request = ahead.prefetch(self._byte_ranges(step, rows), self._executor.submit)
+        try:
+            yield
+        finally:
+            ahead.release(request)
+
+    def _byte_ranges(self, step: BatchStep, rows: Indices) -> Sequence[ByteRange]:
         ranges: list[ByteRange] = []
         for reader, cache in self._readers:
             for part in reader.samples(step, rows):

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from penstock.core import Indices
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.cached_samples import CachedSamples
+from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.host.stream_feed import StreamFeeder
-from penstock.engine.host.worker_threads import Executor, SerialExecutor
+from penstock.engine.host.worker_threads import SerialExecutor
 from penstock.graph import Node
 from penstock.graph.ir.reader_lineage import upstream_readers
 from penstock.sources.order.schedule import BatchStep, Schedule
@@ -52,6 +53,7 @@ class RunContext:
         local_rows: Returns the numbers of the rows that this process computes, given the number of rows of a batch.
         draws: Random numbers of the nodes; None derives them from `seed`.
         caches: By reader, the cache of values that are computed from its samples alone.
+        host_processes: Number of processes on this host that compute parts of each batch.
     """
 
     readers: Mapping[Node, ShardedReader]
@@ -61,11 +63,12 @@ class RunContext:
     timers: StageTimers
     on_error: OnError = "raise"
     feeder: StreamFeeder | None = None
-    executor: Executor = field(default_factory=SerialExecutor)
+    executor: ChunkExecutor = field(default_factory=SerialExecutor)
     prefetch_depth: int = 0
     local_rows: Callable[[int], Indices] = np.arange
     draws: RandomDraws | None = None
     caches: Mapping[Node, CachedSamples] = field(default_factory=dict[Node, CachedSamples])
+    host_processes: int = 1
 
     def on_error_of(self, node: Node) -> OnError:
         """Return the policy for rows on which a node fails: the strictest of the readers that it computes from."""

@@ -15,12 +15,18 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, wait
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from penstock.core import Array
 from penstock.core.slow_waits import current_line
+from penstock.engine.host.batch_buffers import aligned_memory
+from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
 from penstock.errors import ContextError, ResourceError
 from penstock.sources.storage.byte_range import ReadCost
+
+if TYPE_CHECKING:
+    from penstock.engine.host.host_program import HostProgram
 
 _log = logging.getLogger("penstock")
 
@@ -40,13 +46,9 @@ class Executor(Protocol):
 
     Attributes:
         workers: Number of functions that can run at the same time.
-        read_executor: Executor for functions that wait for data; None disables prefetching.
-        prefetched: Kinds of data to prefetch on `read_executor`.
     """
 
     workers: int
-    read_executor: Executor | None
-    prefetched: Collection[ReadCost]
 
     def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Run a function and return the future of its result or exception."""
@@ -65,7 +67,28 @@ class Executor(Protocol):
         ...
 
 
-class SerialExecutor(Executor):
+class _ThisProcess(Executor, ChunkExecutor):
+    """Base class of executors that compute chunks in this process."""
+
+    in_process = True
+
+    def prepare(self, program: HostProgram) -> None:
+        """Do nothing: this process can compute any program."""
+
+    def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
+        """Run `HostProgram.run_rows`."""
+        return self.submit(program.run_rows, chunk)
+
+    def empty(self, size: int) -> Array:
+        """Return memory of this process."""
+        return aligned_memory(size)
+
+    def summary(self) -> str:
+        """Return "": `stats()` already shows the cores that threads keep busy."""
+        return ""
+
+
+class SerialExecutor(_ThisProcess):
     """Executor that runs a function immediately, in the thread that submits it."""
 
     workers = 1
@@ -88,7 +111,7 @@ class SerialExecutor(Executor):
         """Do nothing: every function has already returned."""
 
 
-class ThreadExecutor(Executor):
+class ThreadExecutor(_ThisProcess):
     """Executor that runs functions on up to `workers` threads, in the order of submission.
 
     All executors of one name and size in the process share their threads. The threads start with the first functions

@@ -32,7 +32,7 @@ from penstock.sources.external.external_stream import (
 )
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.external.processes.process_stream import ParallelStream
-from penstock.sources.external.processes.source_pickling import pickled
+from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.types import as_dtype
 

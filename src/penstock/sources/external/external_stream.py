@@ -222,6 +222,11 @@ class InProcessStream(ExternalStream):
         """Return some rows of a batch of samples, or a whole batch, unchecked and without a copy."""
         return self._converted([self._fetched(request, row) for row in rows or (None,)])
 
+    def run(self, call: tuple[BatchRequest, range | None], buffers: object) -> tuple[Columns, None]:
+        """Return what `fetch_rows` returns: the task of a worker process."""
+        del buffers
+        return self.fetch_rows(*call), None
+
     def _probed_or_fetched(self, request: BatchRequest, row: int | None) -> Any:
         """Return the probed value if it is the requested one; otherwise call the source."""
         if self._probed:

@@ -3,9 +3,9 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class ArrayRecordSource(Source):
     """
 
     specs = (Spec(np.dtype(np.uint8), (None,)),)
+    per_process: ClassVar[Mapping[str, Callable[[], Any]]] = {"_readers": OrderedDict, "_lock": threading.Lock}
 
     def __init__(self, paths: tuple[str, ...], features: Features = ()) -> None:
         self._module = array_record_module("reading ArrayRecord files")

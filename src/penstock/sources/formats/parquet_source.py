@@ -3,10 +3,10 @@
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,13 @@ class ParquetSource(Source):
     Attributes:
         names: Names of the columns.
     """
+
+    per_process: ClassVar[Mapping[str, Callable[[], Any]]] = {
+        "_tables": OrderedDict,
+        "_sizes": dict,
+        "_cached_bytes": int,
+        "_lock": threading.Lock,
+    }
 
     def __init__(self, paths: tuple[str, ...], columns: tuple[str, ...] | None) -> None:
         self._parquet = _pyarrow("parquet")

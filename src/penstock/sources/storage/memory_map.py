@@ -52,6 +52,9 @@ class MemoryMappedRows:
         # its bounds count, not its first element.
         self._required_size = begin + np.lib.array_utils.byte_bounds(array)[1] - first
 
+    def __reduce__(self) -> Any:
+        return as_memory_mapped, (self._array,)
+
     def gather(self, indices: Indices, out: Array | None = None) -> Array:
         """Copy the rows at `indices`, into `out` if given.
 

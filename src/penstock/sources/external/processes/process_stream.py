@@ -9,6 +9,7 @@ import numpy as np
 from penstock.core import Column
 from penstock.sources.external.array_conversion import copy_column
 from penstock.sources.external.external_stream import ExternalStream, InProcessStream
+from penstock.sources.external.processes.task_pickling import PickledTask
 from penstock.sources.external.processes.worker_processes import PendingRequest, WorkerPool
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError
 
@@ -28,7 +29,7 @@ class ParallelStream(ExternalStream):
     """
 
     def __init__(
-        self, source: InProcessStream, payload: bytes, workers: WorkerPool, *, ahead: int, alone: bool
+        self, source: InProcessStream, payload: PickledTask, workers: WorkerPool, *, ahead: int, alone: bool
     ) -> None:
         super().__init__(source.kinds, several=source.several, batch=source.batched, name=source.name)
         self.prefetch_depth = ahead
@@ -78,11 +79,11 @@ class ParallelStream(ExternalStream):
         count = self._workers.count
         if self.batched:
             worker = self._number if self._alone else request.iteration
-            return [self._workers.submit(worker, self._number, request, None)]
+            return [self._workers.submit(worker, self._number, (request, None))]
         # At most one part per row: a source must not return an empty part.
         parts = min(count, request.rows)
         cuts = pairwise([request.rows * part // parts for part in range(parts + 1)])
-        return [self._workers.submit(worker, self._number, request, rows) for worker, rows in enumerate(cuts)]
+        return [self._workers.submit(worker, self._number, (request, range(*rows))) for worker, rows in enumerate(cuts)]
 
     def _tickets(self, request: BatchRequest) -> Sequence[PendingRequest]:
         """Return the requests of a batch; if the source can only continue, the oldest ones."""

@@ -66,7 +66,7 @@ class SharedSegments:
                 self._free.pop(small).close()
             number, self._count = self._count, self._count + 1
             # A quarter more, so that slightly larger batches of varying shapes fit the same segment.
-            descriptor, self._free[number] = _new(size + size // 4)
+            descriptor, self._free[number] = new_memory(size + size // 4)
         memory = self._in_use[number] = self._free.pop(number)
         for place, column in zip(places, columns, strict=True):
             pairs = zip(place, column, strict=True) if isinstance(place, list) else [(place, column)]
@@ -121,7 +121,8 @@ def _places(columns: Columns) -> tuple[list[ArrayLocation | list[ArrayLocation]]
     return places, end
 
 
-def _new(size: int) -> tuple[int, mmap.mmap]:
+def new_memory(size: int) -> tuple[int, mmap.mmap]:
+    """Return the file descriptor and the map of new memory of at least `size` bytes, which are zero."""
     size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("penstock")

@@ -11,65 +11,79 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.sources.external.processes.shared_memory import ArrayLocation
-from penstock.sources.stream import BatchRequest
 
 # Received descriptors must not leak into processes that the user starts. macOS lacks the flag.
 _FLAGS = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterSource:
-    """Message that registers a source.
+class RegisterTask:
+    """Message that registers a task. A file descriptor of its large arrays accompanies it, if there are any.
 
     Args:
-        source: Number by which requests refer to the source.
-        payload: Pickled stream.
+        task: Number by which requests refer to the task.
+        payload: Pickled task; see `penstock.sources.external.processes.worker_main.Task`.
+        arrays: Location of each large array.
     """
 
-    source: int
+    task: int
     payload: bytes
+    arrays: tuple[ArrayLocation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShareBuffer:
+    """Message with the file descriptor of memory into which requests write.
+
+    Args:
+        buffer: Number by which requests refer to the memory.
+    """
+
+    buffer: int
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Message that requests a batch or some of its rows.
+    """Message that requests the result of a task.
 
     Args:
         ticket: Number of the request.
-        source: Number of the source.
-        batch: The batch.
-        rows: First row and end (exclusive); None for a whole batch.
+        task: Number of the task.
+        call: Argument of the task: picklable and small.
         returned: Segments that the worker may reuse.
+        freed: Buffers that the worker may forget.
     """
 
     ticket: int
-    source: int
-    batch: BatchRequest
-    rows: tuple[int, int] | None
+    task: int
+    call: Any
     returned: tuple[int, ...]
+    freed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Message with a batch.
+    """Message with a result.
 
     Args:
         ticket: Number of the request.
-        segment: Number of the segment that holds the batch. A file descriptor accompanies the message if the segment is
-            new.
+        segment: Number of the segment that holds the columns. A file descriptor accompanies the message if the segment
+            is new.
         columns: Locations of the columns in the segment.
         dropped: Segments that the worker will not use again.
+        details: Further results: picklable and small.
     """
 
     ticket: int
     segment: int
     columns: list[ArrayLocation | list[ArrayLocation]]
     dropped: tuple[int, ...]
+    details: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """Message that a source has failed.
+    """Message that a task has failed.
 
     Args:
         ticket: Number of the request.

@@ -1,5 +1,6 @@
-"""Main function of a worker process: it calls sources on request until the parent process ends or hangs up."""
+"""Main function of a worker process: it runs tasks on request until the parent process ends or hangs up."""
 
+import mmap
 import os
 import pickle
 import signal
@@ -7,17 +8,45 @@ import socket
 import threading
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import Any, Protocol
 
 from penstock.core.call_site import PACKAGE
 from penstock.errors import SourceError
-from penstock.sources.external.external_stream import InProcessStream
-from penstock.sources.external.processes.shared_memory import SharedSegments
-from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response
+from penstock.sources.external.processes.shared_memory import SharedSegments, opened, view
+from penstock.sources.external.processes.socket_channel import (
+    Channel,
+    ErrorResponse,
+    RegisterTask,
+    Request,
+    Response,
+    ShareBuffer,
+)
+from penstock.sources.stream import Columns
 
-# Seconds that a source has to return after the parent has hung up.
+# Seconds that a task has to return after the parent has hung up.
 GRACE = 0.5
+
+
+class Task(Protocol):
+    """Work of a worker process. It is pickled once and sent to each worker."""
+
+    def run(self, call: Any, buffers: Mapping[int, mmap.mmap]) -> tuple[Columns, Any]:
+        """Compute the result of a request.
+
+        Args:
+            call: Argument of the request.
+            buffers: Memory that the parent shares, by number. The task may write into it.
+
+        Returns:
+            Columns, which are copied to the parent, and details, which are pickled.
+
+        Raises:
+            Exception: Any error; the parent raises it.
+        """
+        ...
 
 
 def serve(descriptor: int) -> None:
@@ -29,63 +58,75 @@ def serve(descriptor: int) -> None:
     # Ctrl-C reaches the whole process group. The parent handles it and ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     channel = Channel(socket.socket(fileno=descriptor))
-    requests: SimpleQueue[RegisterSource | Request | None] = SimpleQueue()
-    threading.Thread(target=_listen, args=(channel, requests), daemon=True).start()
+    messages: SimpleQueue[tuple[Any, int | None] | None] = SimpleQueue()
+    threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     worker = _Worker(channel)
     with suppress(OSError):  # the parent has ended before the response was sent
-        while (request := requests.get()) is not None:
-            if isinstance(request, RegisterSource):
-                worker.payloads[request.source] = request.payload
-            else:
-                worker.answer(request)
+        while (message := messages.get()) is not None:
+            worker.handle(*message)
 
 
-def _listen(channel: Channel, requests: SimpleQueue[RegisterSource | Request | None]) -> None:
-    """Receive requests while a source runs, and end the process when the connection is closed."""
+def _listen(channel: Channel, messages: SimpleQueue[tuple[Any, int | None] | None]) -> None:
+    """Receive messages while a task runs, and end the process when the connection is closed."""
     with suppress(EOFError):
         while True:
-            requests.put(channel.receive()[0])
-    requests.put(None)
-    # The main thread ends after the current request. A source that hangs must not keep the process alive, and only
+            messages.put(channel.receive())
+    messages.put(None)
+    # The main thread ends after the current request. A task that hangs must not keep the process alive, and only
     # `_exit` ends it without waiting.
     time.sleep(GRACE)
     os._exit(1)
 
 
 class _Worker:
-    """Sources of a worker, and the shared memory of its responses."""
+    """Tasks of a worker, and its shared memory."""
 
     def __init__(self, channel: Channel) -> None:
-        self.payloads: dict[int, bytes] = {}
         self._channel = channel
+        self._payloads: dict[int, tuple[RegisterTask, mmap.mmap | None]] = {}
         self._segments = SharedSegments()
-        self._streams: dict[int, InProcessStream] = {}
+        self._buffers: dict[int, mmap.mmap] = {}
+        self._tasks: dict[int, Task] = {}
 
-    def answer(self, request: Request) -> None:
-        """Call a source and send its batch."""
+    def handle(self, message: RegisterTask | ShareBuffer | Request, descriptor: int | None) -> None:
+        """Handle a message and the file descriptor that came with it."""
+        if isinstance(message, Request):
+            self._answer(message)
+            return
+        memory = None if descriptor is None else opened(descriptor)
+        if isinstance(message, RegisterTask):
+            self._payloads[message.task] = message, memory
+        elif memory is not None:
+            self._buffers[message.buffer] = memory
+
+    def _answer(self, request: Request) -> None:
+        """Run a task and send its result."""
         self._segments.recycle(request.returned)
+        for number in request.freed:
+            self._buffers.pop(number, None)
         try:
-            rows = None if request.rows is None else range(*request.rows)
-            columns = self._stream(request.source).fetch_rows(request.batch, rows)
+            columns, details = self._task(request.task).run(request.call, self._buffers)
             segment, places, dropped, descriptor = self._segments.put(columns)
         except Exception as error:  # noqa: BLE001  # the parent raises it
             self._channel.send(_failure(request.ticket, error))
             return
-        self._channel.send(Response(request.ticket, segment, places, dropped), descriptor)
+        self._channel.send(Response(request.ticket, segment, places, dropped, details), descriptor)
         if descriptor is not None:
             os.close(descriptor)  # the parent has received a duplicate, and the mapping keeps the memory alive
 
-    def _stream(self, number: int) -> InProcessStream:
-        if number not in self._streams:
+    def _task(self, number: int) -> Task:
+        if number not in self._tasks:
+            message, memory = self._payloads[number]
+            arrays = [] if memory is None else [view(memory, place).data.toreadonly() for place in message.arrays]
             try:
-                # Sources are loaded on first use, so that an error is reported for the batch that needs the source.
-                self._streams[number] = pickle.loads(self.payloads[number])
+                # Tasks are loaded on first use, so that an error is reported for the batch that needs the task.
+                self._tasks[number] = pickle.loads(message.payload, buffers=arrays)
             except Exception as error:
                 raise SourceError(
-                    f"a worker process cannot load the source: {type(error).__name__}: {error}",
+                    f"a worker process cannot load its work: {type(error).__name__}: {error}",
                     fix="define it in a module that worker processes can import; its attributes are pickled",
                 ) from error
-        return self._streams[number]
+        return self._tasks[number]
 
 
 def _failure(ticket: int, error: Exception) -> ErrorResponse:
@@ -95,11 +136,18 @@ def _failure(ticket: int, error: Exception) -> ErrorResponse:
         error.args = (f"{error.args[0]}\n  raised at: {_line_of(cause)}, in worker process {os.getpid()}",)
         # Tracebacks cannot be pickled, so the formatted traceback travels as a note.
         error.add_note("".join(traceback.format_exception(cause)))
-        try:
-            pickle.loads(pickle.dumps(cause))
-        except Exception:  # noqa: BLE001  # pickling a user's exception may raise anything
-            cause = None
+        cause = cause if _survives_pickling(cause) else None
+    if not _survives_pickling(error):
+        error = SourceError(f"{type(error).__name__}: {error}")
     return ErrorResponse(ticket, error, cause)
+
+
+def _survives_pickling(error: BaseException) -> bool:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001  # pickling a user's exception may raise anything
+        return False
+    return True
 
 
 def _line_of(error: BaseException) -> str:

@@ -8,18 +8,27 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.core import Column
 from penstock.errors import ContextError, SourceError
 from penstock.sources.external.processes.shared_memory import opened, view
-from penstock.sources.external.processes.socket_channel import Channel, ErrorResponse, RegisterSource, Request, Response
+from penstock.sources.external.processes.socket_channel import (
+    Channel,
+    ErrorResponse,
+    RegisterTask,
+    Request,
+    Response,
+    ShareBuffer,
+)
+from penstock.sources.external.processes.task_pickling import PickledTask
 from penstock.sources.external.processes.worker_main import GRACE
-from penstock.sources.stream import BatchRequest
 
 # Not `multiprocessing`: its spawn method imports the user's main module, which would run the program again without an
 # `if __name__ == "__main__"` guard.
@@ -41,7 +50,7 @@ class WorkerProcess:
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                # A source's module may import JAX. Workers must not claim the parent's accelerators.
+                # A user's module may import JAX. Workers must not claim the parent's accelerators.
                 env={**os.environ, "JAX_PLATFORMS": "cpu"},
             )
         self._channel = Channel(mine)
@@ -51,18 +60,31 @@ class WorkerProcess:
         self.memory: dict[int, mmap.mmap] = {}
         # Segments of responses that were released since the last request.
         self.returned: list[int] = []
+        # Numbers of the buffers that the worker has.
+        self.buffers: set[int] = set()
 
-    def send(self, message: RegisterSource | Request) -> None:
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    def send(self, message: RegisterTask | ShareBuffer | Request, descriptor: int | None = None) -> None:
         """Send a message. A lost connection is reported when the response is awaited."""
         with suppress(OSError):
-            self._channel.send(message)
+            self._channel.send(message, descriptor)
 
-    def submit(self, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
-        """Request a batch or some of its rows, without waiting."""
+    def submit(self, task: int, call: Any, freed: tuple[int, ...] = ()) -> PendingRequest:
+        """Request the result of a task, without waiting.
+
+        Args:
+            task: Number of the task.
+            call: Its argument.
+            freed: Buffers that the worker may forget.
+        """
         self._count += 1
         returned, self.returned = tuple(self.returned), []
         pending = self._pending[self._count] = PendingRequest(self)
-        self.send(Request(self._count, source, request, rows, returned))
+        self.send(Request(self._count, task, call, returned, freed))
         return pending
 
     def receive(self, doing: str) -> None:
@@ -100,10 +122,7 @@ class WorkerProcess:
 
     def _ended(self, doing: str) -> SourceError | ContextError:
         if self.closed:
-            return ContextError(
-                "the iterator or pipeline was closed while this thread waited for a worker process",
-                fix="close it when no other thread requests batches; the next request produces the same batch",
-            )
+            return _closed()
         self.hang_up()
         # The connection may close before the process has an exit code.
         self.end(time.monotonic() + 2 * GRACE)
@@ -143,7 +162,7 @@ class PendingRequest:
             doing: Description of the request for messages.
 
         Raises:
-            Exception: The source raised it.
+            Exception: The task raised it.
             ContextError, SourceError: As `WorkerProcess.receive`.
         """
         while self.response is None:
@@ -153,6 +172,12 @@ class PendingRequest:
         memory, columns = self.process.memory[self.response.segment], self.response.columns
         return tuple([[view(memory, p) for p in c] if isinstance(c, list) else view(memory, c) for c in columns])
 
+    @property
+    def details(self) -> Any:
+        """Details of the response, which has arrived."""
+        assert isinstance(self.response, Response)
+        return self.response.details
+
     def discard(self) -> None:
         """Release the response, which is not needed, or not any more."""
         response, self.response, self.discarded = self.response, None, True
@@ -161,7 +186,10 @@ class PendingRequest:
 
 
 class WorkerPool:
-    """Worker processes shared by all sources of a definition. They start with the first request and end with `close`.
+    """Worker processes of an iterator or pipeline. They start with the first request and end with `close`.
+
+    Sources call `submit` from the consumer's thread, which sends requests to a chosen worker ahead of time. Other
+    threads `borrow` a worker for one request.
 
     Args:
         count: Number of processes.
@@ -169,31 +197,84 @@ class WorkerPool:
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._payloads: list[bytes] = []
+        self._tasks: list[PickledTask] = []
         self._processes: list[WorkerProcess] = []
+        self._idle: list[WorkerProcess] = []
+        self._lock = threading.Lock()
+        self._closes = 0
         # Refers to the list, not to the pool: a bound method would keep the pool alive.
         weakref.finalize(self, _end, self._processes)
 
-    def add(self, payload: bytes) -> int:
-        """Register a pickled source and return its number."""
-        self._payloads.append(payload)
-        number = len(self._payloads) - 1
+    def add(self, task: PickledTask) -> int:
+        """Register a pickled task and return its number."""
+        self._tasks.append(task)
+        number = len(self._tasks) - 1
         for process in self._processes:
-            process.send(RegisterSource(number, payload))
+            _register(process, number, task)
         return number
 
-    def submit(self, worker: int, source: int, request: BatchRequest, rows: tuple[int, int] | None) -> PendingRequest:
-        """Request a batch from a worker, without waiting; see `WorkerProcess.submit`."""
-        if not self._processes:
-            self._processes += [WorkerProcess() for _ in range(self.count)]
-            for process in self._processes:
-                for number, payload in enumerate(self._payloads):
-                    process.send(RegisterSource(number, payload))
-        return self._processes[worker % self.count].submit(source, request, rows)
+    def submit(self, worker: int, task: int, call: Any) -> PendingRequest:
+        """Request the result of a task from a worker, without waiting; see `WorkerProcess.submit`."""
+        while len(self._processes) < self.count:
+            self._start()
+        return self._processes[worker % self.count].submit(task, call)
+
+    @property
+    def closes(self) -> int:
+        """Number of calls of `close`."""
+        return self._closes
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Numbers of the processes that run."""
+        return tuple([process.pid for process in tuple(self._processes)])
+
+    def borrow(self, closes: int) -> WorkerProcess:
+        """Return a worker that nobody uses, for one thread. It may still be starting.
+
+        Args:
+            closes: The value of `closes` when the work began.
+
+        Raises:
+            ContextError: The pool was closed since then.
+        """
+        with self._lock:
+            if closes != self._closes:
+                raise _closed()
+            return self._idle.pop() if self._idle else self._start()
+
+    def give_back(self, process: WorkerProcess) -> None:
+        """Return a borrowed worker. One that has ended is dropped, and the next `borrow` starts another one."""
+        with self._lock:
+            if not process.closed:
+                self._idle.append(process)
+            elif process in self._processes:
+                self._processes.remove(process)
 
     def close(self) -> None:
         """End all workers within about a second. The next request starts new ones."""
+        with self._lock:
+            self._closes += 1
+            self._idle.clear()
         _end(self._processes)
+
+    def _start(self) -> WorkerProcess:
+        process = WorkerProcess()
+        self._processes.append(process)
+        for number, task in enumerate(self._tasks):
+            _register(process, number, task)
+        return process
+
+
+def _register(process: WorkerProcess, number: int, task: PickledTask) -> None:
+    process.send(RegisterTask(number, task.payload, task.arrays), task.descriptor)
+
+
+def _closed() -> ContextError:
+    return ContextError(
+        "the iterator or pipeline was closed while this thread waited for a worker process",
+        fix="close it when no other thread requests batches; the next request produces the same batch",
+    )
 
 
 def _end(processes: list[WorkerProcess]) -> None:

@@ -2,10 +2,10 @@
 
 import os
 import threading
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, ClassVar, cast
 
 import numpy as np
 
@@ -60,6 +60,8 @@ class VideoSource(Source):
         SourceNotFoundError: A file does not exist.
         SourceError: A file is not a video, or none is long enough.
     """
+
+    per_process: ClassVar[Mapping[str, Callable[[], Any]]] = {"_idle_decoders": list, "_lock": threading.Lock}
 
     def __init__(self, entries: tuple[Entry, ...], options: ClipOptions) -> None:
         self._options, self._entries = options, entries
