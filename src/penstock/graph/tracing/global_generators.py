@@ -1,5 +1,6 @@
 """Watch on the global random generators while a definition is traced."""
 
+import pickle
 import random
 from typing import Any
 
@@ -47,7 +48,6 @@ class GlobalGenerators:
 
 
 def _states() -> dict[str, Any]:
-    state: Any = np.random.get_state()  # noqa: NPY002  # the global generator is what is watched
-    # A tuple with an array; or a dict if the user has set a generator of another kind.
-    key: Any = str(state) if isinstance(state, dict) else (state[1].tobytes(), *state[2:])
-    return {"np.random": key, "random": random.getstate()}
+    # Not the tuple of the older form, which other generators than NumPy's first one do not have.
+    state = np.random.get_state(legacy=False)  # noqa: NPY002  # the global generator is what is watched
+    return {"np.random": pickle.dumps(state), "random": random.getstate()}

@@ -133,6 +133,6 @@ def reinterpret(
         axes: Any = range(len(old)) if src_dims is None else np.atleast_1d(src_dims).tolist()
         if any(axis >= len(old) for axis in axes):
             raise DefinitionError("src_dims contains an axis that does not exist", given=f"{src_dims} of {old}")
-        extents = [1 if axis < 0 else old[axis] for axis in axes]
-        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, extents, strict=False)]
+        sizes_of_axes: list[int] = [1 if axis < 0 else old[axis] for axis in axes]
+        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, sizes_of_axes, strict=False)]
     return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)
