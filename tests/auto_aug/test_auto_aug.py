@@ -32,6 +32,7 @@ def test_the_same_in_any_batches(way):
     assert (whole != augmented(WAYS[way], seed=4)).any()
 
 
+@pytest.mark.slow
 def test_the_same_on_the_device():
     host, device = (augmented(WAYS["trivial"], placement=place) for place in ("host", "device"))
     assert (abs(host.astype(int) - device) > 1).mean() < 1e-3

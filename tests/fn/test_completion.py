@@ -10,6 +10,7 @@ def completions(code):
     return {item.name for item in jedi.Script(text).complete(text.count("\n") + 1, len(code))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "name"),
     [

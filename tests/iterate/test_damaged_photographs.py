@@ -62,6 +62,7 @@ def step(weights, batch):
     return weights - jnp.float32(1e-3) * gradient, value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_training_with_damaged_photographs(files, on_error, tmp_path):
     lists = {devices: tmp_path / f"{devices}.jsonl" for devices in (1, 2, 8)}

@@ -78,6 +78,7 @@ def sharding(count):
     return NamedSharding(mesh, PartitionSpec("batch"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("data", ["generated", "imagenet"])
 def test_training_batches_are_the_same_on_any_topology(data, placement, request):

@@ -138,6 +138,7 @@ def test_where_nothing_can_be_kept_loops_are_compiled_in_memory(tmp_path):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="files have no such permissions on Windows")
 @pytest.mark.parametrize("open_to", ["everybody", "its owner"])
 def test_code_that_others_can_replace_is_compiled_again(tmp_path, open_to):

@@ -25,6 +25,7 @@ def test_threefry_gives_the_known_answers(xp, key, counter, expected):
     assert [int(word[0]) for word in result] == list(expected)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**64 - 1), st.integers(0, 50), st.integers(0, 2**32 - 1), st.integers(0, 2**63 - 300))
 def test_host_and_xla_give_the_same_bits(seed, stream, epoch, start):
     rows = row_counters(epoch, np.arange(start, start + 5))

@@ -43,6 +43,7 @@ def names_an_argument(call, error):
     return any(re.search(rf"\b{name}\b", str(error.args[0])) for name in call.changed)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if COUNT > 10_000 else 300)
 def test_refusals_name_the_operator_and_the_argument():
     refused, raw, nameless, without_argument = 0, [], [], []
@@ -70,6 +71,7 @@ def test_refusals_name_the_operator_and_the_argument():
     assert len(without_argument) <= 0.01 * refused, "\n".join(without_argument)
 
 
+@pytest.mark.slow
 def test_calls_are_repeatable():
     first, second = ([re.sub("0x[0-9a-f]*", "", str(call)) for call in calls(SEED, 200)] for _ in range(2))
     assert first == second

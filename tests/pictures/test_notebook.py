@@ -98,6 +98,7 @@ def test_an_interrupted_cell_leaves_a_usable_iterator(notebook):
     assert notebook.evaluate(compare) == "True"
 
 
+@pytest.mark.slow
 # Notebooks keep the value of a cell's last line in `Out`: here a figure, or an iterator that was closed.
 @pytest.mark.parametrize(
     "cell",

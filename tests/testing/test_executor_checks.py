@@ -10,6 +10,7 @@ from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.testing import check_executor
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [
@@ -36,6 +37,7 @@ class Forgetful(SerialExecutor):
     in_process = False
 
 
+@pytest.mark.slow
 def test_a_wrong_executor_fails():
     with pytest.raises(AssertionError, match="the bad samples differ"):
         check_executor(Forgetful)

@@ -61,6 +61,7 @@ def test_parts_take_rows_of_every_device():
         assert movement not in text
 
 
+@pytest.mark.slow
 def test_averages_of_modules_advance_as_in_small_batches():
     @nnx.value_and_grad
     def gradient(model, batch):

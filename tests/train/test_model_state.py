@@ -22,6 +22,7 @@ def test_normalization_averages_over_the_global_batch(training):
             np.testing.assert_array_equal(several, one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", TRAININGS)
 def test_resumed_run_is_bit_identical(training, tmp_path):
     whole = arrays_of(run(training, 8).state)
@@ -31,6 +32,7 @@ def test_resumed_run_is_bit_identical(training, tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", TRAININGS)
 def test_dropout_differs_between_steps(training, monkeypatch):
     """Steps on the same batch with a learning rate of zero have different losses only if their masks differ."""

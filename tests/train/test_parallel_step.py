@@ -164,6 +164,7 @@ def nnx_step(state, batch):
     return (model, optimizer), value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "plain"), [(linen_state, linen_step), (equinox_state, equinox_step), (nnx_state, nnx_step)]
 )

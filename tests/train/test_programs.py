@@ -57,6 +57,7 @@ def test_nnx_trains(mode, compilations):
     assert compilations("step") + compilations("_fun") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [64, 61])
 def test_equinox_matches_single_device(samples, compilations):
     (loop, error), (alone, right) = (run("equinox_mlp", "--samples", samples, "--devices", n) for n in (8, 1))

@@ -211,6 +211,7 @@ def test_failed_training_closes_callbacks_and_threads(sgd, weights, samples, tmp
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [1, 7, 8])
 def test_resumed_run_equals_uninterrupted_run(stop, adam, state, samples, errors, tmp_path):
     def run(*callbacks, epochs=2):

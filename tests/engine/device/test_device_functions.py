@@ -26,6 +26,7 @@ def computed(functions, numbers, devices):
     return {name: np.asarray(array) for name, array in next(make(batch_size=ROWS, placement="device")).items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(), (3,)])
 def test_math_functions_are_bit_identical_on_any_number_of_devices(shape):
     numbers = np.random.default_rng(0).uniform(0.05, 0.95, (ROWS, *shape)).astype(np.float32)

@@ -62,6 +62,7 @@ def test_state_persists_across_batches_and_epochs(devices):
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", range(7))
 @pytest.mark.parametrize("prepare", [True, False])
 def test_operator_state_is_part_of_checkpoint(done, prepare):

@@ -60,6 +60,7 @@ def same(left, right):
     return all(np.array_equal(a[name], b[name]) for a, b in zip(left, right, strict=True) for name in a)
 
 
+@pytest.mark.slow
 def test_batches_and_states_do_not_depend_on_the_workers(photographs):
     with iterator(photographs, num_threads=2) as threads:
         expected = taken(threads, 9)
@@ -85,6 +86,7 @@ def numbers(processes, function, values=64, **options):
     return pipeline
 
 
+@pytest.mark.slow
 def test_killed_workers_lose_no_batch():
     plain, pipeline = numbers(0, lambda x: x * 3), numbers(2, lambda x: x * 3)
     executor = pipeline._start().cursor.run._context.executor
@@ -97,6 +99,7 @@ def test_killed_workers_lose_no_batch():
     assert executor.pids == ()
 
 
+@pytest.mark.slow
 def test_rows_that_end_every_worker():
     def ends(number):
         if number == 40:
@@ -116,6 +119,7 @@ def test_rows_that_end_every_worker():
     pipeline.close()
 
 
+@pytest.mark.slow
 def test_dropped_iterators_end_their_workers():
     pipeline = numbers(1, lambda x: x)
     pipeline.run()
@@ -137,6 +141,7 @@ os.kill(os.getpid(), 9)
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_a_killed_program():
     program = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert program.returncode == -signal.SIGKILL, program.stderr
@@ -149,6 +154,7 @@ def test_workers_end_with_a_killed_program():
     assert not psutil.wait_procs(workers, 20)[1]
 
 
+@pytest.mark.slow
 def test_definitions_that_only_this_process_can_compute():
     fed = Pipeline(batch_size=2, num_processes=1)
     with fed:
@@ -172,6 +178,7 @@ def test_definitions_that_only_this_process_can_compute():
         numbers(1, Unsendable()).build()
 
 
+@pytest.mark.slow
 def test_large_and_mapped_arrays_are_not_copied_for_each_worker(tmp_path):
     np.save(tmp_path / "rows.npy", np.arange(1 << 20))
     mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
@@ -187,6 +194,7 @@ def test_large_and_mapped_arrays_are_not_copied_for_each_worker(tmp_path):
     pipelines[1].close()
 
 
+@pytest.mark.slow
 def test_buffers_are_found_and_forgotten():
     buffers = SharedBuffers()
     first, second = buffers.empty(100), buffers.empty(1 << 20)
@@ -199,6 +207,7 @@ def test_buffers_are_found_and_forgotten():
         buffers.locate(np.zeros(3))
 
 
+@pytest.mark.slow
 def test_one_executor_computes_one_program():
     executor = ProcessExecutor(1)
     first, second = numbers(0, int)._start().cursor.run, numbers(0, int)._start().cursor.run

@@ -126,6 +126,7 @@ assert begun.wait(30)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["begun.__class__().wait()", "while True: pass"], ids=["waits", "runs"])
 @pytest.mark.parametrize("end", ["", "iterator.close()"], ids=["the program ends", "close"])
 def test_program_ends_despite_hanging_functions(how, end):

@@ -137,6 +137,7 @@ def test_finished_process_does_not_wait_forever(job, monkeypatch):
         take(job[0].begin(range(3)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "reason"),
     [

@@ -107,6 +107,7 @@ def crop_normalize(images):
     return fn.crop_mirror_normalize(images, crop=(16, 16), crop_pos_x=0.0, crop_pos_y=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("operator", CUTS)
 def test_windows_at_every_corner_and_edge(operator, kind):

@@ -141,6 +141,7 @@ def batch(build, placement):
     return run(build, batch_size=8, seed=5, placement=placement)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [random_crop, random_crop_of_floats, parts, filters_by_row, *BOUNDED])
 def test_the_device_computes_what_the_host_does(build):
     plan = planned(build)
@@ -172,6 +173,7 @@ def test_no_argument_of_what_the_host_describes_crosses():
     assert len(plan.crossing) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [training, letterbox, blurred, blurred_by_row, enlarged_floats, exponentials])
 def test_any_number_of_devices_computes_the_same_bits(build):
     batches = []

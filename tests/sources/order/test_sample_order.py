@@ -37,6 +37,7 @@ def test_an_order_knows_the_position_of_each_sample(shuffle, stick):
             assert orders[shard].indices(epoch, np.array([position])).tolist() == [index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [2, 3, 5, 10, 31, 64, 1000])
 def test_every_index_is_as_likely_at_every_position(length):
     draws = 4000

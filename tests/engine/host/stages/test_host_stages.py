@@ -83,7 +83,7 @@ def test_whole_batch_failure_names_no_sample():
     with pytest.raises(SampleError) as caught:
         pipeline.run()
     said = str(caught.value)
-    assert "failed on a batch: these do not go together" in said
+    assert "failed on a batch: ValueError: these do not go together" in said
     assert "sample 0" not in said
     assert __file__ in said
 
