@@ -336,7 +336,11 @@ def test_quarantine_file_lists_each_bad_sample_once(tmp_path):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert sorted(line["index"] for line in lines) == sorted(SEVENTHS)
     one = next(line for line in lines if line["index"] == 7)
-    assert (one["reader"], one["stage"], one["reason"]) == ("readers.arrays 'numbers'", "python_function", "ValueError: 7 is bad")
+    assert (one["reader"], one["stage"], one["reason"]) == (
+        "readers.arrays 'numbers'",
+        "python_function",
+        "ValueError: 7 is bad",
+    )
     assert one.keys() == {"reader", "index", "source", "path", "stage", "reason"}
 
 
