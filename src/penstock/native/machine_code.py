@@ -14,7 +14,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, cast
@@ -151,6 +151,12 @@ def address(array: NDArray[Any]) -> int:
     # The first field of NumPy's C structure, after the object header; it is part of NumPy's ABI. `array.ctypes.data`
     # takes 3 us in place of 0.2 us, for every array in every call of a loop.
     return ctypes.c_ssize_t.from_address(id(array) + _HEADER).value
+
+
+def addresses(arrays: Iterable[NDArray[Any]]) -> NDArray[np.int64]:
+    """Return the addresses of several arrays' data, int64 (arrays,), without a call of Python for each."""
+    read = ctypes.c_ssize_t.from_address
+    return np.array([read(id(array) + _HEADER).value for array in arrays], np.int64)
 
 
 def _parameters(kinds: Sequence[Kind]) -> list[tuple[Any, str]]:

@@ -202,7 +202,7 @@ def as_arrays(value: Sequence[Any]) -> list[Array]:
         arrays = [np.asarray(item) for item in value]
     except Exception as error:  # a ragged list; objects of other libraries may raise anything
         raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
-    if any(array.dtype.hasobject for array in arrays):
+    if any(dtype.hasobject for dtype in {array.dtype for array in arrays}):
         raise ArgumentTypeError("a tensor is an array of numbers", given=short_repr(value))
     return arrays
 

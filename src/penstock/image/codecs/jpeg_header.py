@@ -9,7 +9,7 @@ from penstock.core import Array
 from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
-from penstock.native.machine_code import address
+from penstock.native.machine_code import address, addresses
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 
 _START = b"\xff\xd8\xff"
@@ -87,7 +87,7 @@ def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: boo
     # The loop reads consecutive bytes.
     sizes = np.array([data.size if data.strides == (1,) else 0 for data in files], np.int64)
     window, found = np.empty(loop.WINDOW, np.uint8), np.zeros((len(files), len(loop.COLUMNS)), np.int64)
-    loop.scan_jpegs(np.array([address(data) for data in files], np.int64), sizes, window, address(window), found)
+    loop.scan_jpegs(addresses(files), sizes, window, address(window), found)
     height, width, components = found[:, loop.HEIGHT], found[:, loop.WIDTH], found[:, loop.COMPONENTS]
     found[:, loop.FRAME] *= height * width <= MAX_PIXELS
     channels = np.where((components == 1) if output_type is ANY_DATA else (output_type is GRAY), 1, 3)

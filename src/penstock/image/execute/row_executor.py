@@ -16,7 +16,7 @@ from penstock.image.execute.pass_executor import PassExecutor
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
-from penstock.native.machine_code import address
+from penstock.native.machine_code import address, addresses
 
 # Bytes per group of rows. Several small images go through all passes together, a large image alone.
 CACHE = 1 << 18
@@ -121,7 +121,7 @@ def _in_one_memory(images: Sequence[Array]) -> StridedImages | None:
         return None
     if base.dtype not in (BYTE, dtype) or not all(i.base is base and i.flags.c_contiguous for i in images):
         return None
-    starts = np.array([address(image) for image in images]) - address(base)
+    starts = addresses(images) - address(base)
     if (starts % dtype.itemsize).any():
         return None
     memory = base.reshape(-1).view(BYTE)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices
-from penstock.native.machine_code import address
+from penstock.native.machine_code import address, addresses
 from penstock.sources.formats.protobuf_wire import BYTES
 from penstock.sources.formats.tfrecord.example_loop import read_integers, scan_examples
 from penstock.sources.formats.tfrecord.example_message import DTYPES, KINDS, decode_feature
@@ -54,7 +54,7 @@ def _in_one_memory(messages: Sequence[Array]) -> tuple[Array, Indices] | None:
     base: Any = messages[0].base
     shared = type(base) is np.ndarray and all(m.base is base and m.strides == (1,) for m in messages)
     if shared and base.dtype == np.uint8 and base.strides == (1,):
-        return base, np.array([address(message) for message in messages]) - address(base)
+        return base, addresses(messages) - address(base)
     sizes = np.array([message.size for message in messages])
     if sizes.sum() > _SMALL * len(messages):
         return None
