@@ -7,6 +7,7 @@ import pytest
 from tests.test_examples import ROOT, run, write_cifar10
 
 
+@pytest.mark.slow
 def test_from_a_store(tmp_path):
     pytest.importorskip("obstore", reason="obstore is not installed (extra stores)")
     out = run(ROOT / "examples" / "from_a_store.py", cwd=tmp_path)

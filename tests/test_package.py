@@ -91,6 +91,7 @@ def test_an_operator_is_loaded_when_it_is_first_used():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_parts_of_modules_are_imported_as_dalis():
     done = run(
         "from penstock import fn, ops, tfrecord, types\n"
@@ -159,6 +160,7 @@ def test_memory_is_flat_over_epochs(digits):
     assert resident[-1] - resident[9] < 10 * batch_bytes, [r >> 20 for r in resident]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exec_async", [False, True])
 def test_nothing_of_ragged_photographs_is_kept_by_run(exec_async, jpeg):
     """What Python and NumPy hold, to the byte; what a process has beyond it is free memory of the allocator's."""

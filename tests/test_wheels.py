@@ -95,6 +95,7 @@ def test_a_source_distribution_builds_the_same_wheel(tree):
     assert names(build(unpacked.rename(tree.parent / "again" / "tree"), "wheel")) == from_source
 
 
+@pytest.mark.slow
 def test_a_release_wheel_is_for_one_platform_and_compiles_nothing_at_first_use(tree, monkeypatch):
     for name in machine_code.SETTINGS:
         monkeypatch.delenv(name, raising=False)

@@ -259,6 +259,7 @@ def test_bad_row_does_not_reference_frames(on_error):
     assert not any(error.__traceback__ or error.__context__ or error.__cause__ for error in errors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "options"), [(3, {}), (50, {"max_bad_rate": (1.0, 1000)})], ids=["default", "all"])
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_batch_larger_than_window_is_the_window(on_error, share, options):

@@ -45,6 +45,7 @@ def test_the_only_reader_determines_the_epoch(decorator, definition):
         assert iterator._size_no_pad == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decorator", [*CANONICAL, *DALIS])
 @pytest.mark.parametrize("definition", [named, unnamed, decorated])
 def test_minus_one_is_endless(decorator, definition):

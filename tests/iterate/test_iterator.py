@@ -153,6 +153,7 @@ def mnist(path):
     return definition
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("name", ["mnist", "augmented"])
 def test_batches_do_not_depend_on_devices_threads_or_prefetch(name, placement, digits, digits_lmdb):

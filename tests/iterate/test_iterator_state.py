@@ -144,6 +144,7 @@ def test_state_of_large_definition_contains_only_fingerprints():
         assert len(json.dumps(state)) <= 1024
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [None, "", "text:", "text:~~~", "text:abcde", "hash:", 3])
 def test_damaged_definition_text_is_still_refused(calls):
     state = augmented().get_state()

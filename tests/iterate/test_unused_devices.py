@@ -80,6 +80,7 @@ def test_no_warning_for_a_choice_and_for_dali(make, first_use):
     assert not first_use.records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("devices", "options", "lines"), [(3, "", 1), (3, ", device_id=1", 0), (1, "", 0)])
 def test_the_line_is_visible_without_logging_setup(devices, options, lines):
     program = PROGRAM.format(devices=devices, options=options)

@@ -20,6 +20,7 @@ def outputs(code, folder):
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_a_program_for_dali_runs_with_changed_imports(tmp_path):
     write_photographs(tmp_path / "photos")
     theirs, ours = (next(code for runs, code in programs("dali.md") if runs == site) for site in (False, True))

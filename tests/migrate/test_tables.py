@@ -102,6 +102,7 @@ def errors_of(codes, data, monkeypatch):
     return errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", TABLES)
 def test_every_expression_of_nodes_runs(page, data, monkeypatch):
     codes = [code for code in ours(page) if re.search(r"\bfn\.|\bimages\b", code) and not code.startswith(OTHER_FILES)]

@@ -115,6 +115,7 @@ def process(*, path=None, **environment):
     return subprocess.Popen([sys.executable, "-c", OUTER], env=environment, text=True, **pipes)
 
 
+@pytest.mark.slow
 def test_numba_is_needed_by_the_first_process_only(tmp_path):
     together = [process(NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2)]
     said = [one.communicate() for one in together]

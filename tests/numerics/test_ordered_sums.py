@@ -17,6 +17,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 def test_bits_do_not_depend_on_the_rows_of_a_device(name):
     def definition():

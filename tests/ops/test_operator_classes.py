@@ -103,6 +103,7 @@ def test_lists_of_nodes_are_several_uses():
     assert [output.tolist() for output in run(define, np.arange(2))] == [[0.0, 1.0], [1.0, 2.0]]
 
 
+@pytest.mark.slow
 def test_every_operator_of_fn_has_a_class_and_a_new_one_at_once(monkeypatch):
     def found(part):
         names = [name for name in dir(part) if name not in ("Compose", "experimental")]

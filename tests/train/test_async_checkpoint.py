@@ -101,6 +101,7 @@ def test_older_checkpoint_is_removed_only_when_the_new_one_is_complete(tmp_path,
     assert names(tmp_path) == ["6", "history.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asynchronous", [True, False])
 @pytest.mark.parametrize("interrupted", [3, 4, 5])
 def test_interrupted_run_equals_uninterrupted_run(asynchronous, interrupted, tmp_path):

@@ -50,6 +50,7 @@ def largest(folder):
     return max((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.stat().st_size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
 @pytest.mark.parametrize("what", ["arrays", "training.json", "checksums.json"])
 def test_damaged_save_falls_back_to_previous_with_warning(how, what, tmp_path, caplog):

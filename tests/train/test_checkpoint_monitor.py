@@ -36,6 +36,7 @@ def saved(folder):
     return sorted(int(path.name) / 2 for path in folder.iterdir() if path.name.isdecimal())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "keep", "kept"),
     [("max", 1, [3, 6]), ("max", 2, [3, 5, 6]), ("min", 2, [1, 6]), ("min", 1, [6]), ("max", None, [1, 2, 3, 4, 5, 6])],

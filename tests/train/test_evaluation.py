@@ -261,6 +261,7 @@ def mean(iterator):
     return train.evaluate(lambda _, batch: batch["x"], None, iterator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [40, 41, 42, 43, 61])
 @pytest.mark.parametrize("stick", [False, True])
 def test_evaluation_is_exact_over_contiguous_shards(rows, stick):

@@ -29,6 +29,7 @@ def mlp_training(accumulate=4):
     return step, (model, optimizer.init(eqx.filter(model, eqx.is_inexact_array)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 2, 8])
 def test_accumulation_equals_a_larger_batch(devices):
     rows = train.batch_sharding(train.data_mesh(jax.devices()[:devices]))

@@ -11,6 +11,7 @@ from penstock import train
 from tests.train.stateful_models import DATA, TRAININGS, X, arrays_of, run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("training", TRAININGS)
 def test_normalization_averages_over_the_global_batch(training):
     alone = arrays_of(run(training).state)

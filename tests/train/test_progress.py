@@ -29,6 +29,7 @@ PROGRAM = """
 """
 
 
+@pytest.mark.slow
 def test_lines_of_a_log_file(sgd, weights, samples, errors, capsys):
     callbacks = [
         train.Evaluate(errors, train.batches(samples, 16), "val"),

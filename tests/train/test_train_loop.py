@@ -135,6 +135,7 @@ def test_loop_does_not_wait_for_steps(monkeypatch, sgd, weights, samples):
     assert len(loop.history.steps["loss"]) == 14
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 8])
 @pytest.mark.parametrize("how", ["data_parallel", "shard_map", "jit"])
 def test_step_metrics_must_be_scalars(how, devices):
@@ -232,6 +233,7 @@ def test_resumed_run_equals_uninterrupted_run(stop, adam, state, samples, errors
     assert isinstance(second.state["count"], jax.Array)
 
 
+@pytest.mark.slow
 def test_resuming_on_other_devices(adam, state, samples, tmp_path):
     def run(devices, *callbacks):
         sharding = train.batch_sharding(train.data_mesh(jax.devices()[:devices]))

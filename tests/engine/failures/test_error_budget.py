@@ -117,6 +117,7 @@ def test_processes_agree_in_any_order_of_progress(run, data):
     assert over == (expected(*run) is not None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 600, 999, 1000, 1001, 4096])
 @pytest.mark.parametrize("times", [1, 3])
 def test_rate_of_one_tolerates_all_rows(batch_size, times):

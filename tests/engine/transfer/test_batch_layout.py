@@ -56,6 +56,7 @@ def expected():
     return batches(data_iterator(plain, ["x", "y"], reader_name="r")(batch_size=16, seed=5, placement="host"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("name", SHARDINGS)
 def test_all_shardings_yield_same_global_batches(name, placement, expected):

@@ -46,6 +46,7 @@ def ragged(data):
     return fn.slice(data, start=[0], shape=fn.readers.arrays(np.array([[2], [2], [1], [1]], np.int32)), axes=[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", ["host", "device"])
 @pytest.mark.parametrize("operator", [InBatches(), BySample()])
 @pytest.mark.parametrize("by", [3, [3], 3.0, np.array([3]), "node"])

@@ -158,6 +158,7 @@ def test_the_result_is_the_rounded_float32(name):
 DENSE = sorted(ROUNDED.keys() - {"decoders.image", "decoders.image_random_crop", "decoders.image_slice"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DENSE)
 def test_iterators_return_bfloat16_arrays(name):
     float32, result = (on_device(ROUNDED[name], dtype) for dtype in (types.FLOAT, jnp.bfloat16))

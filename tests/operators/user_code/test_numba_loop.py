@@ -60,6 +60,7 @@ def columns(*, ragged):
     return outs, ins
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ragged", [False, True], ids=["dense", "ragged"])
 @pytest.mark.parametrize(
     ("run", "by_batch"),
