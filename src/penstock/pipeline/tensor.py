@@ -202,9 +202,9 @@ def as_arrays(value: Sequence[Any]) -> list[Array]:
         arrays = [np.asarray(item) for item in value]
     except Exception as error:  # a ragged list; objects of other libraries may raise anything
         raise ArgumentTypeError("a tensor is an array", given=short_repr(value)) from error
+    objects = [array for array in arrays if array.dtype.hasobject]
     # In debug mode, None stands for a row that does not take the branch.
-    dtypes = {array.dtype for item, array in zip(value, arrays, strict=True) if item is not None}
-    if any(dtype.hasobject for dtype in dtypes):
+    if any(array.ndim or array.item() is not None for array in objects):
         raise ArgumentTypeError("a tensor is an array of numbers", given=short_repr(value))
     return arrays
 
