@@ -531,10 +531,10 @@ CALLS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CALLS)
 def test_function_arguments_are_accepted_or_refused(name):
-    """Tests all values for one argument at a time."""
+    """Tests every third value for one argument at a time; neighbors test the values between."""
     function, call = CALLS[name]
-    for argument in names_of(function):
-        for wrong in WRONG:
+    for number, argument in enumerate(names_of(function)):
+        for wrong in WRONG[(number + list(CALLS).index(name)) % 3 :: 3]:
             long = argument in {"steps", "epochs"} and type(wrong) is int and wrong == 2**45
             own = argument == "define_graph" and callable(wrong)
             if not long and not own:

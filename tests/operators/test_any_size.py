@@ -169,7 +169,7 @@ NAMES = [*(name for name, use in USES.items() if BYTES in use.dtypes), *OTHERS]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(extents=EXTENTS, number=st.integers(0, 100))
 def test_any_size(name, extents, number):
     build = builds(name)[number % len(builds(name))]
