@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self, cast
 
@@ -103,7 +104,10 @@ class TensorCPU(Array):
         Raises:
             DefinitionError: The dtypes differ in size.
         """
-        self.dtype = same_size_dtype(self.dtype, new_type)  # pyright: ignore[reportAttributeAccessIssue]
+        dtype = same_size_dtype(self.dtype, new_type)
+        # NumPy prefers a new view since 2.5, but a tensor of DALI changes in place.
+        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+            self.dtype = dtype  # pyright: ignore[reportAttributeAccessIssue]
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
