@@ -87,6 +87,7 @@ class PassedTests:
     ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Skip a module that cannot be imported because a peer is not installed."""
         report = yield
+        # pytest keeps the call in the report, without declaring it.
         self._excuse(report, report.call, collector)  # pyright: ignore[reportAttributeAccessIssue]
         return report
 

@@ -175,10 +175,12 @@ def _warn_of_repeated_samples(readings: Readings, schedule: Schedule) -> None:
         return
     lead = next((node for node, reading in readings.items() if reading.is_leader), None)
     if lead is not None:
+        # A reader of one shard has its part of the samples.
+        rows, samples = schedule.batch_size, length * schedule.batch_size // stride
         warn_once(
             "repeated samples",
-            f"a batch repeats samples: its size is {stride}, and {lead} has {length}",
-            fix=f"batch_size={length}, or last_batch_policy=LastBatchPolicy.PAD, which masks the repeated rows",
+            f"a batch repeats samples: its size is {rows}, and {lead} has {samples}",
+            fix=f"batch_size={samples}, or last_batch_policy=LastBatchPolicy.PAD, which masks the repeated rows",
             where=lead.where,
         )
 

@@ -107,7 +107,7 @@ class TensorCPU(Array):
         dtype = same_size_dtype(self.dtype, new_type)
         # NumPy prefers a new view since 2.5, but a tensor of DALI changes in place.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-            self.dtype = dtype  # pyright: ignore[reportAttributeAccessIssue]
+            self.dtype = dtype  # pyright: ignore[reportAttributeAccessIssue]  # NumPy's stubs know only the getter
 
     @with_call_site
     def copy_to_external(self, ptr: ctypes.c_void_p) -> None:
