@@ -69,6 +69,7 @@ nitpick_ignore = [
         for name in (
             "core.stage_timers.TimerSnapshot",
             "dynamic.element_type._Kind",
+            "engine.host.chunk_executor.ChunkExecutor",
             "engine.host.worker_threads.SerialExecutor",
             "engine.host.worker_threads.ThreadExecutor",
             "engine.transfer.batch_layout.BatchLayout",
