@@ -13,6 +13,8 @@ NEWER := .venv-newer
 PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
+# the tests of jobs and trainings wait most
+WORKERS_OF_JOBS := -n 4 --dist worksteal
 # what depends on the interpreter: signatures, traced code, tracebacks, threads, processes, compiled loops, one use of each operator
 ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures engine/host engine/jobs engine/test_run.py fn graph \
 	$(addprefix iterate/test_,code_version.py iterator.py iterator_factory.py iterator_options.py stored_states.py thread_defaults.py) \
@@ -38,7 +40,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer environments wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -53,7 +55,7 @@ test: lint
 
 test-all: test test-plain $(VENV)/.test-all
 	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	$(BIN)/python -m pytest $(WORKERS_OF_JOBS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
@@ -69,7 +71,7 @@ docs: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/codespell README.md docs
 	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
-	$(BIN)/python -m pytest docs/tests
+	$(BIN)/python -m pytest $(WORKERS) docs/tests
 
 # links to other servers, without running the pages
 linkcheck: $(VENV)/.docs
@@ -103,6 +105,9 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
 	$(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
+
+# the three environments, which `make -j 3` creates side by side
+environments: $(VENV)/.test $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being
