@@ -115,7 +115,8 @@ class FusedNodes:
     """
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
-        self.label = " + ".join(node.kind for node in nodes)
+        calls = {node.call or node: node.kind for node in nodes}  # a call may make several nodes
+        self.label = " + ".join(calls.values())
         self.group = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
         self._nodes = nodes
         self._bindings = [OperandBinding(node, registers, seed) for node in nodes]
