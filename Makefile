@@ -40,7 +40,7 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer environments wheel format clean
+.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -105,9 +105,6 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
 	$(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
-
-# the three environments, which `make -j 3` creates side by side
-environments: $(VENV)/.test $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being
