@@ -28,6 +28,21 @@ def test_line_of_a_function_that_does_not_return(told, threads, monkeypatch):
     assert "in stuck\n    event.wait(30)  # stuck here" in message
 
 
+def test_line_of_a_function_that_does_not_return_while_it_is_traced(told):
+    event, messages = told.event, told.messages
+
+    def stuck(sample):
+        event.wait(30)  # stuck here
+        return sample
+
+    with Pipeline(2, 1) as pipeline:
+        pipeline.set_outputs(fn.python_function(fn.readers.arrays(np.arange(8)), function=stuck))
+    (message,) = messages
+    assert "stuck has not returned for zeros in " in message
+    assert "declare its outputs with dtype= and ndim=" in message
+    assert "in stuck\n    event.wait(30)  # stuck here" in message
+
+
 def test_processes_that_do_not_join(told, monkeypatch):
     event, messages = told.event, told.messages
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "127.0.0.1:9")

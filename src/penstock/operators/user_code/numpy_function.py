@@ -1,5 +1,6 @@
 """Base of operators that call a NumPy function of the user: inference of its outputs before there are data."""
 
+import threading
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 import numpy as np
 
 from penstock.core import Array, Spec
+from penstock.core.slow_waits import PATIENCE_SECONDS, SlowWait, current_line
 from penstock.errors import DefinitionError, SampleError, short_repr
 from penstock.graph import Operator, Value, check_layout
 from penstock.operators.first_sample import first_sample
@@ -88,10 +90,7 @@ class NumpyFunction(Operator):
                 samples = _first_samples(inputs)
             except DefinitionError:
                 return self  # nothing was fed yet, or the first sample is bad: zeros remain
-        try:
-            outputs = self.attempt(samples)
-        except Exception as error:  # user functions may raise anything
-            raise self._failure("the first sample", error, samples) from error
+        outputs = self._outputs_for("the first sample", samples)
         return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in outputs]))
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
@@ -112,10 +111,7 @@ class NumpyFunction(Operator):
         results: list[Sequence[Array]] = []
         for filler in fillers:
             zeros = [np.zeros([filler if n is None else n for n in spec.shape], spec.dtype) for spec in inputs]
-            try:
-                results.append(self.attempt(zeros))
-            except Exception as error:
-                raise self._failure("zeros", error, zeros) from error
+            results.append(self._outputs_for("zeros", zeros))
         outputs: list[tuple[np.dtype[Any], tuple[int | None, ...]]] = []
         for arrays in zip(*results, strict=True):
             extents = zip(*(array.shape for array in arrays), strict=True)
@@ -124,12 +120,18 @@ class NumpyFunction(Operator):
             outputs.append((arrays[0].dtype, shape))
         return outputs
 
-    def _failure(self, on: str, error: Exception, samples: Sequence[Array]) -> DefinitionError:
-        return DefinitionError(
-            f"{self.code} fails on {on}, so its outputs are not known: {type(error).__name__}: {error}",
-            given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in samples),
-            fix=_FIX,
-        )
+    def _outputs_for(self, what: str, samples: Sequence[Array]) -> Sequence[Array]:
+        """Call the function while the definition is traced."""
+        thread = threading.current_thread()
+        with SlowWait(lambda: f"{self.code} has not returned for {what} in {PATIENCE_SECONDS:g} s; {_at(thread)}"):
+            try:
+                return self.attempt(samples)
+            except Exception as error:  # user functions may raise anything
+                raise DefinitionError(
+                    f"{self.code} fails on {what}, so its outputs are not known: {type(error).__name__}: {error}",
+                    given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in samples),
+                    fix=_FIX,
+                ) from error
 
     def check(self, sample: Sequence[Array]) -> None:
         """Check the outputs for a sample against their declared dtypes and ranks.
@@ -144,6 +146,10 @@ class NumpyFunction(Operator):
                     given=f"{output.dtype}{list(output.shape)}",
                     expected=f"{dtype} with {ndim} axes",
                 )
+
+
+def _at(thread: threading.Thread) -> str:
+    return f"so that it is not called while the definition is traced, {_FIX}; it is at {current_line(thread)}"
 
 
 def _first_samples(inputs: Sequence[Value]) -> list[Array]:
