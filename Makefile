@@ -13,8 +13,6 @@ NEWER := .venv-newer
 PLAIN := .venv-plain
 # tests of several processes wait for each other now and then, so two cores have work for three
 WORKERS := -n 3 --dist worksteal
-# the tests of jobs and trainings wait most
-WORKERS_OF_JOBS := -n 4 --dist worksteal
 # what depends on the interpreter: signatures, traced code, tracebacks, threads, processes, compiled loops, one use of each operator
 ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures engine/host engine/jobs engine/test_run.py fn graph \
 	$(addprefix iterate/test_,code_version.py iterator.py iterator_factory.py iterator_options.py stored_states.py thread_defaults.py) \
@@ -55,7 +53,7 @@ test: lint
 
 test-all: test test-plain $(VENV)/.test-all
 	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(BIN)/python -m pytest $(WORKERS_OF_JOBS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")

@@ -115,8 +115,8 @@ class FusedNodes:
     """
 
     def __init__(self, nodes: Sequence[Node], registers: Registers, seed: int) -> None:
-        calls = {node.call or node: node.kind for node in nodes}  # a call may make several nodes
-        self.label = " + ".join(calls.values())
+        # A call may make several nodes. Worker processes have the lines of calls, but not the calls.
+        self.label = " + ".join(kind for kind, _ in dict.fromkeys((node.kind, node.where) for node in nodes))
         self.group = cast(FusibleOperator, nodes[0].operator).fusion_group([node.as_fused for node in nodes])
         self._nodes = nodes
         self._bindings = [OperandBinding(node, registers, seed) for node in nodes]
