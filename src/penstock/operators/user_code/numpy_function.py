@@ -123,7 +123,7 @@ class NumpyFunction(Operator):
     def _outputs_for(self, what: str, samples: Sequence[Array]) -> Sequence[Array]:
         """Call the function while the definition is traced."""
         thread = threading.current_thread()
-        with SlowWait(lambda: f"{self.code} has not returned for {what} in {PATIENCE_SECONDS:g} s; {_at(thread)}"):
+        with SlowWait(lambda: f"{self.code} has not returned for {what} in {PATIENCE_SECONDS:g} s; {_advice(thread)}"):
             try:
                 return self.attempt(samples)
             except Exception as error:  # user functions may raise anything
@@ -148,7 +148,7 @@ class NumpyFunction(Operator):
                 )
 
 
-def _at(thread: threading.Thread) -> str:
+def _advice(thread: threading.Thread) -> str:
     return f"so that it is not called while the definition is traced, {_FIX}; it is at {current_line(thread)}"
 
 
