@@ -1,19 +1,15 @@
 """Chunk scheduler: splits host work over threads by its measured cost.
 
 Four modes, by cost: several batches at once in the consumer's thread; two batches at once on a thread; one chunk per
-batch; several chunks per batch. In addition, chunks of very cheap samples that run Python take turns.
+batch; several chunks per batch. In addition, one thread computes all chunks of very cheap samples that run Python.
 """
 
 import math
-import threading
-import time
 from collections import deque
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
 
-# Cost in seconds per sample below which chunks that run Python per sample take turns. 28x28 JPEGs take 20 us alone and
-# 40 us on two threads that compete for the GIL. Without turns, batches of 256 of them take 9 % more CPU time and 16 %
-# more time on two cores.
+# Cost in seconds per sample below which one thread computes all chunks that run Python per sample. 28x28 JPEGs take
+# 20 us alone and 40 us on two threads that compete for the GIL. Batches of 256 of them take 9 % more CPU time and 16 %
+# more time on two threads; two threads that take turns lose 4 % of the time because they wake each other.
 _CHEAP_SAMPLE_SECONDS = 60e-6
 
 # Cost in seconds per batch below which the consumer's thread computes it: handing it to a thread takes 300 to 700 us.
@@ -39,7 +35,6 @@ class ChunkScheduler:
 
     def __init__(self, *, by_sample: bool, whole: bool) -> None:
         self._by_sample, self._whole = by_sample, whole
-        self._turn = threading.Lock()
         self._recent: deque[float] = deque(maxlen=8)
 
     @property
@@ -75,16 +70,6 @@ class ChunkScheduler:
     def pairs_batches(self, rows: int) -> bool:
         """True if a thread computes two batches of `rows` rows at once."""
         return not (self._whole or self._by_sample) and self._sample_seconds * rows <= _CHUNK_SECONDS
-
-    @contextmanager
-    def timed(self, rows: int) -> Generator[None]:
-        """Measure the time in which `rows` rows are computed; if they are cheap, wait for other chunks first."""
-        with self._turn if self.cheap else nullcontext():
-            start = time.perf_counter()
-            try:
-                yield
-            finally:
-                self.record(time.perf_counter() - start, rows)
 
     def record(self, seconds: float, rows: int) -> None:
         """Note that `rows` rows took `seconds` seconds."""

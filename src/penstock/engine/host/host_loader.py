@@ -13,8 +13,8 @@ Contract of this module:
 * **Pairs.** Small dense batches that are not light, but not worth several chunks, are computed two at a time on a
   thread if no Python runs per sample: that halves the cost of Python per batch. If a pair fails, its batches are
   computed again one by one.
-* **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. Chunks of such
-  samples run one at a time.
+* **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. One thread
+  computes all chunks of such samples.
 * **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources
   may not be thread-safe. If a stream ends or fails ahead of the consumer, the batch it belongs to raises the error.
 * **Order.** `get` returns the batch of its step. Up to `prefetch_depth` of the following batches are begun ahead. The
