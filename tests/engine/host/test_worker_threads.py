@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import CancelledError
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -43,6 +44,25 @@ def test_pools_of_one_size_share_their_threads():
         for pool in pools:
             pool.close()
     assert len(workers()) == others
+
+
+@pytest.mark.parametrize("cheap", [True, False])
+def test_one_thread_computes_chunks_of_cheap_samples(cheap):
+    pool, both = ThreadExecutor(2), threading.Barrier(2)
+
+    def run_rows(chunk):
+        del chunk
+        if not cheap:
+            both.wait(PATIENCE)  # one thread alone would wait in vain
+        return threading.get_ident()
+
+    program = SimpleNamespace(scheduler=SimpleNamespace(cheap=cheap), run_rows=run_rows)
+    try:
+        threads = {future.result(PATIENCE) for future in [pool.compute(program, None) for _ in range(8)]}
+        assert len(threads) == (1 if cheap else 2)
+    finally:
+        pool.close()
+    assert not workers()
 
 
 def test_closing_a_pool_does_not_affect_another():
