@@ -33,9 +33,10 @@ class Program:
     Args:
         seed: Determines everything.
         folder: Folder for the program's files and caches; None keeps them in memory.
+        sized: True if external sources have a size, as jobs of several processes require.
     """
 
-    def __init__(self, seed, folder=None):
+    def __init__(self, seed, folder=None, *, sized=False):
         rng = random.Random(f"program {seed}")
         self.seed, self.folder, self.paths = seed, folder, []
         self.count = rng.randrange(9, 40)
@@ -58,6 +59,8 @@ class Program:
         self.external = rng.choice((None, None, None, "samples", "batches", "list"))
         self.unread = rng.random() < 0.15  # without readers: the epoch is that of an external source
         self.size = rng.choice((None, self.count)) if self.unread else None
+        if self.unread and sized:
+            self.size = self.count
         if self.unread and self.policy is LastBatchPolicy.PAD:
             self.policy = LastBatchPolicy.FILL
         self.on_error = rng.choice(("raise", "skip", "replace")) if self.ragged and not self.unread else "raise"
@@ -298,7 +301,7 @@ def main():
     penstock.launch.initialize()
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(int(sys.argv[1]), int(sys.argv[2]) + 1):
-            program = Program(seed, Path(folder) if seed % 2 else None)
+            program = Program(seed, Path(folder) if seed % 2 else None, sized=True)
             batches = [
                 {
                     name: np.asarray(multihost_utils.process_allgather(array, tiled=True))
