@@ -61,6 +61,9 @@ def test_credentials_that_are_wrong_or_missing(s3, monkeypatch):
     s3.proxy.fail("403")
     with pytest.raises(SourceError, match=r"refuses.*AWS_ACCESS_KEY_ID"):
         files_from_paths("", (s3.url + "/a.jpg",), None)
+    s3.proxy.fail("403")
+    with pytest.raises(SourceError, match=r"refuses \(InvalidAccessKeyId.*AWS_ACCESS_KEY_ID"):
+        list_class_folders(s3.url, *FILTERS)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")

@@ -76,6 +76,9 @@ _CHANGED = "the object has been written to since the data set was opened"
 # machine, and this is not such a machine. The errors have no type of their own.
 _METADATA_REQUESTS = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
 
+# Error codes of refused requests. obstore has no type for them if a folder is listed.
+_REFUSALS = ("AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "RequestTimeTooSkewed", "SignatureDoesNotMatch")
+
 
 def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     """Return True if a path names an object of a store.
@@ -342,7 +345,8 @@ def _os_error(url: _ObjectURL, error: Exception) -> OSError:
     variables = url.scheme.credentials
     if any(part in str(error) for part in _METADATA_REQUESTS):
         return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
-    if isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError"):
+    refused = isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError")
+    if refused or summary.startswith(_REFUSALS):
         hint = f"; the credentials come from {variables}" if variables else ""
         return PermissionError(errno.EACCES, f"the store refuses ({summary}){hint}")
     return OSError(errno.EIO, f"the store does not give it: {summary}")
