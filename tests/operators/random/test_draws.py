@@ -9,6 +9,7 @@ from PIL import Image
 from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
+from penstock.errors import SampleError
 
 
 def drawn(draw, epochs=1):
@@ -162,3 +163,11 @@ WINDOWS = {
 def test_random_windows_are_pinned(options, expected):
     (images,) = run(lambda data: fn.decoders.image_random_crop(data, **options), np.stack([shown()] * 4), seed=11)
     assert [(*image[0, 0, :2].tolist(), *image.shape[:2]) for image in images] == expected
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_every_choice_has_a_probability(count):
+    with Pipeline(batch_size=2) as pipeline:
+        pipeline.set_outputs(fn.random.choice(count, p=[0.5, 0.25, 0.25]))
+    with pytest.raises(SampleError, match=f"p has 3 entries for {count} values"):
+        pipeline.run()

@@ -35,9 +35,8 @@ class Choice(RandomOperator):
     def batch(self, context: BatchContext, options: Any, *_like: Any, p: Any = None) -> Any:
         """Draw the choices."""
         xp, rows, draws = context.xp, context.rows, fractions(context.bits[:, : self.words])
-        # A sample may have more values than p has entries: those have probability 0.
-        if xp is np and p is not None and options.ndim == 1 and (options < np.shape(p)[-1]).any():
-            raise ValueError(f"p has {np.shape(p)[-1]} entries for {options.min()} values")
+        if xp is np and p is not None and options.ndim == 1 and (other := options != np.shape(p)[-1]).any():
+            raise ValueError(f"p has {np.shape(p)[-1]} entries for {options[other][0]} values")
         if xp is np and (options.shape[1] if options.ndim > 1 else np.min(options, initial=1)) < 1:
             raise ValueError("the list of values to choose from is empty")
         # Narrow types could not hold all indexes.
