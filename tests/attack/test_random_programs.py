@@ -122,7 +122,9 @@ def check_direct_access(program, placement, expected):
         batch = iterator.batch_at(*divmod(step, length))
         check_same([expected[step]], [{name: np.asarray(array) for name, array in batch.items()}], f"batch_at {step}")
     first = {name: np.concatenate([batch[name] for batch in expected[:length]]) for name in expected[0]}
-    for index in range(0, program.count, 5):
+    # In an epoch without its last rows, the only row of a sample may be that of a bad one which it replaces.
+    told_apart = program.on_error != "replace" or len(first["label"]) >= program.count
+    for index in range(0, program.count if told_apart else 0, 5):
         (rows,) = np.nonzero(first["label"][:, 0] == index)
         if not len(rows) or (program.on_error != "raise" and len(rows) > 1):
             continue  # the epoch leaves it out, or it replaces a bad sample

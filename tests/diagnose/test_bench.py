@@ -123,8 +123,7 @@ def slow_store(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.measures
-def test_slow_store_is_the_cause(bench, slow_store):
+def test_slow_store_is_the_cause(bench, slow_store):  # the store limits however busy the CPUs are
     report = bench(READ_IMAGES, 2, *[f"{slow_store}/{number}.jpg" for number in range(4000)], seconds=8)
     assert (report["limit"], report["stage"]) == ("storage", "readers.file")
     assert report["verdict"].startswith("readers.file limits: it waits for the storage")
