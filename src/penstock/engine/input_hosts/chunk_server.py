@@ -1,0 +1,362 @@
+"""Arrow Flight server that computes chunks of programs, for `penstock serve`."""
+
+from __future__ import annotations
+
+import copy
+import hmac
+import logging
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import google_crc32c
+import numpy as np
+
+from penstock.core import Array, optional_import
+from penstock.core.stage_timers import StageTimers
+from penstock.engine.host.batch_buffers import BatchBuffers
+from penstock.engine.host.chunk_executor import Chunk
+from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.read_ahead import ReadAhead
+from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts import json_messages as messages
+from penstock.engine.input_hosts.chunk_protocol import (
+    MAX_CHUNK_BYTES,
+    MAX_CHUNK_ROWS,
+    OPEN,
+    STATUS,
+    ChunkHead,
+    ChunkRequest,
+    column_bytes,
+)
+from penstock.engine.input_hosts.host_connection import PIECE_BYTES
+from penstock.engine.input_hosts.host_identity import differences, machine_identity
+from penstock.engine.input_hosts.json_messages import MessageError
+from penstock.engine.input_hosts.remote_executor import program_key
+from penstock.errors import PenstockError
+from penstock.graph import Value
+
+flight: Any = optional_import.import_extra("pyarrow.flight", "hosts", "penstock serve")
+arrow: Any = optional_import.import_extra("pyarrow", "hosts", "penstock serve")
+
+_log = logging.getLogger("penstock")
+
+# Programs that a host keeps. Each trainer has one per definition; a longer unused one is built again.
+_MAX_PROGRAMS = 16
+
+# Requests that a host accepts beyond those that it computes, per thread. A trainer sends the others elsewhere.
+_MAX_WAITING_PER_THREAD = 8
+
+_SCHEMA = arrow.schema([("bytes", arrow.uint8())])
+_NARROWED = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+
+
+@dataclass(frozen=True)
+class HostedProgram:
+    """Program that a host computes.
+
+    Args:
+        program: The program. Its executor has the host's threads.
+        identity: Fingerprints of definition and data, by name.
+    """
+
+    program: HostProgram
+    identity: Mapping[str, str]
+
+
+class ProgramBuilder(Protocol):
+    """Builds programs from their descriptions."""
+
+    def __call__(self, description: Mapping[str, Any]) -> HostedProgram:
+        """Build a program.
+
+        Raises:
+            MessageError: The description is wrong.
+            PenstockError: The definition does not exist, or cannot be computed by a host.
+        """
+        ...
+
+
+@dataclass
+class ServerTotals:
+    """Work of a server since its start."""
+
+    requests: int = 0
+    refused: int = 0
+    rows: int = 0
+    sent: int = 0
+    seconds: float = 0.0
+    waiting: int = 0
+    programs: int = 0
+
+
+class _TokenFactory(flight.ServerMiddlewareFactory):
+    """Refuses calls without the token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._expected = f"Bearer {token}".encode()
+
+    def start_call(self, info: Any, headers: Mapping[str, Any]) -> None:
+        given = [value for name, values in headers.items() if name.lower() == "authorization" for value in values]
+        texts = [value if isinstance(value, bytes) else value.encode() for value in given]
+        if not any([hmac.compare_digest(text, self._expected) for text in texts]):
+            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
+
+
+class ChunkServer(flight.FlightServerBase):
+    """Server that computes chunks for any number of trainers, and knows none of them.
+
+    Args:
+        location: Address to listen at, such as ``grpc://127.0.0.1:7000``; port 0 lets the system choose.
+        build: Builds programs.
+        executor: Threads that compute chunks.
+        token: Secret that calls must present; "" for none.
+        certificate: Certificate and key in PEM, for TLS.
+
+    Attributes:
+        totals: Work since the start.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        build: ProgramBuilder,
+        executor: ThreadExecutor,
+        token: str = "",
+        certificate: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        super().__init__(
+            location,
+            middleware={"token": _TokenFactory(token)} if token else {},
+            tls_certificates=[] if certificate is None else [certificate],
+        )
+        self.totals = ServerTotals()
+        self._build, self._executor = build, executor
+        self._lock, self._building = threading.Lock(), threading.Lock()
+        self._programs: OrderedDict[str, _Entry] = OrderedDict()
+        self._max_waiting = _MAX_WAITING_PER_THREAD * executor.workers + 16
+        self._buffers, self._buffers_lock = BatchBuffers(2 * executor.workers), threading.Lock()
+
+    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
+        """Answer a call: `OPEN` builds a program, `STATUS` tells that the host is there."""
+        try:
+            if action.type == STATUS:
+                messages.decode(action.body.to_pybytes(), ())
+                answer: dict[str, Any] = {"threads": self._executor.workers, "identity": dict(machine_identity())}
+            elif action.type == OPEN:
+                answer = self._open(messages.decode(action.body.to_pybytes(), ("description", "identity")))
+            else:
+                raise MessageError(f"an unknown action {action.type[:64]!r}")
+        except MessageError as error:
+            self.totals.refused += 1
+            raise flight.FlightServerError(f"the host received {error}") from None
+        return iter([flight.Result(messages.encode(answer))])
+
+    def do_get(self, context: Any, ticket: Any) -> Any:
+        """Return the stream of a chunk."""
+        try:
+            request = ChunkRequest.decode(ticket.ticket)
+        except MessageError as error:
+            self.totals.refused += 1
+            raise flight.FlightServerError(f"the host received {error}") from None
+        return flight.GeneratorStream(_SCHEMA, _Answer(self, request, context.is_cancelled))
+
+    def _open(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        description, identity = message["description"], message["identity"]
+        if not isinstance(identity, dict):
+            raise MessageError("identity must be an object")
+        theirs = {name: messages.text(value, 4096, "a fact") for name, value in identity.items()}
+        answer = {"threads": self._executor.workers, "differences": [], "reason": ""}
+        # Versions first: another version may not even understand the description.
+        differing = differences(machine_identity(), theirs)
+        if not differing:
+            messages.fields(description, (), tuple(description) if isinstance(description, dict) else ())
+            key = program_key(description)
+            try:
+                entry = self._entry(key) or self._add(key, description)
+            except PenstockError as error:
+                return {**answer, "reason": str(error)[: 1 << 15]}
+            except MessageError:
+                raise
+            except Exception as error:  # the user's definition may raise anything
+                _log.exception("the definition cannot be built")
+                return {**answer, "reason": f"{type(error).__name__}: {error}"[: 1 << 15]}
+            differing = differences(entry.hosted.identity, theirs)
+        return {**answer, "differences": [[part[:4096] for part in item] for item in differing]}
+
+    def _entry(self, key: str) -> _Entry | None:
+        with self._lock:
+            entry = self._programs.get(key)
+            if entry is not None:
+                self._programs.move_to_end(key)
+            return entry
+
+    def _add(self, key: str, description: Mapping[str, Any]) -> _Entry:
+        with self._building:  # one at a time: two trainers of a job ask for the same program at the same moment
+            if (entry := self._entry(key)) is not None:
+                return entry
+            entry = _Entry(self._build(description))
+            with self._lock:
+                self._programs[key] = entry
+                while len(self._programs) > _MAX_PROGRAMS:
+                    self._programs.popitem(last=False)
+                self.totals.programs = len(self._programs)
+            return entry
+
+    def admit(self) -> bool:
+        """Count a request. Returns False if too many wait."""
+        with self._lock:
+            if self.totals.waiting >= self._max_waiting:
+                return False
+            self.totals.waiting += 1
+            self.totals.requests += 1
+            return True
+
+    def leave(self) -> None:
+        """Note that a request that was admitted has ended."""
+        with self._lock:
+            self.totals.waiting -= 1
+
+    def answer(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> tuple[ChunkHead, list[Array]]:
+        """Compute a chunk on a thread. Returns the head of the answer, and the bytes of the columns."""
+        entry = self._entry(request.program)
+        if entry is None:
+            return ChunkHead(refusal="the host does not have the program", unknown=True), []
+        try:
+            return self._executor.submit(self._compute, entry, request, cancelled).result()
+        except MessageError as error:
+            with self._lock:
+                self.totals.refused += 1
+            return ChunkHead(refusal=f"the host received {error}"), []
+        except Exception as error:  # noqa: BLE001  # the trainer computes the chunk, too, and raises its own error
+            return ChunkHead(refusal=f"{type(error).__name__}: {error}"[:4096] or "failed"), []
+
+    def _compute(
+        self, entry: _Entry, request: ChunkRequest, cancelled: Callable[[], bool]
+    ) -> tuple[ChunkHead, list[Array]]:
+        if cancelled():
+            raise MessageError("a request that was cancelled")
+        program, timers = copy.copy(entry.hosted.program), StageTimers()
+        # The totals of each chunk belong to the trainer that requested it.
+        program.context = replace(program.context, timers=timers)
+        slots = self._slots(program, request)
+        start = time.perf_counter()
+        with entry.read_ahead.prefetched(request.step, request.rows):
+            result = program.run_rows(Chunk(request.step, request.rows, slots))
+        seconds = time.perf_counter() - start
+        shapes: list[tuple[Any, ...]] = []
+        names: list[str] = []
+        parts: list[Array] = []
+        checksum = 0
+        for column in result.columns:
+            shape, name, arrays = column_bytes(column)
+            shapes.append(shape)
+            names.append(name)
+            for array in arrays:
+                array.flags.writeable = False
+                checksum = google_crc32c.extend(checksum, array)
+            parts += arrays
+        totals, sent = timers.take(), sum(part.nbytes for part in parts)
+        if sent > MAX_CHUNK_BYTES:
+            raise MessageError(f"a request for {sent} bytes; at most {MAX_CHUNK_BYTES} are sent")
+        with self._lock:
+            self.totals.rows += len(request.rows)
+            self.totals.seconds += seconds
+            self.totals.sent += sent
+        head = ChunkHead(
+            shapes=tuple(shapes),
+            dtypes=tuple(names),
+            checksum=checksum,
+            failed=tuple(result.failed),
+            seconds=seconds,
+            stages=totals.stages,
+            compilation=max(totals.compilation, 0.0),
+        )
+        return head, parts
+
+    def _slots(self, program: HostProgram, request: ChunkRequest) -> list[Array | None]:
+        """Allocate the slots of a chunk.
+
+        Raises:
+            MessageError: The program has no such rows or results, or they are too large.
+        """
+        context, step, results = program.context, request.step, program.plan.results
+        # Small batches are computed in pairs, whose second one has the row numbers after the first.
+        if not 0 < step.rows <= MAX_CHUNK_ROWS or step.rows > context.schedule.batch_size:
+            raise MessageError(f"a batch of {step.rows} rows")
+        if int(request.rows[-1]) >= 2 * step.rows:
+            raise MessageError(f"row {int(request.rows[-1])} of a batch of {step.rows} rows")
+        if len(step.consumed) != len(context.schedule.strides):
+            raise MessageError("a step of another number of readers")
+        if len(request.dtypes) != len(results):
+            raise MessageError(f"{len(request.dtypes)} dtypes for {len(results)} results")
+        plans = [_slot_of(value, name) for value, name in zip(results, request.dtypes, strict=True)]
+        rows = len(request.rows)
+        if sum(rows * math.prod(shape) * dtype.itemsize for shape, dtype in filter(None, plans)) > MAX_CHUNK_BYTES:
+            raise MessageError(f"a request for more than {MAX_CHUNK_BYTES} bytes")
+        with self._buffers_lock:
+            return [None if slot is None else self._buffers.empty((rows, *slot[0]), slot[1]) for slot in plans]
+
+
+class _Entry:
+    """Program of a server, with its read-ahead."""
+
+    def __init__(self, hosted: HostedProgram) -> None:
+        self.hosted, self.read_ahead = hosted, ReadAhead(hosted.program.context)
+
+
+def _slot_of(value: Value, name: str | None) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
+    if (name is None) == value.spec.dense:
+        raise MessageError("a slot for a ragged result" if name else "a dense result without a slot")
+    if name is None:
+        return None
+    own = value.spec.dtype
+    if name == own.name:
+        return value.spec.fixed_shape, own
+    if name == _NARROWED.get(own.name):
+        return value.spec.fixed_shape, np.dtype(name)
+    raise MessageError(f"the dtype {name!r} for a result of {own.name}")
+
+
+class _Answer:
+    """Record batches of an answer. The chunk is computed when the first one is needed.
+
+    Args:
+        server: The server.
+        request: The request.
+        cancelled: Returns True if the trainer has given up.
+    """
+
+    def __init__(self, server: ChunkServer, request: ChunkRequest, cancelled: Callable[[], bool]) -> None:
+        self._batches = self._stream(server, request, cancelled)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._batches
+
+    @staticmethod
+    def _stream(server: ChunkServer, request: ChunkRequest, cancelled: Callable[[], bool]) -> Iterator[Any]:
+        empty = arrow.RecordBatch.from_arrays([arrow.array([], arrow.uint8())], schema=_SCHEMA)
+        if not server.admit():
+            yield empty, ChunkHead(refusal="the host is busy").encode()
+            return
+        # A stream that the trainer does not read to its end is closed by the garbage collector.
+        try:
+            head, parts = server.answer(request, cancelled)
+            yield empty, head.encode()
+            while parts:
+                part = parts.pop(0)
+                for start in range(0, len(part), PIECE_BYTES):
+                    yield _record_batch(part[start : start + PIECE_BYTES])
+        finally:
+            server.leave()
+
+
+def _record_batch(piece: Array) -> Any:
+    buffer = arrow.py_buffer(piece)
+    array = arrow.Array.from_buffers(arrow.uint8(), len(piece), [None, buffer])
+    return arrow.RecordBatch.from_arrays([array], schema=_SCHEMA)
