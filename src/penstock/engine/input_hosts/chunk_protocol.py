@@ -80,7 +80,8 @@ class ChunkRequest:
             for value, name in zip([step[0], step[1], step[3]], ("epoch", "row", "rows"), strict=True)
         )
         consumed = [
-            messages.integer(value, 0, _MAX_INTEGER, "consumed") for value in messages.sequence(step[2], 1024, "consumed")
+            messages.integer(value, 0, _MAX_INTEGER, "consumed")
+            for value in messages.sequence(step[2], 1024, "consumed")
         ]
         dtypes = messages.sequence(entries["dtypes"], 4096, "dtypes")
         return ChunkRequest(

@@ -12,7 +12,7 @@ from penstock.core import user_call_site
 from penstock.errors import UsageError
 
 ADDRESSES = "PENSTOCK_INPUT_HOSTS"
-TOKEN = "PENSTOCK_INPUT_HOSTS_TOKEN"  # noqa: S105  # the name of a variable
+TOKEN = "PENSTOCK_INPUT_HOSTS_TOKEN"  # the name of a variable
 ROOTS = "PENSTOCK_INPUT_HOSTS_CA"
 
 _ADDRESS = re.compile(r"(?:(grpc|grpc\+tcp|grpc\+tls)://)?(\[[0-9a-fA-F:.]+\]|[\w.-]+):(\d{1,5})")
@@ -33,7 +33,9 @@ class HostAddress:
     tls: bool
 
     def __str__(self) -> str:
-        return f"{'grpc+tls' if self.tls else 'grpc'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        return (
+            f"{'grpc+tls' if self.tls else 'grpc'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+        )
 
 
 def parse_address(text: str) -> HostAddress:

@@ -12,7 +12,6 @@ import google_crc32c
 import numpy as np
 
 from penstock.core import Array, Column, optional_import
-from penstock.engine.input_hosts import json_messages
 from penstock.engine.input_hosts.chunk_protocol import MAX_CHUNK_BYTES, ChunkHead, ragged_column
 from penstock.engine.input_hosts.host_address import HostAddress, HostCredentials
 from penstock.engine.input_hosts.json_messages import MAX_MESSAGE_BYTES, MessageError
