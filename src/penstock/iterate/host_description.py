@@ -106,7 +106,7 @@ def _check_hostable(executable: Executable) -> None:
             values = [*parameters(node.operator).values(), *node.arguments.values()]
             if any(uses_own_generator(function) for function in _functions(values)):
                 raise ArgumentTypeError(
-                    f"a function of {node} uses a random generator of its own, whose numbers depend on the calls before",
+                    f"a function of {node} uses a random generator of its own, whose numbers depend on earlier calls",
                     fix="a parameter `rng` of the function, which is seeded for each sample; or input_hosts=[]",
                     where=node.where,
                 )

@@ -49,7 +49,7 @@ class Pipeline(DaliMethods):
         num_processes: Worker processes for host work in place of threads, for Python functions that need more than one
             core. The definition is pickled for them. 0 uses threads. The batches are the same.
         input_hosts: Addresses of machines that run `penstock serve` and compute the host part of an iterator's batches,
-            such as ``["grpc://10.0.0.1:7000"]``; [] uses this machine. The batches are the same.
+            such as ``["grpc://10.0.0.1:7000"]``. The batches are the same.
         device_id: Index of the local device for the arrays. None, 0 and DALI's CPU_ONLY_DEVICE_ID mean the default
             device, from which JAX moves arrays as needed. If the process has one device, any number means that device.
         seed: Seed of all random numbers and shuffles. With None or a negative number, random numbers differ in each
@@ -111,8 +111,7 @@ class Pipeline(DaliMethods):
         input_hosts: Sequence[str] | None = None,
         **hints: Unpack[PipelineHints],
     ) -> None:
-        if hints:
-            check_hints(hints)
+        check_hints(hints)
         self._hints = hints
         if batch_size < 1 and (batch_size != -1 or debug):
             raise no_batch_size(batch_size)
@@ -129,7 +128,7 @@ class Pipeline(DaliMethods):
         self.max_batch_size, self.num_processes = batch_size, num_processes
         ahead = exec_async and exec_pipelined and not debug
         self.input_hosts = check_workers(num_processes, input_hosts, ahead=ahead)
-        self.call: DefinitionCall | None = None
+        self.call: DefinitionCall | None = None  # with input hosts, the call that defined the outputs
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self._read_ahead_costs = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
@@ -317,8 +316,7 @@ class Pipeline(DaliMethods):
         # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
-        # Otherwise a batch must be fed first: programs for DALI call `build` before `feed_input`.
-        if self._definition.is_ready:
+        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
             self._start()
 
     def _start(self) -> PipelineSession:

@@ -104,7 +104,7 @@ class _TokenFactory(flight.ServerMiddlewareFactory):
     def start_call(self, info: Any, headers: Mapping[str, Any]) -> None:
         given = [value for name, values in headers.items() if name.lower() == "authorization" for value in values]
         texts = [value if isinstance(value, bytes) else value.encode() for value in given]
-        if not any([hmac.compare_digest(text, self._expected) for text in texts]):
+        if not any(hmac.compare_digest(text, self._expected) for text in texts):
             raise flight.FlightUnauthenticatedError("the token is missing or wrong")
 
 
@@ -183,7 +183,7 @@ class ChunkServer(flight.FlightServerBase):
                 return {**answer, "reason": str(error)[: 1 << 15]}
             except MessageError:
                 raise
-            except Exception as error:  # the user's definition may raise anything
+            except Exception as error:  # noqa: BLE001  # the user's definition may raise anything
                 _log.exception("the definition cannot be built")
                 return {**answer, "reason": f"{type(error).__name__}: {error}"[: 1 << 15]}
             differing = differences(entry.hosted.identity, theirs)

@@ -142,7 +142,7 @@ class _translated:  # noqa: N801  # used like a function
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: BaseException | None, at: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         if isinstance(error, self._flight.FlightTimedOutError):
             raise HostTimeoutError("it did not answer in time") from None
         if isinstance(error, MessageError):
