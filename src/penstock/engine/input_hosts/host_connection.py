@@ -149,8 +149,16 @@ class _translated:  # noqa: N801  # used like a function
             raise HostFailureError(f"it sent {error}") from None
         # pyarrow raises ArrowException and its subclasses, and OSError for broken connections.
         if isinstance(error, Exception) and not isinstance(error, HostFailureError):
-            lines = str(error).strip().splitlines() or [type(error).__name__]
-            raise HostFailureError(f"{type(error).__name__}: {lines[0][:300]}") from None
+            raise HostFailureError(_message(error)) from None
+
+
+def _message(error: Exception) -> str:
+    """Return the message of an error of Flight without the frame that Arrow and gRPC put around it."""
+    text = str(error).strip() or type(error).__name__
+    text = text.partition(", with message: ")[2] or text
+    for end in (". gRPC client debug context", ". Client context", ". Detail:", "\n"):
+        text = text.partition(end)[0]
+    return text[:500]
 
 
 def _receive(reader: Any, slots: Sequence[Array | None], dtypes: Sequence[Any]) -> tuple[ChunkHead, list[Column], int]:
