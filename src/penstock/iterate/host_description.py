@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields, is_dataclass
 from types import FunctionType
 from typing import Any, cast
 
@@ -112,11 +112,18 @@ def _check_hostable(executable: Executable) -> None:
                 )
 
 
-def _functions(values: list[Any]) -> Iterator[FunctionType]:
+def _functions(values: Iterable[Any], depth: int = 8) -> Iterator[FunctionType]:
+    """Yield the functions of the user in arguments of an operator."""
     for value in values:
-        function = getattr(value, "func", value)
-        function = getattr(function, "__wrapped__", function)
-        if isinstance(function, FunctionType):
-            yield function
+        inner: Iterable[Any] = ()
+        if isinstance(value, FunctionType):
+            yield value
+            inner = (getattr(value, "__wrapped__", None),)
         elif isinstance(value, tuple | list):
-            yield from _functions([*cast(list[Any], value)])
+            inner = cast(Iterable[Any], value)
+        elif is_dataclass(value) and not isinstance(value, type):
+            inner = [getattr(value, field.name) for field in fields(value)]
+        elif callable(value):
+            inner = [getattr(value, name, None) for name in ("func", "__func__", "__wrapped__")]
+        if depth:
+            yield from _functions(inner, depth - 1)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts.chunk_protocol import ChunkRequest
 from penstock.engine.input_hosts.host_address import parse_address
+from penstock.engine.input_hosts.host_pool import HostPool
+from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.engine.input_hosts.remote_executor import RemoteExecutor
+from penstock.errors import UsageError
+from penstock.sources.order.schedule import BatchStep
 from penstock.testing import check_executor
 
 chunk_server = pytest.importorskip("penstock.engine.input_hosts.chunk_server")
@@ -44,7 +50,74 @@ def test_hosts_pass_the_contract(count):
         return executors[-1]
 
     check_executor(make)
+    assert all(sum(executor._pool.hosts[n].rows for executor in executors) > 0 for n in range(count))
     for executor in executors:
-        assert sum(host.rows for host in executor._pool.hosts) > 0
         for server in executor.servers:
             server.shutdown()
+
+
+class LyingServer(chunk_server.ChunkServer):
+    """Host whose memory flips a bit."""
+
+    def answer(self, request, cancelled):
+        head, parts = super().answer(request, cancelled)
+        return replace(head, checksum=head.checksum ^ 1), parts
+
+
+@pytest.mark.slow
+def test_a_host_that_sends_other_bytes_is_excluded(monkeypatch, caplog):
+    monkeypatch.setattr(chunk_server, "ChunkServer", LyingServer)
+    executors = []
+
+    def make():
+        executors.append(OwnHosts(1))
+        return executors[-1]
+
+    check_executor(make)
+    address = str(executors[0]._pool.hosts[0].address)
+    assert f"input host {address} is not used any more: it sent data with the checksum" in caplog.text
+    assert "excluded" in executors[0].summary()
+    assert executors[0]._pool.hosts[0].rows == 0
+    for executor in executors:
+        executor.servers[0].shutdown()
+
+
+@pytest.mark.slow
+def test_machines_that_compute_other_bits_are_refused(monkeypatch):
+    executor = OwnHosts(1)
+    other = {**chunk_server.machine_identity(), "CPU features": "AVX"}
+    monkeypatch.setattr(chunk_server, "machine_identity", lambda: other)
+    with pytest.raises(UsageError, match=r"differs in CPU features(.|\n)*AVX on the host(.|\n)*in this process"):
+        RemoteExecutor.prepare(executor, None)
+    executor.servers[0].shutdown()
+
+
+def test_slow_hosts_get_less():
+    pool = HostPool([parse_address("a:1"), parse_address("b:1")])
+    for host in pool.due():
+        assert pool.opened(host, object(), 8)
+    seconds = {pool.hosts[0]: 0.01, pool.hosts[1]: 0.03}
+    for host in pool.hosts:
+        host.row_seconds = seconds[host]
+    loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(12)]
+    assert [sum(loan.host is host for loan in loans) for host in pool.hosts] == [9, 3]
+    # A host that is full is not passed over for one that takes longer.
+    pool.hosts[0].in_flight = pool.hosts[0].window
+    assert pool.borrow(1, [], 0.0, lambda: False) is None
+
+
+@pytest.mark.parametrize("rows", [[0], [0, 1, 2], [1, 3, 4, 9]])
+def test_requests_survive_the_wire(rows):
+    request = ChunkRequest("key", BatchStep(1, 2, (3, 4), 16), np.array(rows), ("uint8", None))
+    received = ChunkRequest.decode(request.encode())
+    assert (received.program, received.step, received.dtypes) == (request.program, request.step, request.dtypes)
+    assert received.rows.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"[]", b"{}", b'{"a": NaN}', b"[" * 10_000, b'{"program": "x"}', b"\xff"],
+)
+def test_messages_that_violate_the_protocol(message):
+    with pytest.raises(MessageError):
+        ChunkRequest.decode(message)

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -50,6 +51,10 @@ _MAX_PROGRAMS = 16
 
 # Requests that a host accepts beyond those that it computes, per thread. A trainer sends the others elsewhere.
 _MAX_WAITING_PER_THREAD = 8
+
+# Seconds that a call waits for a program. A trainer that asks again notices a host that has stopped; one that waits in
+# a call of minutes does not.
+_BUILD_SECONDS = 1.0
 
 _SCHEMA = arrow.schema([("bytes", arrow.uint8())])
 _NARROWED = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
@@ -137,7 +142,10 @@ class ChunkServer(flight.FlightServerBase):
         )
         self.totals = ServerTotals()
         self._build, self._executor = build, executor
-        self._lock, self._building = threading.Lock(), threading.Lock()
+        self._lock = threading.Lock()
+        # One at a time, beside the threads that compute chunks.
+        self._builder = ThreadExecutor(1, name="penstock-build")
+        self._building: dict[str, Future[HostedProgram]] = {}
         self._programs: OrderedDict[str, _Entry] = OrderedDict()
         self._max_waiting = _MAX_WAITING_PER_THREAD * executor.workers + 16
         self._buffers, self._buffers_lock = BatchBuffers(2 * executor.workers), threading.Lock()
@@ -171,7 +179,7 @@ class ChunkServer(flight.FlightServerBase):
         if not isinstance(identity, dict):
             raise MessageError("identity must be an object")
         theirs = {name: messages.text(value, 4096, "a fact") for name, value in identity.items()}
-        answer = {"threads": self._executor.workers, "differences": [], "reason": ""}
+        answer = {"threads": self._executor.workers, "differences": [], "reason": "", "building": False}
         # Versions first: another version may not even understand the description.
         differing = differences(machine_identity(), theirs)
         if not differing:
@@ -186,6 +194,8 @@ class ChunkServer(flight.FlightServerBase):
             except Exception as error:  # noqa: BLE001  # the user's definition may raise anything
                 _log.exception("the definition cannot be built")
                 return {**answer, "reason": f"{type(error).__name__}: {error}"[: 1 << 15]}
+            if entry is None:
+                return {**answer, "building": True}
             differing = differences(entry.hosted.identity, theirs)
         return {**answer, "differences": [[part[:4096] for part in item] for item in differing]}
 
@@ -196,17 +206,25 @@ class ChunkServer(flight.FlightServerBase):
                 self._programs.move_to_end(key)
             return entry
 
-    def _add(self, key: str, description: Mapping[str, Any]) -> _Entry:
-        with self._building:  # one at a time: two trainers of a job ask for the same program at the same moment
-            if (entry := self._entry(key)) is not None:
-                return entry
-            entry = _Entry(self._build(description))
-            with self._lock:
-                self._programs[key] = entry
-                while len(self._programs) > _MAX_PROGRAMS:
-                    self._programs.popitem(last=False)
-                self.totals.programs = len(self._programs)
-            return entry
+    def _add(self, key: str, description: Mapping[str, Any]) -> _Entry | None:
+        """Build a program. Returns None if that takes long; the trainer asks again."""
+        with self._lock:  # two trainers of a job ask for the same program at the same moment
+            future = self._building.get(key)
+            if future is None:
+                if len(self._building) >= _MAX_PROGRAMS:
+                    return None
+                future = self._building[key] = self._builder.submit(self._build, description)
+        wait([future], _BUILD_SECONDS)
+        if not future.done():
+            return None
+        with self._lock:
+            self._building.pop(key, None)
+            if key not in self._programs:
+                self._programs[key] = _Entry(future.result())
+            while len(self._programs) > _MAX_PROGRAMS:
+                self._programs.popitem(last=False)
+            self.totals.programs = len(self._programs)
+            return self._programs[key]
 
     def admit(self) -> bool:
         """Count a request. Returns False if too many wait."""

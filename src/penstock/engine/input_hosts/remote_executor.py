@@ -40,11 +40,14 @@ _REMOTE_SECONDS = 6.0
 # taken for one that has stopped.
 _MIN_REQUEST_SECONDS, _PATIENCE = 1.0, 10.0
 
-# Seconds for a host to say that it is there, and to build a program: it may have to list a data set.
-_STATUS_SECONDS, _OPEN_SECONDS = 3.0, 300.0
+# Seconds for a host to say that it is there, and that it has built a program or is building it.
+_STATUS_SECONDS, _OPEN_SECONDS = 3.0, 5.0
 
 # Seconds that the first batch waits for hosts that are building the program.
 _FIRST_SECONDS = 10.0
+
+# Fields of the answer to `OPEN`.
+_ANSWER = ("threads", "differences", "reason", "building")
 
 # Threads that wait for answers, per host and in all.
 _MAX_WAITING, _MAX_WAITING_PER_HOST = 128, 32
@@ -223,9 +226,11 @@ class RemoteExecutor(ChunkExecutor):
         try:
             connection = HostConnection(host.address, self._credentials)
             connection.call(STATUS, b"{}", _STATUS_SECONDS)
-            answer = messages.decode(
-                connection.call(OPEN, self._open_body, _OPEN_SECONDS), ("threads", "differences", "reason")
-            )
+            # A host may have to list a data set, which takes minutes.
+            building, closes = True, self._closes
+            while building and closes == self._closes:
+                answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
+                building = messages.flag(answer["building"], "building")
             threads = messages.integer(answer["threads"], 1, 4096, "threads")
             refused = [
                 cast(tuple[str, str, str], tuple([messages.text(part, 4096, "a fact") for part in item]))
@@ -241,7 +246,7 @@ class RemoteExecutor(ChunkExecutor):
             return
         if refused:
             host.refused = refused
-            self._exclude(host, str(_refusal(host).args[0]))
+            self._exclude(host, str(_refusal(host).args[0]).partition("\n")[0])
             connection.close()
         elif not self._pool.opened(host, connection, threads):
             connection.close()
