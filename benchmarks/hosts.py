@@ -201,6 +201,7 @@ def compare(folder: Path, rounds: int, batches: int) -> None:
             median = statistics.median(ratios)
             print(f"{name:>8}: {median:.2f} of threads ({min(ratios):.2f} to {max(ratios):.2f}); target {goal}")
         print(contenders["host"].explain().splitlines()[-1].strip())
+        contenders["host"].close()
     finally:
         host.end()
 

@@ -82,10 +82,6 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
         UsageError: An address is wrong, both are given, or batches are computed when they are requested.
         MissingExtraError: Hosts are given, and pyarrow is not installed.
     """
-    if isinstance(input_hosts, str):
-        raise UsageError(
-            "input_hosts must be a list", given=repr(input_hosts), fix=f"[{input_hosts!r}]", where=user_call_site()
-        )
     hosts = parse_addresses(input_hosts or ())
     given = [f"num_processes={num_processes}"] * bool(num_processes) + [f"input_hosts={input_hosts}"] * bool(hosts)
     if len(given) > 1:

@@ -98,12 +98,23 @@ def test_slow_hosts_get_less():
         assert pool.opened(host, object(), 8)
     seconds = {pool.hosts[0]: 0.01, pool.hosts[1]: 0.03}
     for host in pool.hosts:
-        host.row_seconds = seconds[host]
+        host.row_seconds, host.fresh = seconds[host], False
     loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(12)]
     assert [sum(loan.host is host for loan in loans) for host in pool.hosts] == [9, 3]
     # A host that is full is not passed over for one that takes longer.
     pool.hosts[0].in_flight = pool.hosts[0].window
     assert pool.borrow(1, [], 0.0, lambda: False) is None
+
+
+def test_a_fresh_host_gets_one_chunk():
+    pool = HostPool([parse_address("a:1"), parse_address("b:1")])
+    for host in pool.due():
+        pool.opened(host, object(), 8)
+    pool.hosts[0].row_seconds, pool.hosts[0].fresh = 0.01, False
+    loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(6)]
+    assert [sum(loan.host is host for loan in loans) for host in pool.hosts] == [5, 1]
+    pool.completed(next(loan for loan in loans if loan.host is pool.hosts[1]), 10)
+    assert pool.borrow(1, [], 0.0, lambda: False).host is pool.hosts[1]
 
 
 @pytest.mark.parametrize("rows", [[0], [0, 1, 2], [1, 3, 4, 9]])

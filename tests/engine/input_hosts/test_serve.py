@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
+import subprocess
 
 import jax
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import served_program
 from input_hosts import Host, hosts
 
-from penstock import DataIterator, Pipeline, data_iterator, errors, fn
+from penstock import DataIterator, Pipeline, data_iterator, errors, fn, train
 from penstock.engine.input_hosts import json_messages
 from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS
 from penstock.engine.input_hosts.host_address import HostCredentials, parse_address
@@ -215,7 +217,7 @@ def test_definitions_that_no_host_can_compute():
         bound(rows=[1, 2], batch_size=2, input_hosts=somewhere, exec_async=False)
     with pytest.raises(errors.UsageError, match=r"address of an input host is wrong(.|\n)*grpc://HOST:PORT"):
         bound(rows=[1, 2], batch_size=2, input_hosts=["http://x"])
-    with pytest.raises(errors.UsageError, match="must be a list"):
+    with pytest.raises(errors.UsageError, match="input_hosts has the wrong type"):
         bound(rows=[1, 2], batch_size=2, input_hosts="x:1")
     with pytest.raises(errors.UsageError, match="listed twice"):
         bound(rows=[1, 2], batch_size=2, input_hosts=["x:1", "grpc://x:1"])
@@ -236,6 +238,26 @@ def test_tokens(tmp_path, monkeypatch):
             with served_program.numbers(count=40, batch_size=8, input_hosts=[host.address]) as it:
                 assert (computed_by(it)[0] > 0) == allowed
                 assert ("token" in it.explain()) != allowed
+
+
+def test_tls(tmp_path, monkeypatch):
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = shutil.which("openssl")
+    if command is None:
+        pytest.skip("needs openssl")
+    options = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2", "-nodes"]
+    made = [command, "req", "-x509", "-newkey", "rsa:2048", "-keyout", key, "-out", certificate, *options]
+    subprocess.run(made, check=True, capture_output=True)
+    with hosts(1, "--tls-cert", certificate, "--tls-key", key, listen="localhost:0") as (host,):
+        assert host.address.startswith("grpc+tls://localhost:")
+        for roots, trusted in ((None, False), (certificate, True)):
+            if roots is not None:
+                monkeypatch.setenv("PENSTOCK_INPUT_HOSTS_CA", str(roots))
+            with served_program.numbers(count=40, batch_size=8, input_hosts=[host.address]) as it:
+                assert (computed_by(it)[0] > 0) == trusted
+    monkeypatch.setenv("PENSTOCK_INPUT_HOSTS_CA", str(tmp_path / "none.pem"))
+    with pytest.raises(errors.UsageError, match="cannot be read"):
+        served_program.numbers(count=40, batch_size=8, input_hosts=[host.address])
 
 
 @pytest.mark.parametrize(
@@ -336,7 +358,28 @@ def test_other_calls_and_large_messages_are_refused(served):
     connection.close()
 
 
-def test_metrics(served):
+def test_doctor(served, monkeypatch):
+    from penstock.diagnose.environment_checks import host_checks
+
+    monkeypatch.setenv("PENSTOCK_INPUT_HOSTS", f"{served[0].address},127.0.0.1:1")
+    up, down = host_checks()
+    assert (up.value, up.problem) == ("2 threads", "")
+    assert down.value == "not reachable"
+    assert down.problem
+
+
+def test_the_stall_monitor_knows_hosts(served):
+    with (
+        served_program.numbers(count=400, batch_size=8, input_hosts=[served[0].address]) as it,
+        train.StallMonitor(it) as watch,
+    ):
+        for batch in watch:
+            watch.step_done(batch["x"])
+        if "fix" in watch.summary():  # the step is nothing, so it waits
+            assert "more input hosts" in watch.summary()
+
+
+def test_metrics():
     import urllib.request
 
     from prometheus_client.parser import text_string_to_metric_families

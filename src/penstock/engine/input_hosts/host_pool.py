@@ -39,6 +39,7 @@ class InputHost:
         window: Number of requests that may be in flight.
         in_flight: Number of requests in flight.
         queued: Rows of the requests in flight.
+        fresh: True until the first chunk after it was connected to: it may still compile its loops.
         row_seconds: Seconds that a row takes, counted from the request to the answer, divided by the rows in flight;
             None until a chunk is done.
         rows: Rows computed.
@@ -54,6 +55,7 @@ class InputHost:
     window: int = 0
     in_flight: int = 0
     queued: int = 0
+    fresh: bool = True
     row_seconds: float | None = None
     rows: int = 0
     received: int = 0
@@ -63,9 +65,10 @@ class InputHost:
     reason: str = ""
     refused: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
-    def expected_seconds(self, rows: int) -> float:
-        """Return the expected time until `rows` more rows are computed."""
-        return (self.queued + rows) * (self.row_seconds or 0.0)
+    @property
+    def full(self) -> bool:
+        """True if no further request may be in flight."""
+        return self.in_flight >= (1 if self.fresh else self.window)
 
 
 @dataclass(frozen=True)
@@ -125,6 +128,7 @@ class HostPool:
             # More than it computes, so that its threads need not wait for the next request.
             host.threads, host.window = threads, threads + max(2, threads // 2)
             host.in_flight = host.queued = 0
+            host.fresh = True
             self._changed.notify_all()
             return True
 
@@ -147,9 +151,14 @@ class HostPool:
                 ready = [host for host in self.hosts if host.state is HostState.UP and host not in tried]
                 if not ready:
                     return None
-                # Of hosts whose cost is unknown, the one with the shortest queue.
-                host = min(ready, key=lambda host: (host.expected_seconds(rows), host.queued))
-                if host.in_flight < host.window and host.connection is not None:
+                # A chunk waits for a fast host rather than to go to a slow one, but not for a fresh one.
+                known = [host for host in ready if not (host.fresh and host.full)]
+                cost = min([host.row_seconds for host in self.hosts if host.row_seconds is not None], default=1.0)
+                host = min(
+                    known or ready,
+                    key=lambda host: (host.queued + rows) * (cost if host.row_seconds is None else host.row_seconds),
+                )
+                if not host.full and host.connection is not None:
                     host.in_flight += 1
                     host.queued += rows
                     expected = None if host.row_seconds is None else host.queued * host.row_seconds
@@ -168,7 +177,7 @@ class HostPool:
             host.row_seconds = cost if old is None else (1 - _NEWEST) * old + _NEWEST * cost
             host.rows += loan.rows
             host.received += received
-            host.failures = 0
+            host.failures, host.fresh = 0, False
 
     def declined(self, loan: Loan) -> None:
         """Note that a host did not compute a chunk, although it works."""

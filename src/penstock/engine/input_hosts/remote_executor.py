@@ -97,7 +97,8 @@ class RemoteExecutor(ChunkExecutor):
         self._local = threading.BoundedSemaphore(local_threads)
         count = min(_MAX_WAITING, _MAX_WAITING_PER_HOST * len(addresses))
         self._threads = ThreadExecutor(max(count, local_threads), name="penstock-input-host")
-        self._openers = ThreadExecutor(len(addresses), name="penstock-open-host")
+        # A host may build this program for minutes, and other programs must not wait for it.
+        self._openers = ThreadExecutor(len(addresses), name=f"penstock-open-{self._key[:8]}")
         self._prepared = False
         self._closes = 0
         self._computed_here = 0
