@@ -13,7 +13,10 @@ from typing import Any
 from penstock.cli.program_run import ProgramName, program_name
 from penstock.core.cpu_limits import cpu_limits
 from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
+from penstock.engine.input_hosts.flight_server import flight_server
 from penstock.engine.input_hosts.host_address import TOKEN, HostAddress, parse_address
+from penstock.engine.input_hosts.host_metrics import serve_metrics
 from penstock.engine.jobs.loopback import is_loopback
 from penstock.errors import PenstockError, UsageError
 from penstock.iterate.hosted_definition import HostedDefinition, ProgramFactory
@@ -62,23 +65,13 @@ def run(parsed: argparse.Namespace) -> int:
         address, certificate = _secured(parsed)
         token = _token(parsed.token)
         definitions = _definitions(parsed.program)
-        # pyarrow is optional, and the other commands do not need it.
-        from penstock.engine.input_hosts.chunk_server import ChunkServer, HostedProgram  # noqa: PLC0415
-
         count = parsed.threads or cpu_limits().usable
         executor = ThreadExecutor(count, min(max(64, 32 * count), 512), name="penstock-serve")
         factory = ProgramFactory(definitions, parsed.map, executor)
-        server = ChunkServer(
-            str(address),
-            lambda description: HostedProgram(*factory.build(description)),
-            executor,
-            token,
-            certificate,
-        )
+        service = ChunkService(lambda description: HostedProgram(*factory.build(description)), executor)
+        server = flight_server(str(address), service, token, certificate)
         if parsed.metrics is not None:
-            from penstock.engine.input_hosts.host_metrics import serve_metrics  # noqa: PLC0415
-
-            serve_metrics(server, parsed.metrics, address.host)
+            print(f"metrics at port {serve_metrics(service, parsed.metrics, address.host)}", flush=True)
     except (PenstockError, OSError) as error:
         print(f"penstock serve: {error}", file=sys.stderr)
         return 1

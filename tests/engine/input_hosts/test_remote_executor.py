@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts import chunk_service
 from penstock.engine.input_hosts.chunk_protocol import ChunkRequest
+from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
+from penstock.engine.input_hosts.flight_server import flight_server
 from penstock.engine.input_hosts.host_address import parse_address
+from penstock.engine.input_hosts.host_identity import machine_identity
 from penstock.engine.input_hosts.host_pool import HostPool
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.engine.input_hosts.remote_executor import RemoteExecutor
@@ -18,25 +22,23 @@ from penstock.errors import UsageError
 from penstock.sources.order.schedule import BatchStep
 from penstock.testing import check_executor
 
-chunk_server = pytest.importorskip("penstock.engine.input_hosts.chunk_server")
+pytest.importorskip("pyarrow.flight")
 
 
 class OwnHosts(RemoteExecutor):
     """Executor with hosts in this process, which compute the program that is prepared."""
 
-    def __init__(self, count):
+    def __init__(self, count, kind=ChunkService):
         self.hosted = None
-        self.servers = [
-            chunk_server.ChunkServer("grpc://127.0.0.1:0", lambda _: self.hosted, ThreadExecutor(2, name=f"host-{n}"))
-            for n in range(count)
-        ]
+        services = [kind(lambda _: self.hosted, ThreadExecutor(2, name=f"host-{n}")) for n in range(count)]
+        self.servers = [flight_server("grpc://127.0.0.1:0", service) for service in services]
         addresses = [parse_address(f"127.0.0.1:{server.port}") for server in self.servers]
         super().__init__(addresses, {"name": "own"}, {"definition": "one"}, 2)
 
     def prepare(self, program):
         own = copy.copy(program)
         own.context = replace(program.context, executor=ThreadExecutor(2))
-        self.hosted = self.hosted or chunk_server.HostedProgram(own, {"definition": "one"})
+        self.hosted = self.hosted or HostedProgram(own, {"definition": "one"})
         super().prepare(program)
 
 
@@ -56,21 +58,20 @@ def test_hosts_pass_the_contract(count):
             server.shutdown()
 
 
-class LyingServer(chunk_server.ChunkServer):
+class LyingService(ChunkService):
     """Host whose memory flips a bit."""
 
-    def answer(self, request, cancelled):
-        head, parts = super().answer(request, cancelled)
+    def compute(self, request, cancelled):
+        head, parts = super().compute(request, cancelled)
         return replace(head, checksum=head.checksum ^ 1), parts
 
 
 @pytest.mark.slow
-def test_a_host_that_sends_other_bytes_is_excluded(monkeypatch, caplog):
-    monkeypatch.setattr(chunk_server, "ChunkServer", LyingServer)
+def test_a_host_that_sends_other_bytes_is_excluded(caplog):
     executors = []
 
     def make():
-        executors.append(OwnHosts(1))
+        executors.append(OwnHosts(1, LyingService))
         return executors[-1]
 
     check_executor(make)
@@ -85,8 +86,8 @@ def test_a_host_that_sends_other_bytes_is_excluded(monkeypatch, caplog):
 @pytest.mark.slow
 def test_machines_that_compute_other_bits_are_refused(monkeypatch):
     executor = OwnHosts(1)
-    other = {**chunk_server.machine_identity(), "CPU features": "AVX"}
-    monkeypatch.setattr(chunk_server, "machine_identity", lambda: other)
+    other = {**machine_identity(), "CPU features": "AVX"}
+    monkeypatch.setattr(chunk_service, "machine_identity", lambda: other)
     with pytest.raises(UsageError, match=r"differs in CPU features(.|\n)*AVX on the host(.|\n)*in this process"):
         RemoteExecutor.prepare(executor, None)
     executor.servers[0].shutdown()

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import urllib.request
 
 import jax
 import numpy as np
 import pytest
 import served_program
 from input_hosts import Host, hosts
+from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import DataIterator, Pipeline, data_iterator, errors, fn, train
+from penstock.cli import main
+from penstock.diagnose.environment_checks import host_checks
+from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages
 from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS
+from penstock.engine.input_hosts.chunk_service import ChunkService
 from penstock.engine.input_hosts.host_address import HostCredentials, parse_address
 from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
+from penstock.engine.input_hosts.host_metrics import serve_metrics
 from penstock.testing import write_photographs
 
 flight = pytest.importorskip("pyarrow.flight")
@@ -270,15 +278,11 @@ def test_tls(tmp_path, monkeypatch):
     ],
 )
 def test_unsafe_commands(arguments, message, capsys):
-    from penstock.cli import main
-
     assert main(["serve", served_program.__file__, *arguments]) == 1
     assert message in capsys.readouterr().err.replace("+", ".")
 
 
 def test_programs_without_definitions(tmp_path, capsys):
-    from penstock.cli import main
-
     (tmp_path / "empty.py").write_text("x = 1")
     assert main(["serve", str(tmp_path / "empty.py")]) == 1
     assert main(["serve", f"{served_program.__file__}:none"]) == 1
@@ -289,8 +293,6 @@ def test_programs_without_definitions(tmp_path, capsys):
 
 def mutated(chance, message):
     """Return a message with random changes: of bytes, or of values of its JSON."""
-    import json
-
     data = bytearray(message)
     kind = chance.randrange(4)
     if kind == 0:
@@ -359,8 +361,6 @@ def test_other_calls_and_large_messages_are_refused(served):
 
 
 def test_doctor(served, monkeypatch):
-    from penstock.diagnose.environment_checks import host_checks
-
     monkeypatch.setenv("PENSTOCK_INPUT_HOSTS", f"{served[0].address},127.0.0.1:1")
     up, down = host_checks()
     assert (up.value, up.problem) == ("2 threads", "")
@@ -380,19 +380,10 @@ def test_the_stall_monitor_knows_hosts(served):
 
 
 def test_metrics():
-    import urllib.request
-
-    from prometheus_client.parser import text_string_to_metric_families
-
-    from penstock.engine.host.worker_threads import ThreadExecutor
-    from penstock.engine.input_hosts.chunk_server import ChunkServer
-    from penstock.engine.input_hosts.host_metrics import serve_metrics
-
-    server = ChunkServer("grpc://127.0.0.1:0", lambda _: None, ThreadExecutor(1, name="metrics"))
-    server.totals.rows = 5
-    port = serve_metrics(server, 0, "127.0.0.1")
+    service = ChunkService(lambda _: None, ThreadExecutor(1, name="metrics"))
+    service.totals.rows = 5
+    port = serve_metrics(service, 0, "127.0.0.1")
     text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
     families = {family.name: family for family in text_string_to_metric_families(text)}
     assert families["penstock_host_rows"].samples[0].value == 5
     assert families["penstock_host_waiting"].type == "gauge"
-    server.shutdown()

@@ -1,9 +1,8 @@
-"""Arrow Flight server that computes chunks of programs, for `penstock serve`."""
+"""Chunk service: builds programs and computes their chunks for trainers, for `penstock serve`."""
 
 from __future__ import annotations
 
 import copy
-import hmac
 import logging
 import math
 import threading
@@ -17,7 +16,7 @@ from typing import Any, Protocol
 import google_crc32c
 import numpy as np
 
-from penstock.core import Array, optional_import
+from penstock.core import Array
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.chunk_executor import Chunk
@@ -41,9 +40,6 @@ from penstock.engine.input_hosts.remote_executor import program_key
 from penstock.errors import PenstockError
 from penstock.graph import Value
 
-flight: Any = optional_import.import_extra("pyarrow.flight", "hosts", "penstock serve")
-arrow: Any = optional_import.import_extra("pyarrow", "hosts", "penstock serve")
-
 _log = logging.getLogger("penstock")
 
 # Programs that a host keeps. Each trainer has one per definition; a longer unused one is built again.
@@ -56,7 +52,6 @@ _MAX_WAITING_PER_THREAD = 8
 # a call of minutes does not.
 _BUILD_SECONDS = 1.0
 
-_SCHEMA = arrow.schema([("bytes", arrow.uint8())])
 _NARROWED = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
 
 
@@ -87,8 +82,8 @@ class ProgramBuilder(Protocol):
 
 
 @dataclass
-class ServerTotals:
-    """Work of a server since its start."""
+class ServiceTotals:
+    """Work of a service since its start."""
 
     requests: int = 0
     refused: int = 0
@@ -99,48 +94,19 @@ class ServerTotals:
     programs: int = 0
 
 
-class _TokenFactory(flight.ServerMiddlewareFactory):
-    """Refuses calls without the token."""
-
-    def __init__(self, token: str) -> None:
-        super().__init__()
-        self._expected = f"Bearer {token}".encode()
-
-    def start_call(self, info: Any, headers: Mapping[str, Any]) -> None:
-        given = [value for name, values in headers.items() if name.lower() == "authorization" for value in values]
-        texts = [value if isinstance(value, bytes) else value.encode() for value in given]
-        if not any(hmac.compare_digest(text, self._expected) for text in texts):
-            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
-
-
-class ChunkServer(flight.FlightServerBase):
-    """Server that computes chunks for any number of trainers, and knows none of them.
+class ChunkService:
+    """Computes chunks for any number of trainers, and knows none of them. Thread-safe.
 
     Args:
-        location: Address to listen at, such as ``grpc://127.0.0.1:7000``; port 0 lets the system choose.
         build: Builds programs.
         executor: Threads that compute chunks.
-        token: Secret that calls must present; "" for none.
-        certificate: Certificate and key in PEM, for TLS.
 
     Attributes:
         totals: Work since the start.
     """
 
-    def __init__(
-        self,
-        location: str,
-        build: ProgramBuilder,
-        executor: ThreadExecutor,
-        token: str = "",
-        certificate: tuple[bytes, bytes] | None = None,
-    ) -> None:
-        super().__init__(
-            location,
-            middleware={"token": _TokenFactory(token)} if token else {},
-            tls_certificates=[] if certificate is None else [certificate],
-        )
-        self.totals = ServerTotals()
+    def __init__(self, build: ProgramBuilder, executor: ThreadExecutor) -> None:
+        self.totals = ServiceTotals()
         self._build, self._executor = build, executor
         self._lock = threading.Lock()
         # One at a time, beside the threads that compute chunks.
@@ -150,29 +116,72 @@ class ChunkServer(flight.FlightServerBase):
         self._max_waiting = _MAX_WAITING_PER_THREAD * executor.workers + 16
         self._buffers, self._buffers_lock = BatchBuffers(2 * executor.workers), threading.Lock()
 
-    def do_action(self, context: Any, action: Any) -> Iterator[Any]:
-        """Answer a call: `OPEN` builds a program, `STATUS` tells that the host is there."""
-        try:
-            if action.type == STATUS:
-                messages.decode(action.body.to_pybytes(), ())
-                answer: dict[str, Any] = {"threads": self._executor.workers, "identity": dict(machine_identity())}
-            elif action.type == OPEN:
-                answer = self._open(messages.decode(action.body.to_pybytes(), ("description", "identity")))
-            else:
-                raise MessageError(f"an unknown action {action.type[:64]!r}")
-        except MessageError as error:
-            self.totals.refused += 1
-            raise flight.FlightServerError(f"the host received {error}") from None
-        return iter([flight.Result(messages.encode(answer))])
+    def call(self, action: str, body: bytes) -> bytes:
+        """Answer a call: `OPEN` builds a program, `STATUS` tells that the host is there.
 
-    def do_get(self, context: Any, ticket: Any) -> Any:
-        """Return the stream of a chunk."""
+        Raises:
+            MessageError: The message violates the protocol.
+        """
         try:
-            request = ChunkRequest.decode(ticket.ticket)
-        except MessageError as error:
+            if action == STATUS:
+                messages.decode(body, ())
+                answer: dict[str, Any] = {"threads": self._executor.workers, "identity": dict(machine_identity())}
+            elif action == OPEN:
+                answer = self._open(messages.decode(body, ("description", "identity")))
+            else:
+                raise MessageError(f"an unknown action {action[:64]!r}")
+        except MessageError:
+            self._count_refusal()
+            raise
+        return messages.encode(answer)
+
+    def chunk(self, ticket: bytes, cancelled: Callable[[], bool]) -> Iterator[bytes | Array]:
+        """Return an iterator over the answer to a request: the head, and pieces of the columns.
+
+        The chunk is computed when the head is needed.
+
+        Args:
+            ticket: The request.
+            cancelled: Returns True if the trainer has given up.
+
+        Raises:
+            MessageError: The message violates the protocol.
+        """
+        try:
+            request = ChunkRequest.decode(ticket)
+        except MessageError:
+            self._count_refusal()
+            raise
+        return self._answer(request, cancelled)
+
+    def _answer(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> Iterator[bytes | Array]:
+        if not self._admit():
+            yield ChunkHead(refusal="the host is busy").encode()
+            return
+        # The garbage collector closes an iterator that is not read to its end.
+        try:
+            head, parts = self.compute(request, cancelled)
+            yield head.encode()
+            while parts:
+                part = parts.pop(0)
+                for start in range(0, len(part), PIECE_BYTES):
+                    yield part[start : start + PIECE_BYTES]
+        finally:
+            with self._lock:
+                self.totals.waiting -= 1
+
+    def _admit(self) -> bool:
+        """Count a request. Returns False if too many wait."""
+        with self._lock:
+            if self.totals.waiting >= self._max_waiting:
+                return False
+            self.totals.waiting += 1
+            self.totals.requests += 1
+            return True
+
+    def _count_refusal(self) -> None:
+        with self._lock:
             self.totals.refused += 1
-            raise flight.FlightServerError(f"the host received {error}") from None
-        return flight.GeneratorStream(_SCHEMA, _Answer(self, request, context.is_cancelled))
 
     def _open(self, message: Mapping[str, Any]) -> dict[str, Any]:
         description, identity = message["description"], message["identity"]
@@ -226,21 +235,7 @@ class ChunkServer(flight.FlightServerBase):
             self.totals.programs = len(self._programs)
             return self._programs[key]
 
-    def admit(self) -> bool:
-        """Count a request. Returns False if too many wait."""
-        with self._lock:
-            if self.totals.waiting >= self._max_waiting:
-                return False
-            self.totals.waiting += 1
-            self.totals.requests += 1
-            return True
-
-    def leave(self) -> None:
-        """Note that a request that was admitted has ended."""
-        with self._lock:
-            self.totals.waiting -= 1
-
-    def answer(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> tuple[ChunkHead, list[Array]]:
+    def compute(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> tuple[ChunkHead, list[Array]]:
         """Compute a chunk on a thread. Returns the head of the answer, and the bytes of the columns."""
         entry = self._entry(request.program)
         if entry is None:
@@ -248,8 +243,7 @@ class ChunkServer(flight.FlightServerBase):
         try:
             return self._executor.submit(self._compute, entry, request, cancelled).result()
         except MessageError as error:
-            with self._lock:
-                self.totals.refused += 1
+            self._count_refusal()
             return ChunkHead(refusal=f"the host received {error}"), []
         except Exception as error:  # noqa: BLE001  # the trainer computes the chunk, too, and raises its own error
             return ChunkHead(refusal=f"{type(error).__name__}: {error}"[:4096] or "failed"), []
@@ -339,42 +333,3 @@ def _slot_of(value: Value, name: str | None) -> tuple[tuple[int, ...], np.dtype[
     if name == _NARROWED.get(own.name):
         return value.spec.fixed_shape, np.dtype(name)
     raise MessageError(f"the dtype {name!r} for a result of {own.name}")
-
-
-class _Answer:
-    """Record batches of an answer. The chunk is computed when the first one is needed.
-
-    Args:
-        server: The server.
-        request: The request.
-        cancelled: Returns True if the trainer has given up.
-    """
-
-    def __init__(self, server: ChunkServer, request: ChunkRequest, cancelled: Callable[[], bool]) -> None:
-        self._batches = self._stream(server, request, cancelled)
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._batches
-
-    @staticmethod
-    def _stream(server: ChunkServer, request: ChunkRequest, cancelled: Callable[[], bool]) -> Iterator[Any]:
-        empty = arrow.RecordBatch.from_arrays([arrow.array([], arrow.uint8())], schema=_SCHEMA)
-        if not server.admit():
-            yield empty, ChunkHead(refusal="the host is busy").encode()
-            return
-        # A stream that the trainer does not read to its end is closed by the garbage collector.
-        try:
-            head, parts = server.answer(request, cancelled)
-            yield empty, head.encode()
-            while parts:
-                part = parts.pop(0)
-                for start in range(0, len(part), PIECE_BYTES):
-                    yield _record_batch(part[start : start + PIECE_BYTES])
-        finally:
-            server.leave()
-
-
-def _record_batch(piece: Array) -> Any:
-    buffer = arrow.py_buffer(piece)
-    array = arrow.Array.from_buffers(arrow.uint8(), len(piece), [None, buffer])
-    return arrow.RecordBatch.from_arrays([array], schema=_SCHEMA)
