@@ -227,11 +227,7 @@ class RemoteExecutor(ChunkExecutor):
         try:
             connection = HostConnection(host.address, self._credentials)
             connection.call(STATUS, b"{}", _STATUS_SECONDS)
-            # A host may have to list a data set, which takes minutes.
-            building, closes = True, self._closes
-            while building and closes == self._closes:
-                answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
-                building = messages.flag(answer["building"], "building")
+            answer = self._build_on(connection)
             threads = messages.integer(answer["threads"], 1, 4096, "threads")
             refused = [
                 cast(tuple[str, str, str], tuple([messages.text(part, 4096, "a fact") for part in item]))
@@ -253,6 +249,16 @@ class RemoteExecutor(ChunkExecutor):
             connection.close()
         else:
             _log.info("input host %s computes chunks, on %d threads", host.address, threads)
+
+    def _build_on(self, connection: HostConnection) -> dict[str, Any]:
+        """Have a host build the program. Returns its answer."""
+        closes = self._closes
+        while closes == self._closes:
+            answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
+            # It may have to list a data set, which takes minutes.
+            if not messages.flag(answer["building"], "building"):
+                return answer
+        raise HostFailureError("the iterator was closed")
 
     def _exclude(self, host: InputHost, reason: str) -> None:
         if self._pool.exclude(host, reason):
