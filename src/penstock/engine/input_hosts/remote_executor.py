@@ -99,7 +99,7 @@ class RemoteExecutor(ChunkExecutor):
         self._threads = ThreadExecutor(max(count, local_threads), name="penstock-input-host")
         # A host may build this program for minutes, and other programs must not wait for it.
         self._openers = ThreadExecutor(len(addresses), name=f"penstock-open-{self._key[:8]}")
-        self._prepared = False
+        self._prepared = self._checked = False
         self._closes = 0
         self._computed_here = 0
 
@@ -119,10 +119,13 @@ class RemoteExecutor(ChunkExecutor):
         self._prepared = True
         openings = [self._openers.submit(self._open, host) for host in self._pool.due()]
         wait(openings, _FIRST_SECONDS)
-        for host in self._pool.hosts:
-            if host.refused:
-                self.close()
-                raise _refusal(host)
+        # A host that changes later is excluded with a warning: the training goes on without it.
+        if not self._checked:
+            self._checked = True
+            for host in self._pool.hosts:
+                if host.refused:
+                    self.close()
+                    raise _refusal(host)
 
     def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
         """Compute a chunk on a host, or on a thread of this process."""
