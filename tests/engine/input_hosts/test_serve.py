@@ -169,6 +169,8 @@ def test_the_environment_names_hosts(monkeypatch, served):
         assert "2 input hosts" in it.explain()
     with served_program.numbers(count=40, batch_size=8, input_hosts=[]) as it:
         assert "input host" not in it.explain()
+    with train.batches(np.arange(16), batch_size=8, sharding=None) as it:
+        assert "input host" not in it.explain()
 
 
 def test_paths_of_the_trainer_are_mapped(photographs, tmp_path):
