@@ -16,6 +16,7 @@ from penstock import DataIterator, Pipeline, fn, ops, show, tfrecord, train
 from penstock.cli import main
 from penstock.diagnose.benchmark import benchmark
 from penstock.diagnose.process_usage import resident_bytes
+from penstock.engine.input_hosts.host_metrics import serve_metrics
 from penstock.errors import MissingExtraError
 from penstock.graph.tracing import registry
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
@@ -148,6 +149,8 @@ NEEDS = [
     ),
     ("cloudpickle", "fn.external_source(parallel=True)", lambda: fn.external_source(lambda n: n, parallel=True)),
     ("pyarrow", "fn.readers.parquet", lambda: fn.readers.parquet(paths="a.parquet")),
+    ("pyarrow", "input_hosts", lambda: Pipeline(batch_size=1, input_hosts=["127.0.0.1:1"])),
+    ("prometheus_client", "penstock serve --metrics", lambda: serve_metrics(None, 0, "127.0.0.1")),
     ("obstore", "fn.readers.file(s3)", lambda: fn.readers.file(files=["s3://bucket/a.jpg"])),
     ("obstore", "fn.readers.file(gs)", lambda: fn.readers.file(file_root="gs://bucket/a")),
     ("obstore", "fn.readers.file(az)", lambda: fn.readers.file(file_list="az://bucket/a.txt")),

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from penstock import __version__
 
-_COMMANDS = ("bench", "doctor", "launch", "pack", "plan", "view")
+_COMMANDS = ("bench", "doctor", "launch", "pack", "plan", "serve", "view")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

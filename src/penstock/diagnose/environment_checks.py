@@ -11,6 +11,12 @@ from pathlib import Path
 from penstock.core.atomic_files import user_cache_dir
 from penstock.core.cpu_limits import CpuLimits, cpu_limits
 from penstock.diagnose.check import Check
+from penstock.engine.input_hosts import json_messages
+from penstock.engine.input_hosts.chunk_protocol import STATUS
+from penstock.engine.input_hosts.host_address import HostCredentials, addresses_of_environment, parse_address
+from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
+from penstock.engine.input_hosts.host_identity import differences, machine_identity
+from penstock.errors import PenstockError
 from penstock.native.code_cache import code_folders
 from penstock.native.trusted_files import UntrustedError, check_folder
 
@@ -23,6 +29,9 @@ _MIN_OPEN_FILES = 1024
 # Docker's default for /dev/shm is 64 MiB, less than one batch of 256 images of 224 x 224 x 3 float32 (154 MB).
 _MIN_SHARED_MEMORY = 256 << 20
 
+# Seconds for an input host to answer.
+_HOST_SECONDS = 5.0
+
 
 def environment_checks() -> list[Check]:
     """Return all checks of the environment. Starts the backend of JAX."""
@@ -34,6 +43,7 @@ def environment_checks() -> list[Check]:
         *extra_checks(),
         *_caches(),
         *_system_limits(),
+        *host_checks(),
     ]
 
 
@@ -115,6 +125,24 @@ def extra_checks() -> Iterator[Check]:
             yield Check("extras", extra, f"missing: {', '.join(missing)}", fix=f'pip install "penstock[{extra}]"')
         else:
             yield Check("extras", extra, "installed")
+
+
+def host_checks() -> Iterator[Check]:
+    """Yield a check for each input host in the environment: its threads, or why it cannot be reached."""
+    for text in addresses_of_environment():
+        try:
+            connection = HostConnection(parse_address(text), HostCredentials.of_environment())
+            answer = json_messages.decode(connection.call(STATUS, b"{}", _HOST_SECONDS), ("threads", "identity"))
+            connection.close()
+            differing = differences(answer["identity"], machine_identity())
+        except (PenstockError, HostFailureError, json_messages.MessageError) as error:
+            problem = str(error).partition("\n")[0]
+            yield Check("input hosts", text, "not reachable", problem, "start `penstock serve PROGRAM` there")
+        else:
+            names = ", ".join(f"{name} {there} instead of {here}" for name, there, here in differing)
+            problem = f"it would compute other batches: {names}" if names else ""
+            fix = "the same versions on a CPU of the same kind" if names else ""
+            yield Check("input hosts", text, f"{answer['threads']} threads", problem, fix)
 
 
 def _caches() -> Iterator[Check]:

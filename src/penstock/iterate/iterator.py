@@ -33,6 +33,7 @@ from penstock.iterate.epoch_schedule import (
     no_length,
     schedule_of,
 )
+from penstock.iterate.host_description import host_executor
 from penstock.iterate.interactive_iterator import InteractiveIterator
 from penstock.iterate.iterator_options import VALID as VALID
 from penstock.iterate.iterator_options import (
@@ -160,12 +161,12 @@ class DataIterator(InteractiveIterator):
         agree_on_shapes(plan, layout)
         layout.check_outputs([value.spec for value in plan.graph.outputs], self.output_map, self.batch_size)
         self._names = [*self.output_map, VALID] if mask or skips else self.output_map
-        self._policies, self._reader_name, self._order_seed = policies, reader_name, group[0].order_seed
+        self._policies, self._reader_name, self._lead = policies, reader_name, lead
         self._reader_meta = {} if lead is None else cast(Reader, lead.operator).meta
         # Cached for the order seed that was used last: a state may bring another one.
         readings_of = partial(self._executable.readings, lead=lead, rows=self.batch_size)
         self._readings: Callable[[int], dict[Node, ShardedReader]] = lru_cache(maxsize=1)(readings_of)
-        self._pipeline = group[0]
+        self._pipeline, self._order_seed = group[0], group[0].order_seed
         # Classes derived from DALI's iterators read these names to count batches. `batch_size` includes all devices,
         # so there is one "GPU".
         self._pipes, self._num_gpus, self._last_batch_policy = list(group), 1, last_batch_policy
@@ -200,7 +201,7 @@ class DataIterator(InteractiveIterator):
         """Refuse a schedule that a derived class does not support."""
 
     def _make_run(self) -> Run:
-        readings, pool = self._readings(self._order_seed), self._pipeline.pool()
+        readings, pool = self._readings(self._order_seed), host_executor(self)
         depth = self._pipeline.prefetch_queue_depth
         return self._executable.start(readings, self._seed, pool, depth, self._schedule, self._meter, narrow=True)
 

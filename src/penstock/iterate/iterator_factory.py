@@ -12,9 +12,11 @@ import jax
 from penstock.core import with_call_site
 from penstock.core.cpu_limits import cpu_limits
 from penstock.engine.executable import error_policies
+from penstock.engine.input_hosts.host_address import addresses_of_environment
 from penstock.engine.transfer.batch_layout import BatchLayout, PmapLayout
 from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import check_annotations
+from penstock.iterate.hosted_definition import HostedDefinition
 from penstock.iterate.iterator import DataIterator
 from penstock.iterate.iterator_options import (
     AutoReset,
@@ -133,7 +135,10 @@ def data_iterator(
 
     The resulting function takes the definition's arguments and, by name, those of `Pipeline`. Its `batch_size` is
     global: the rows of all devices together. Its `num_threads` is None by default: one thread for each CPU that the
-    process may use, by its affinity and the quota of its control group; cheap batches use fewer of them. A definition
+    process may use, by its affinity and the quota of its control group; cheap batches use fewer of them. Its
+    `input_hosts` is None by default: the addresses in the environment variable PENSTOCK_INPUT_HOSTS, which commas
+    separate, or this machine without it; [] means this machine in any case. PENSTOCK_INPUT_HOSTS_TOKEN is the token of
+    the hosts, and PENSTOCK_INPUT_HOSTS_CA a file with the certificates of their authorities. A definition
     that takes `shard_id` and `num_shards` is traced once for each block of rows into which the devices divide the
     batch, with the numbers of the block; any other definition is traced once. The batches are the same either way. To
     resume, pass the result of `iterator.checkpoints()` as `checkpoints=`.
@@ -301,9 +306,7 @@ def _decorator(
                 )
             if layout is None and "device_id" not in pipeline_options:
                 warn_of_unused_devices()
-            # More threads than CPUs only compete for them; `ChunkScheduler` uses fewer where fewer are faster.
-            if pipeline_options.get("num_threads") is None:
-                pipeline_options["num_threads"] = cpu_limits().usable
+            _choose_workers(pipeline_options)
             pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
             _check_all_named(function, pipelines, names, others["on_error"])
             if not checkpoints:
@@ -315,9 +318,20 @@ def _decorator(
             iterator.set_state(json.loads(checkpoints[0]))
             return iterator
 
+        # Input hosts call the definition for the blocks of a trainer's devices, not for their own.
+        vars(make)["hosted"] = HostedDefinition(definition, bool(defaults["enable_conditionals"]))
         return make
 
     return decorate if pipeline_fn is None else decorate(pipeline_fn)
+
+
+def _choose_workers(options: dict[str, Any]) -> None:
+    """Set the options of a pipeline that say what computes its host part, unless the user has set them."""
+    # More threads than CPUs only compete for them; `ChunkScheduler` uses fewer where fewer are faster.
+    if options.get("num_threads") is None:
+        options["num_threads"] = cpu_limits().usable
+    if options.get("input_hosts") is None:
+        options["input_hosts"] = addresses_of_environment()
 
 
 def _check_all_named(

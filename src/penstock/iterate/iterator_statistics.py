@@ -21,9 +21,10 @@ class IteratorStatistics(Mapping[str, Any]):
     Args:
         snapshot: Totals of the stages.
         bad_samples: Number of bad samples per reader; None if bad samples are errors.
-        workers: Description of the worker processes, if there are any.
+        workers: Description of the worker processes or input hosts, if there are any.
 
     Attributes:
+        workers: The same.
         elapsed_seconds: Wall time from the first call of a stage to the end of the last one.
         compilation_seconds: Time spent compiling loops and device programs, the sum over all threads.
 
@@ -42,7 +43,7 @@ class IteratorStatistics(Mapping[str, Any]):
     def __init__(
         self, snapshot: TimerSnapshot, bad_samples: Mapping[str, int] | None = None, workers: str = ""
     ) -> None:
-        self._workers = workers
+        self.workers = workers
         self._stages, self._bad_samples = dict(snapshot.stages), bad_samples
         self.elapsed_seconds, self.compilation_seconds = snapshot.elapsed_seconds, snapshot.compilation_seconds
         self._items: dict[str, Any] = {**self._stages}
@@ -88,7 +89,7 @@ class IteratorStatistics(Mapping[str, Any]):
                 )
         elapsed = self.elapsed_seconds - earlier.elapsed_seconds
         snapshot = TimerSnapshot(stages, elapsed, self.compilation_seconds - earlier.compilation_seconds)
-        return IteratorStatistics(snapshot, self._bad_samples, self._workers)
+        return IteratorStatistics(snapshot, self._bad_samples, self.workers)
 
     def __repr__(self) -> str:
         rows = [_HEAD, *self._rows()]
@@ -127,8 +128,8 @@ class IteratorStatistics(Mapping[str, Any]):
             f"{busy:.2f} of {cpu_limits().usable} CPUs busy in {self.elapsed_seconds:.2f} s; "
             f"{self.compilation_seconds:.2f} s of compilation are not counted"
         )
-        if self._workers:
-            yield f"the host part runs in {self._workers}"
+        if self.workers:
+            yield f"the host part runs in {self.workers}"
         if self._bad_samples is not None:
             counts = ", ".join(f"{reader} {count}" for reader, count in self._bad_samples.items())
             yield f"{_BAD_SAMPLES}: {counts or 0}"

@@ -17,8 +17,16 @@ from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition
+from penstock.pipeline.definition_call import DefinitionCall
 from penstock.pipeline.pipeline_html import pipeline_html
-from penstock.pipeline.pipeline_options import OutputRequirements, PipelineHints, check_hints, check_processes
+from penstock.pipeline.pipeline_options import (
+    MAX_BATCH,
+    OutputRequirements,
+    PipelineHints,
+    check_hints,
+    check_workers,
+    no_batch_size,
+)
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
 from penstock.plan.placement import PlacementHint
@@ -26,9 +34,6 @@ from penstock.sources.storage.byte_range import ReadCost
 from penstock.types import CPU_ONLY_DEVICE_ID
 
 DEFAULT_THREADS = 4
-
-# A larger batch is a typing error: its row numbers alone would take gigabytes.
-MAX_BATCH = 2**26
 
 
 class Pipeline(DaliMethods):
@@ -43,6 +48,8 @@ class Pipeline(DaliMethods):
         num_threads: Threads for host work; -1 means 4.
         num_processes: Worker processes for host work in place of threads, for Python functions that need more than one
             core. The definition is pickled for them. 0 uses threads. The batches are the same.
+        input_hosts: Addresses of machines that run `penstock serve` and compute the host part of an iterator's batches,
+            such as ``["grpc://10.0.0.1:7000"]``. The batches are the same.
         device_id: Index of the local device for the arrays. None, 0 and DALI's CPU_ONLY_DEVICE_ID mean the default
             device, from which JAX moves arrays as needed. If the process has one device, any number means that device.
         seed: Seed of all random numbers and shuffles. With None or a negative number, random numbers differ in each
@@ -101,13 +108,13 @@ class Pipeline(DaliMethods):
         py_callback_pickler: Any = None,
         read_threads: Annotated[int, Range(-1, 4096)] = -1,
         num_processes: Annotated[int, Range(0, 256)] = 0,
+        input_hosts: Sequence[str] | None = None,
         **hints: Unpack[PipelineHints],
     ) -> None:
-        if hints:
-            check_hints(hints)
+        check_hints(hints)
         self._hints = hints
         if batch_size < 1 and (batch_size != -1 or debug):
-            raise _no_batch_size(batch_size)
+            raise no_batch_size(batch_size)
         if num_threads == 0:
             raise UsageError(
                 "num_threads must be at least 1", given=num_threads, fix="exec_async=False uses no threads"
@@ -118,9 +125,10 @@ class Pipeline(DaliMethods):
             raise UsageError("Pipeline: device_id is out of range", given=device_id, expected="at least 0, or None")
         if checkpoint is not None:
             raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.set_state(state)")
-        self.max_batch_size = batch_size
-        check_processes(num_processes, ahead=exec_async and exec_pipelined and not debug)
-        self.num_processes = num_processes
+        self.max_batch_size, self.num_processes = batch_size, num_processes
+        ahead = exec_async and exec_pipelined and not debug
+        self.input_hosts = check_workers(num_processes, input_hosts, ahead=ahead)
+        self.call: DefinitionCall | None = None  # with input hosts, the call that defined the outputs
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self._read_ahead_costs = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
@@ -159,7 +167,7 @@ class Pipeline(DaliMethods):
                 where=user_call_site(),
             )
         if self.max_batch_size < 1:  # deserialize_and_build may still set it
-            raise _no_batch_size(None)
+            raise no_batch_size(None)
         context = ExitStack()
         context.enter_context(self._definition.trace.active())
         context.enter_context(self._definition.trace.journal.watching_generators(self.name))
@@ -215,7 +223,7 @@ class Pipeline(DaliMethods):
     def set_outputs(self, *outputs: Any) -> None:
         """Set the outputs of a batch: nodes, or values that become constants."""
         if self.max_batch_size < 1:
-            raise _no_batch_size(None)
+            raise no_batch_size(None)
         self._definition.set_outputs(outputs)
 
     @with_call_site
@@ -308,8 +316,7 @@ class Pipeline(DaliMethods):
         # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
-        # Otherwise a batch must be fed first: programs for DALI call `build` before `feed_input`.
-        if self._definition.is_ready:
+        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
             self._start()
 
     def _start(self) -> PipelineSession:
@@ -322,7 +329,7 @@ class Pipeline(DaliMethods):
         return self._session
 
     def pool(self, num_threads: int | None = None) -> ChunkExecutor:
-        """Return a new executor for host work; with `num_threads` threads in place of its workers, if given."""
+        """Return a new executor for host work on this machine; with `num_threads` threads, if given."""
         if self.num_processes and num_threads is None:
             return ProcessExecutor(self.num_processes, self.read_threads, self._read_ahead_costs)
         if not self.exec_async:
@@ -391,9 +398,3 @@ class Pipeline(DaliMethods):
         """Return a text that says where each node runs, and why."""
         session = self._start()
         return session.executable.explain(self.max_batch_size, session.cursor.run.workers)
-
-
-def _no_batch_size(batch_size: int | None) -> UsageError:
-    return UsageError(
-        "a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1", where=user_call_site()
-    )

@@ -13,6 +13,7 @@ from penstock.graph.arguments.argument_checks import bind_arguments, check_annot
 from penstock.graph.conditionals import definition_with_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
 from penstock.pipeline.dali_methods import HINTS
+from penstock.pipeline.definition_call import DefinitionCall
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.pipeline_options import OPTION_NAMES, PipelineOptions
 
@@ -183,6 +184,8 @@ def trace(
         ArgumentTypeError: The definition does not take these arguments.
     """
     pipeline.name = definition.__name__
+    if pipeline.input_hosts:
+        pipeline.call = DefinitionCall(definition.__name__, tuple(args), kwargs)
     # Before the call: a TypeError for wrong arguments could not be told from one that the definition's code raises.
     with about(definition.__name__):
         bind_arguments(inspect.signature(definition), args, kwargs)

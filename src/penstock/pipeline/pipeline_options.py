@@ -5,11 +5,16 @@ from dataclasses import astuple, dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
+from penstock.engine.input_hosts.host_address import HostAddress, parse_addresses
+from penstock.engine.input_hosts.host_connection import load_flight
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph
 from penstock.graph.arguments.argument_marks import Default
 from penstock.plan.placement import PlacementHint
 from penstock.types import as_dtype
+
+# A larger batch is a typing error: its row numbers alone would take gigabytes.
+MAX_BATCH = 2**26
 
 
 class PipelineHints(TypedDict, total=False):
@@ -32,6 +37,7 @@ class PipelineOptions(PipelineHints, total=False):
     batch_size: int
     num_threads: int
     num_processes: int
+    input_hosts: Sequence[str] | None
     device_id: int | None
     seed: int | None
     exec_pipelined: bool
@@ -64,24 +70,46 @@ def check_hints(hints: Mapping[str, Any]) -> None:
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_call_site())
 
 
-def check_processes(num_processes: int, *, ahead: bool) -> None:
-    """Check that worker processes can compute batches.
+def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahead: bool) -> tuple[HostAddress, ...]:
+    """Check that worker processes or input hosts can compute batches. Returns the addresses of the hosts.
 
     Args:
         num_processes: Number of worker processes.
+        input_hosts: Addresses of the hosts; None for no hosts.
         ahead: True if batches are prepared ahead.
 
     Raises:
-        UsageError: Batches are computed when they are requested, in this process.
+        UsageError: An address is wrong, both are given, or batches are computed when they are requested.
+        MissingExtraError: Hosts are given, and pyarrow is not installed.
     """
-    if num_processes and not ahead:
+    hosts = parse_addresses(input_hosts or ())
+    given = [f"num_processes={num_processes}"] * bool(num_processes) + [f"input_hosts={input_hosts}"] * bool(hosts)
+    if len(given) > 1:
         raise UsageError(
-            "worker processes prepare batches ahead; with exec_async=False, exec_pipelined=False or debug=True each "
-            "batch is computed when it is requested",
-            given=f"num_processes={num_processes}",
-            fix="num_processes=0, or leave out the other option",
+            "num_processes and input_hosts exclude each other: either computes the host part",
+            given=", ".join(given),
+            fix="num_processes=0; or input_hosts=[], also if PENSTOCK_INPUT_HOSTS is set",
             where=user_call_site(),
         )
+    if given and not ahead:
+        workers, none = ("input hosts", "input_hosts=[]") if hosts else ("worker processes", "num_processes=0")
+        raise UsageError(
+            f"{workers} prepare batches ahead; with exec_async=False, exec_pipelined=False or debug=True each batch is "
+            "computed when it is requested",
+            given=given[0],
+            fix=f"{none}, or leave out the other option",
+            where=user_call_site(),
+        )
+    if hosts:
+        load_flight()
+    return hosts
+
+
+def no_batch_size(batch_size: int | None) -> UsageError:
+    """Return the error of a pipeline without a batch size."""
+    return UsageError(
+        "a pipeline needs a batch size", given=batch_size, fix="batch_size=... with at least 1", where=user_call_site()
+    )
 
 
 @dataclass(frozen=True)

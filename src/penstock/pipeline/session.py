@@ -58,6 +58,12 @@ class PipelineSession:
                 'on_error="skip" masks the rows of bad samples, and run() returns no mask',
                 fix='on_error="replace"; or an iterator, whose batches have a mask',
             )
+        if pipeline.input_hosts:
+            raise UsageError(
+                "input hosts compute the batches of iterators, not those of run()",
+                given=f"input_hosts={list(map(str, pipeline.input_hosts))}",
+                fix="data_iterator(...)(..., input_hosts=[...]); or leave input_hosts out",
+            )
         layout, batch_size = SingleDevice(pipeline.device_id), pipeline.max_batch_size
         executable = Executable.build([graph], layout, pipeline.placement, dense_outputs=False)
         readings = executable.readings(pipeline.order_seed, None, batch_size)

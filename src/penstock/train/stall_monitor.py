@@ -25,6 +25,7 @@ _REMEDIES = {
     "readers.": "read_threads= reads ahead; `penstock doctor PATH` measures the storage",
 }
 _MORE_CPUS = "more CPUs and num_threads"
+_MORE_HOSTS = "more input hosts, or more CPUs on them"
 
 # Share of the time below which waiting for data is not worth a remedy.
 _NEGLIGIBLE = 0.05
@@ -127,6 +128,10 @@ class StallMonitor:
         worked = _work(self._before, after)
         if self.stall_fraction < _NEGLIGIBLE or not any(seconds for seconds, _ in worked.values()):
             return line
+        workers = self._iterator.stats().workers if isinstance(self._iterator, DataIterator) else ""
+        if "input host" in workers:
+            # Their CPUs compute the stages of the host part, whichever is the slowest.
+            return f"{line}; the host part runs in {workers}; fix: {_MORE_HOSTS}"
         return f"{line}; fix: {remedy(max(worked, key=lambda stage: worked[stage][0]))}"
 
 

@@ -116,7 +116,7 @@ def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> PickledTask:
                     return _mapped_again, (mapped.place, array.dtype, array.shape, array.strides)
             elif isinstance(obj, ModuleType):
                 return importlib.import_module, (obj.__name__,)
-            elif isinstance(obj, _GENERATORS) or (isinstance(obj, FunctionType) and _draws(obj)):
+            elif isinstance(obj, _GENERATORS) or (isinstance(obj, FunctionType) and uses_own_generator(obj)):
                 raise ArgumentTypeError(
                     "a function of the definition uses a random generator of its own, and each worker process would "
                     "have a copy of it, which draws the same numbers again",
@@ -132,7 +132,7 @@ def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> PickledTask:
     return PickledTask(file.getvalue(), buffers)
 
 
-def _draws(function: FunctionType) -> bool:
+def uses_own_generator(function: FunctionType) -> bool:
     """Return True if a function refers to a random generator that is a variable outside of it."""
     values = [function.__globals__.get(name) for name in function.__code__.co_names]
     for cell in function.__closure__ or ():

@@ -1,0 +1,286 @@
+"""Executor that sends chunks to input hosts, and computes what they do not in this process."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from typing import Any, cast
+
+from penstock.core import Array
+from penstock.core.slice_recorder import recorded
+from penstock.engine.host.batch_buffers import aligned_memory
+from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
+from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts import json_messages as messages
+from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS, ChunkRequest
+from penstock.engine.input_hosts.host_address import HostAddress, HostCredentials
+from penstock.engine.input_hosts.host_connection import (
+    ChecksumError,
+    HostConnection,
+    HostFailureError,
+    HostTimeoutError,
+    load_flight,
+)
+from penstock.engine.input_hosts.host_identity import machine_identity
+from penstock.engine.input_hosts.host_pool import HostPool, InputHost, Loan
+from penstock.engine.input_hosts.json_messages import MessageError
+from penstock.errors import ContextError, UsageError
+
+_log = logging.getLogger("penstock")
+
+# Seconds that a chunk may spend on hosts before this process computes it: a batch must not wait for 10 s.
+_REMOTE_SECONDS = 6.0
+
+# Bounds of the time limit of one request, and its ratio to the expected time. A host that only is busy must not be
+# taken for one that has stopped.
+_MIN_REQUEST_SECONDS, _PATIENCE = 1.0, 10.0
+
+# Seconds for a host to say that it is there, and that it has built a program or is building it.
+_STATUS_SECONDS, _OPEN_SECONDS = 3.0, 5.0
+
+# Seconds that the first batch waits for hosts that are building the program.
+_FIRST_SECONDS = 10.0
+
+# Fields of the answer to `OPEN`.
+_ANSWER = ("threads", "differences", "reason", "building")
+
+# Threads that wait for answers, per host and in all.
+_MAX_WAITING, _MAX_WAITING_PER_HOST = 128, 32
+
+
+class RemoteExecutor(ChunkExecutor):
+    """Executor that computes the chunks of one program on input hosts.
+
+    A thread per request sends it to the host that is expected to complete it first, waits, and copies the answer into
+    the slots. If a host fails, refuses or does not answer in time, the chunk goes to another host, and finally to a
+    thread of this process. Errors of a host's computation are not transferred: this process computes the chunk, too,
+    and raises its own error.
+
+    Args:
+        addresses: The hosts.
+        description: Description of the program for the hosts, as plain JSON.
+        identity: Fingerprints of the program, which those of the hosts must equal, by name.
+        local_threads: Number of threads of this process for chunks that no host computes.
+        credentials: Token and certificates.
+    """
+
+    in_process = False
+    read_executor = None
+    prefetched = ()
+
+    def __init__(
+        self,
+        addresses: Sequence[HostAddress],
+        description: Mapping[str, Any],
+        identity: Mapping[str, str],
+        local_threads: int,
+        credentials: HostCredentials | None = None,
+    ) -> None:
+        load_flight()
+        self._credentials = HostCredentials() if credentials is None else credentials
+        body = messages.encode({"description": description, "identity": {**machine_identity(), **identity}})
+        if len(body) > messages.MAX_MESSAGE_BYTES:
+            raise UsageError(
+                "the arguments of the definition are too long for input hosts",
+                given=f"{len(body)} bytes of JSON",
+                expected=f"at most {messages.MAX_MESSAGE_BYTES}",
+                fix="read them from a file in the definition",
+            )
+        self._open_body, self._key = body, program_key(description)
+        self._pool = HostPool(addresses)
+        self._local_threads = local_threads
+        self._local = threading.BoundedSemaphore(local_threads)
+        count = min(_MAX_WAITING, _MAX_WAITING_PER_HOST * len(addresses))
+        self._threads = ThreadExecutor(max(count, local_threads), name="penstock-input-host")
+        # A host may build this program for minutes, and other programs must not wait for it.
+        self._openers = ThreadExecutor(len(addresses), name=f"penstock-open-{self._key[:8]}")
+        self._prepared = self._checked = False
+        self._closes = 0
+        self._computed_here = 0
+
+    @property
+    def workers(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # hosts join and leave
+        """Number of chunks that the hosts compute at the same time; the threads of this process without hosts."""
+        return min(self._pool.threads or self._local_threads, _MAX_WAITING)
+
+    def prepare(self, program: HostProgram) -> None:
+        """Connect to the hosts. One that is not there is tried again later.
+
+        Raises:
+            UsageError: A host has another definition, other data, other versions, or cannot compute the definition.
+        """
+        if self._prepared:
+            return
+        self._prepared = True
+        openings = [self._openers.submit(self._open, host) for host in self._pool.due()]
+        wait(openings, _FIRST_SECONDS)
+        # A host that changes later is excluded with a warning: the training goes on without it.
+        if not self._checked:
+            self._checked = True
+            for host in self._pool.hosts:
+                if host.refused:
+                    self.close()
+                    raise _refusal(host)
+
+    def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
+        """Compute a chunk on a host, or on a thread of this process."""
+        self.prepare(program)
+        for host in self._pool.due():
+            self._openers.submit(self._open, host)
+        return self._threads.submit(self._compute, program, chunk, self._closes)
+
+    def empty(self, size: int) -> Array:
+        """Return memory of this process."""
+        return aligned_memory(size)
+
+    def summary(self) -> str:
+        """Describe the hosts and their work."""
+        count = len(self._pool.hosts)
+        here = f"; {self._computed_here} rows in this process" if self._computed_here else ""
+        return f"{count} input host{'s' if count > 1 else ''} ({self._pool.summary()}{here})"
+
+    def close(self, patience: float | None = None) -> None:
+        """Cancel chunks that have not started and requests in flight, and close the connections."""
+        self._closes += 1
+        self._threads.shutdown_nowait()
+        self._pool.close()
+        self._threads.close(patience)
+        self._openers.shutdown_nowait()
+        self._prepared = False
+
+    def shutdown_nowait(self) -> None:
+        """Cancel chunks that have not started. Requests in flight end by their time limits."""
+        self._closes += 1
+        self._threads.shutdown_nowait()
+        self._openers.shutdown_nowait()
+
+    def _compute(self, program: HostProgram, chunk: Chunk, closes: int) -> ChunkResult:
+        deadline = time.monotonic() + _REMOTE_SECONDS
+        tried: list[InputHost] = []
+
+        def cancelled() -> bool:
+            return closes != self._closes
+
+        request = self._request(program, chunk)
+        while (loan := self._pool.borrow(len(chunk.rows), tried, deadline, cancelled)) is not None:
+            tried.append(loan.host)
+            result = self._ask(loan, request, program, chunk, deadline)
+            if result is not None:
+                return result
+            if time.monotonic() >= deadline:
+                break
+        if cancelled():
+            raise ContextError("the iterator was closed while a chunk was computed")
+        with self._local:
+            self._computed_here += len(chunk.rows)
+            return program.run_rows(chunk)
+
+    def _request(self, program: HostProgram, chunk: Chunk) -> bytes:
+        dtypes = tuple([None if slot is None else slot.dtype.name for slot in chunk.slots])
+        return ChunkRequest(self._key, chunk.step, chunk.rows, dtypes).encode()
+
+    def _ask(
+        self, loan: Loan, request: bytes, program: HostProgram, chunk: Chunk, deadline: float
+    ) -> ChunkResult | None:
+        """Request a chunk from a host. Returns None if the host does not compute it."""
+        dtypes = [
+            value.spec.dtype if slot is None else slot.dtype
+            for value, slot in zip(program.plan.results, chunk.slots, strict=True)
+        ]
+        remaining = deadline - time.monotonic()
+        limit = remaining
+        if loan.expected is not None:
+            limit = min(remaining, _MIN_REQUEST_SECONDS + _PATIENCE * loan.expected)
+        step, start = chunk.step, time.perf_counter()
+        try:
+            with recorded(f"rows on {loan.host.address}", epoch=step.epoch, row=step.row, samples=len(chunk.rows)):
+                head, columns, received = loan.connection.fetch(request, chunk.slots, dtypes, limit)
+        except ChecksumError as error:
+            self._pool.declined(loan)
+            self._exclude(loan.host, str(error))
+            return None
+        except HostFailureError as error:
+            if self._pool.failed(loan, str(error), slow=isinstance(error, HostTimeoutError)):
+                _log.warning(
+                    "input host %s: %s; others compute its rows, and it is tried again", loan.host.address, error
+                )
+            return None
+        except BaseException:
+            self._pool.declined(loan)
+            raise
+        if head.refusal:
+            if head.unknown:
+                self._pool.reconnect(loan)
+            else:
+                self._pool.declined(loan)
+            return None
+        self._pool.completed(loan, received)
+        program.context.timers.merge(head.totals(start, time.perf_counter()))
+        program.scheduler.record(head.seconds, len(chunk.rows))
+        return ChunkResult(tuple(columns), list(head.failed))
+
+    def _open(self, host: InputHost) -> None:
+        """Connect to a host, and have it build the program."""
+        connection: HostConnection | None = None
+        try:
+            connection = HostConnection(host.address, self._credentials)
+            connection.call(STATUS, b"{}", _STATUS_SECONDS)
+            answer = self._build_on(connection)
+            threads = messages.integer(answer["threads"], 1, 4096, "threads")
+            refused = [
+                cast(tuple[str, str, str], tuple([messages.text(part, 4096, "a fact") for part in item]))
+                for item in messages.sequence(answer["differences"], 1000, "differences")
+            ]
+            if reason := messages.text(answer["reason"], 1 << 16, "reason"):
+                refused = [("", reason, "")]
+        except (HostFailureError, MessageError) as error:
+            if connection is not None:
+                connection.close()
+            if self._pool.unreachable(host, str(error)):
+                _log.warning("input host %s: %s; it is tried again", host.address, error)
+            return
+        if refused:
+            host.refused = refused
+            self._exclude(host, str(_refusal(host).args[0]).partition("\n")[0])
+            connection.close()
+        elif not self._pool.opened(host, connection, threads):
+            connection.close()
+        else:
+            _log.info("input host %s computes chunks, on %d threads", host.address, threads)
+
+    def _build_on(self, connection: HostConnection) -> dict[str, Any]:
+        """Have a host build the program. Returns its answer."""
+        closes = self._closes
+        while closes == self._closes:
+            answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
+            # It may have to list a data set, which takes minutes.
+            if not messages.flag(answer["building"], "building"):
+                return answer
+        raise HostFailureError("the iterator was closed")
+
+    def _exclude(self, host: InputHost, reason: str) -> None:
+        if self._pool.exclude(host, reason):
+            _log.warning("input host %s is not used any more: %s", host.address, reason)
+
+
+def program_key(description: Mapping[str, Any]) -> str:
+    """Return the key of a program in requests: a digest of its description."""
+    return hashlib.sha256(messages.encode(description)).hexdigest()
+
+
+def _refusal(host: InputHost) -> UsageError:
+    name, there, here = host.refused[0]
+    if not name:
+        return UsageError(f"the input host {host.address} cannot compute this definition: {there}")
+    names = ", ".join(entry[0] for entry in host.refused)
+    return UsageError(
+        f"the input host {host.address} would compute other batches: it differs in {names}",
+        given=f"{name} {there} on the host",
+        expected=f"{name} {here}, as in this process",
+        fix="start `penstock serve` with the same program, data and versions, on a CPU of the same kind",
+    )

@@ -1,0 +1,147 @@
+"""Input hosts in this process pass the contract suite of executors; refused, stopped and lying hosts lose no chunk."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts import chunk_service
+from penstock.engine.input_hosts.chunk_protocol import ChunkHead, ChunkRequest
+from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
+from penstock.engine.input_hosts.flight_server import flight_server
+from penstock.engine.input_hosts.host_address import parse_address
+from penstock.engine.input_hosts.host_identity import machine_identity
+from penstock.engine.input_hosts.host_pool import HostPool
+from penstock.engine.input_hosts.json_messages import MessageError
+from penstock.engine.input_hosts.remote_executor import RemoteExecutor
+from penstock.errors import UsageError
+from penstock.sources.order.schedule import BatchStep
+from penstock.testing import check_executor
+
+pytest.importorskip("pyarrow.flight")
+
+
+class OwnHosts(RemoteExecutor):
+    """Executor with hosts in this process, which compute the program that is prepared."""
+
+    def __init__(self, count, kind=ChunkService):
+        self.hosted = None
+        services = [kind(lambda _: self.hosted, ThreadExecutor(2, name=f"host-{n}")) for n in range(count)]
+        self.servers = [flight_server("grpc://127.0.0.1:0", service) for service in services]
+        addresses = [parse_address(f"127.0.0.1:{server.port}") for server in self.servers]
+        super().__init__(addresses, {"name": "own"}, {"definition": "one"}, 2)
+
+    def prepare(self, program):
+        own = copy.copy(program)
+        own.context = replace(program.context, executor=ThreadExecutor(2))
+        self.hosted = self.hosted or HostedProgram(own, {"definition": "one"})
+        super().prepare(program)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
+def test_hosts_pass_the_contract(count):
+    executors = []
+
+    def make():
+        executors.append(OwnHosts(count))
+        return executors[-1]
+
+    check_executor(make)
+    assert all(sum(executor._pool.hosts[n].rows for executor in executors) > 0 for n in range(count))
+    for executor in executors:
+        for server in executor.servers:
+            server.shutdown()
+
+
+class LyingService(ChunkService):
+    """Host whose memory flips a bit."""
+
+    def compute(self, request, cancelled):
+        head, parts = super().compute(request, cancelled)
+        return replace(head, checksum=head.checksum ^ 1), parts
+
+
+@pytest.mark.slow
+def test_a_host_that_sends_other_bytes_is_excluded(caplog):
+    executors = []
+
+    def make():
+        executors.append(OwnHosts(1, LyingService))
+        return executors[-1]
+
+    check_executor(make)
+    address = str(executors[0]._pool.hosts[0].address)
+    assert f"input host {address} is not used any more: it sent data with the checksum" in caplog.text
+    assert "excluded" in executors[0].summary()
+    assert executors[0]._pool.hosts[0].rows == 0
+    for executor in executors:
+        executor.servers[0].shutdown()
+
+
+@pytest.mark.slow
+def test_machines_that_compute_other_bits_are_refused(monkeypatch):
+    executor = OwnHosts(1)
+    other = {**machine_identity(), "CPU features": "AVX"}
+    monkeypatch.setattr(chunk_service, "machine_identity", lambda: other)
+    with pytest.raises(UsageError, match=r"differs in CPU features(.|\n)*AVX on the host(.|\n)*in this process"):
+        RemoteExecutor.prepare(executor, None)
+    executor.servers[0].shutdown()
+
+
+def test_a_host_accepts_a_bounded_number_of_requests():
+    service = ChunkService(lambda _: None, ThreadExecutor(1, name="bounded"))
+    service._max_waiting = 2
+    ticket = ChunkRequest("none", BatchStep(0, 0, (0,), 4), np.arange(4), ("uint8",)).encode()
+    answers = [service.chunk(ticket, lambda: False) for _ in range(3)]
+    heads = [ChunkHead.decode(next(answer)) for answer in answers]
+    assert [head.refusal for head in heads] == [*["the host does not have the program"] * 2, "the host is busy"]
+    assert service.totals.waiting == 2
+    del answers  # which trainers that give up do not read to their end
+    assert service.totals.waiting == 0
+
+
+def test_slow_hosts_get_less():
+    pool = HostPool([parse_address("a:1"), parse_address("b:1")])
+    for host in pool.due():
+        assert pool.opened(host, object(), 8)
+    seconds = {pool.hosts[0]: 0.01, pool.hosts[1]: 0.03}
+    for host in pool.hosts:
+        host.row_seconds, host.fresh = seconds[host], False
+    loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(12)]
+    assert [sum(loan.host is host for loan in loans) for host in pool.hosts] == [9, 3]
+    # A host that is full is not passed over for one that takes longer.
+    pool.hosts[0].in_flight = pool.hosts[0].window
+    assert pool.borrow(1, [], 0.0, lambda: False) is None
+
+
+def test_a_fresh_host_gets_one_chunk():
+    pool = HostPool([parse_address("a:1"), parse_address("b:1")])
+    for host in pool.due():
+        pool.opened(host, object(), 8)
+    pool.hosts[0].row_seconds, pool.hosts[0].fresh = 0.01, False
+    loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(6)]
+    assert [sum(loan.host is host for loan in loans) for host in pool.hosts] == [5, 1]
+    pool.completed(next(loan for loan in loans if loan.host is pool.hosts[1]), 10)
+    assert pool.borrow(1, [], 0.0, lambda: False).host is pool.hosts[1]
+
+
+@pytest.mark.parametrize("rows", [[0], [0, 1, 2], [1, 3, 4, 9]])
+def test_requests_survive_the_wire(rows):
+    request = ChunkRequest("key", BatchStep(1, 2, (3, 4), 16), np.array(rows), ("uint8", None))
+    received = ChunkRequest.decode(request.encode())
+    assert (received.program, received.step, received.dtypes) == (request.program, request.step, request.dtypes)
+    assert received.rows.tolist() == rows
+
+
+@pytest.mark.parametrize(
+    "message",
+    [b"", b"[]", b"{}", b'{"a": NaN}', b"[" * 10_000, b'{"program": "x"}', b"\xff"],
+)
+def test_messages_that_violate_the_protocol(message):
+    with pytest.raises(MessageError):
+        ChunkRequest.decode(message)
