@@ -9,7 +9,7 @@ from pathlib import Path
 
 from penstock.cli import main
 
-COMMANDS = ("bench", "doctor", "launch", "pack", "plan", "view")
+COMMANDS = ("bench", "doctor", "launch", "pack", "plan", "serve", "view")
 
 
 def help_text(*command: str) -> str:
