@@ -31,7 +31,8 @@ def parse():
 
     def parsed(command):
         assert command[0] == "penstock"
-        return parser.parse_args(command[1:])
+        # The parser looks for the program.
+        return parser.parse_args([__file__ if part.endswith("train.py") else part for part in command[1:]])
 
     return parsed
 
@@ -55,14 +56,14 @@ def test_manifest_parts_are_consistent(documents, parse):
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == workload["spec"]["selector"]["matchLabels"] == labels
     assert workload["spec"]["serviceName"] == service["metadata"]["name"]
-    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["spec"]["volumes"]}
+    mounts = container["volumeMounts"]
+    assert {mount["name"] for mount in mounts} == {volume["name"] for volume in pod["spec"]["volumes"]}
     serve = parse(container["command"])
     (address,), (port,) = parse_addresses([serve.listen]), service["spec"]["ports"]
     assert address.port == port["port"] == container["readinessProbe"]["tcpSocket"]["port"]
     assert container["ports"] == [{"containerPort": address.port}, {"containerPort": serve.metrics}]
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == str(serve.metrics)
-    folders = [mount["mountPath"] for mount in container["volumeMounts"]]
-    assert {str(serve.tls_cert.parent), str(serve.tls_key.parent)} < set(folders)
+    assert {str(serve.tls_cert.parent), str(serve.tls_key.parent)} < {mount["mountPath"] for mount in mounts}
     assert container["env"][0]["name"] == TOKEN
 
 
