@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
@@ -76,7 +77,11 @@ class Host:
     def __init__(self, definition: str, port: int = 0) -> None:
         self._definition, self._process = definition, None
         self.start(port)
-        self.port = int(self._process.stdout.readline().rpartition(":")[2])
+
+    @cached_property
+    def port(self) -> int:
+        """Its port. Waits until it listens."""
+        return int(self._process.stdout.readline().rpartition(":")[2])
 
     def start(self, port: int) -> None:
         """Start the process, without waiting until it listens."""
@@ -94,8 +99,7 @@ class Host:
 
     def restart(self) -> None:
         """Kill the process and start it again at its port."""
-        self._process.kill()
-        self._process.wait()
+        self.end()
         self.start(self.port)
 
     def cpu_seconds(self) -> float:
@@ -107,6 +111,7 @@ class Host:
         """End the process."""
         self._process.kill()
         self._process.wait()
+        self._process.stdout.close()
 
 
 class Forwarder:
@@ -134,9 +139,19 @@ class Forwarder:
         self._open.difference_update(sockets)
         return len(sockets)
 
+    def end(self) -> None:
+        """End the threads."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # which ends `accept`; closing does not
+        self._listener.close()
+        self.reset()
+
     def _accept(self) -> None:
         while True:
-            inner, _ = self._listener.accept()
+            try:
+                inner, _ = self._listener.accept()
+            except OSError:
+                return
             try:
                 outer = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
@@ -169,7 +184,7 @@ def compare(folder: Path, rounds: int, batches: int) -> None:
     try:
         options = {"paths": paths, "batch_size": 64, "seed": 1, "num_threads": 2}
         contenders = {
-            "threads": imagenet(**options),
+            "threads": imagenet(**options, input_hosts=[]),
             "host": imagenet(**options, input_hosts=[f"grpc://127.0.0.1:{host.port}"]),
         }
         streams = {name: forever(iterator) for name, iterator in contenders.items()}
@@ -201,7 +216,8 @@ def compare(folder: Path, rounds: int, batches: int) -> None:
             median = statistics.median(ratios)
             print(f"{name:>8}: {median:.2f} of threads ({min(ratios):.2f} to {max(ratios):.2f}); target {goal}")
         print(contenders["host"].explain().splitlines()[-1].strip())
-        contenders["host"].close()
+        for iterator in contenders.values():
+            iterator.close()
     finally:
         host.end()
 
@@ -219,7 +235,10 @@ def survive(faults: int, batches: int, seed: int) -> bool:
         for host in hosts:
             stack.callback(host.end)
         ports = [Forwarder(host.port) for host in hosts]
-        expected = forever(training(folder=str(folder), batch_size=64, seed=1, num_threads=1))
+        for port in ports:
+            stack.callback(port.end)
+        local = training(folder=str(folder), batch_size=64, seed=1, num_threads=1, input_hosts=[])
+        expected = forever(local)
         addresses = [f"grpc://127.0.0.1:{port.port}" for port in ports]
         iterator = training(folder=str(folder), batch_size=64, seed=1, num_threads=1, input_hosts=addresses)
         delivered = forever(iterator)
@@ -246,6 +265,7 @@ def survive(faults: int, batches: int, seed: int) -> bool:
         print(f"{batches} batches, hosts {done}; {wrong} batches differ; the longest wait was {longest:.1f} s")
         print(iterator.explain().splitlines()[-1].strip())
         iterator.close()
+        local.close()
     return not wrong and longest < 10
 
 

@@ -313,6 +313,13 @@ def test_processes(capsys):
     assert processes.kill(kills=2, batches=30, seed=1)
 
 
+def test_hosts(photographs, capsys):
+    hosts = module("hosts")
+    hosts.compare(photographs, rounds=1, batches=2)
+    assert "target 1.4" in capsys.readouterr().out
+    assert hosts.survive(faults=3, batches=40, seed=1)
+
+
 def test_parallel_source():
     assert module("parallel_source").delivered(2, samples=8, batch=4) > 0
 

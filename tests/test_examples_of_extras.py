@@ -15,6 +15,15 @@ def test_from_a_store(tmp_path):
     assert int(re.search(r"^the server sent (\d+) files", out, re.MULTILINE)[1]) == 96 + 2  # each once, and the lists
 
 
+@pytest.mark.slow
+def test_input_hosts_with_ray(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed (dependency group test-all)")
+    pytest.importorskip("pyarrow.flight", reason="pyarrow is not installed (extra hosts)")
+    out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
+    assert "the batches of 2 hosts are those of this process" in out
+    assert len(re.findall(r", (?!0\.0)\d+\.\d MB", out)) == 2, "each host has computed rows"
+
+
 def test_hugging_face(tmp_path):
     pytest.importorskip("datasets", reason="datasets is not installed (dependency group test-all)")
     out = run(ROOT / "examples" / "hugging_face.py", cwd=tmp_path)

@@ -8,8 +8,7 @@ import pytest
 
 from penstock import data_iterator, fn
 
-PROGRAMS = Path(__file__).parent / "programs"
-PROGRAM = PROGRAMS / "ray_trainer.py"
+PROGRAM = Path(__file__).parent / "programs" / "ray_trainer.py"
 
 
 @pytest.mark.slow
@@ -26,12 +25,3 @@ def test_workers_of_ray_train_share_batches(execute, tmp_path):
     assert [(tmp_path / f"{number}").read_text() for number in range(2)] == [
         f"{number} of 2: {sums}" for number in range(2)
     ]
-
-
-@pytest.mark.slow
-def test_input_hosts_in_actors(execute):
-    pytest.importorskip("ray", reason="Ray is not installed (dependency group test-all)")
-    pytest.importorskip("pyarrow.flight")
-    done = execute([sys.executable, PROGRAMS / "ray_input_hosts.py"], timeout=200)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "the same batches from 2 of 2 input hosts" in done.stdout

@@ -70,8 +70,7 @@ def run(parsed: argparse.Namespace) -> int:
         factory = ProgramFactory(definitions, parsed.map, executor)
         service = ChunkService(lambda description: HostedProgram(*factory.build(description)), executor)
         server = flight_server(str(address), service, token, certificate)
-        if parsed.metrics is not None:
-            print(f"metrics at port {serve_metrics(service, parsed.metrics, address.host)}", flush=True)
+        metrics = None if parsed.metrics is None else serve_metrics(service, parsed.metrics, address.host)
     except (PenstockError, OSError) as error:
         print(f"penstock serve: {error}", file=sys.stderr)
         return 1
@@ -79,6 +78,8 @@ def run(parsed: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     print(f"{', '.join(definitions)} at {HostAddress(address.host, server.port, address.tls)}", flush=True)
+    if metrics is not None:
+        print(f"metrics at port {metrics}", flush=True)
     ended.wait()
     # Answers in progress are cut off: trainers compute their rows elsewhere.
     sys.stdout.flush()

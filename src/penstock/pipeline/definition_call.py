@@ -65,8 +65,8 @@ def encode_argument(value: Any) -> Any:
     if isinstance(value, PurePath):
         return {"path": os.fspath(value)}
     if type(value) in (list, tuple):
-        items = [encode_argument(item) for item in value]
-        return items if type(value) is list else {"tuple": items}
+        items = [encode_argument(item) for item in cast(Sequence[Any], value)]
+        return items if isinstance(value, list) else {"tuple": items}
     if type(value) is dict and all(type(name) is str for name in value):
         return {"dict": {name: encode_argument(item) for name, item in value.items()}}
     raise TypeError(type(value).__name__)

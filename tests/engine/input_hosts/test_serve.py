@@ -138,6 +138,21 @@ def test_programs_without_a_host_and_hosts_that_start_later(photographs, caplog)
             late.end()
 
 
+def test_a_host_that_starts_again_with_other_data_is_not_used(photographs, tmp_path, caplog):
+    other = write_photographs(tmp_path, samples_per_class=5)
+    with hosts(1) as started, iterator(photographs, input_hosts=[started[0].address]) as it:
+        batches = taken(it, 4)
+        started[0].end()
+        started[0] = Host("--map", f"{photographs}={other}", listen=f"127.0.0.1:{started[0].port}")
+        while "is not used any more" not in caplog.text:
+            batches += taken(it, 4)
+        it.close()  # which connects again, but not to this host
+        batches += taken(it, 4)
+        with iterator(photographs, input_hosts=[]) as threads:
+            assert same(batches, taken(threads, len(batches)))
+    assert "differs in data" in caplog.text
+
+
 def test_errors_are_those_of_threads(served):
     messages = []
     for addresses in ([], [served[0].address]):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
+import google_crc32c
 import numpy as np
 
 from penstock.core import Array, Column, Indices
@@ -168,6 +169,11 @@ def column_bytes(column: Column) -> tuple[tuple[Any, ...], str, list[Array]]:
     shape = arrays[0].shape if isinstance(column, np.ndarray) else tuple([array.shape for array in arrays])
     name = arrays[0].dtype.name if arrays else "uint8"
     return shape, name, [array.reshape(-1).view(np.uint8) for array in arrays if array.size]
+
+
+def extended_checksum(checksum: int, data: Array) -> int:
+    """Return the CRC-32C of some bytes, given that of the bytes before them. The array must be read-only."""
+    return cast(Any, google_crc32c).extend(checksum, data)  # the package has no types
 
 
 def ragged_column(data: Array, shapes: Sequence[Sequence[int]], dtype: np.dtype[Any]) -> list[Array]:

@@ -13,7 +13,6 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import google_crc32c
 import numpy as np
 
 from penstock.core import Array
@@ -32,6 +31,7 @@ from penstock.engine.input_hosts.chunk_protocol import (
     ChunkHead,
     ChunkRequest,
     column_bytes,
+    extended_checksum,
 )
 from penstock.engine.input_hosts.host_connection import PIECE_BYTES
 from penstock.engine.input_hosts.host_identity import differences, machine_identity
@@ -271,7 +271,7 @@ class ChunkService:
             names.append(name)
             for array in arrays:
                 array.flags.writeable = False
-                checksum = google_crc32c.extend(checksum, array)
+                checksum = extended_checksum(checksum, array)
             parts += arrays
         totals, sent = timers.take(), sum(part.nbytes for part in parts)
         if sent > MAX_CHUNK_BYTES:

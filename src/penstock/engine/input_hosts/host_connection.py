@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import google_crc32c
 import numpy as np
 
 from penstock.core import Array, Column, optional_import
-from penstock.engine.input_hosts.chunk_protocol import MAX_CHUNK_BYTES, ChunkHead, ragged_column
+from penstock.engine.input_hosts.chunk_protocol import MAX_CHUNK_BYTES, ChunkHead, extended_checksum, ragged_column
 from penstock.engine.input_hosts.host_address import HostAddress, HostCredentials
 from penstock.engine.input_hosts.json_messages import MAX_MESSAGE_BYTES, MessageError
 
@@ -183,7 +182,7 @@ def _receive(reader: Any, slots: Sequence[Array | None], dtypes: Sequence[Any]) 
             if position + len(piece) > len(target):
                 raise MessageError("more bytes than its columns have")
             target[position : position + len(piece)] = piece
-            checksum = google_crc32c.extend(checksum, piece)
+            checksum = extended_checksum(checksum, piece)
             position += len(piece)
         received += position
     with suppress(StopIteration):

@@ -99,7 +99,7 @@ class RemoteExecutor(ChunkExecutor):
         self._threads = ThreadExecutor(max(count, local_threads), name="penstock-input-host")
         # A host may build this program for minutes, and other programs must not wait for it.
         self._openers = ThreadExecutor(len(addresses), name=f"penstock-open-{self._key[:8]}")
-        self._prepared = False
+        self._prepared = self._checked = False
         self._closes = 0
         self._computed_here = 0
 
@@ -119,10 +119,13 @@ class RemoteExecutor(ChunkExecutor):
         self._prepared = True
         openings = [self._openers.submit(self._open, host) for host in self._pool.due()]
         wait(openings, _FIRST_SECONDS)
-        for host in self._pool.hosts:
-            if host.refused:
-                self.close()
-                raise _refusal(host)
+        # A host that changes later is excluded with a warning: the training goes on without it.
+        if not self._checked:
+            self._checked = True
+            for host in self._pool.hosts:
+                if host.refused:
+                    self.close()
+                    raise _refusal(host)
 
     def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
         """Compute a chunk on a host, or on a thread of this process."""
@@ -227,11 +230,7 @@ class RemoteExecutor(ChunkExecutor):
         try:
             connection = HostConnection(host.address, self._credentials)
             connection.call(STATUS, b"{}", _STATUS_SECONDS)
-            # A host may have to list a data set, which takes minutes.
-            building, closes = True, self._closes
-            while building and closes == self._closes:
-                answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
-                building = messages.flag(answer["building"], "building")
+            answer = self._build_on(connection)
             threads = messages.integer(answer["threads"], 1, 4096, "threads")
             refused = [
                 cast(tuple[str, str, str], tuple([messages.text(part, 4096, "a fact") for part in item]))
@@ -253,6 +252,16 @@ class RemoteExecutor(ChunkExecutor):
             connection.close()
         else:
             _log.info("input host %s computes chunks, on %d threads", host.address, threads)
+
+    def _build_on(self, connection: HostConnection) -> dict[str, Any]:
+        """Have a host build the program. Returns its answer."""
+        closes = self._closes
+        while closes == self._closes:
+            answer = messages.decode(connection.call(OPEN, self._open_body, _OPEN_SECONDS), _ANSWER)
+            # It may have to list a data set, which takes minutes.
+            if not messages.flag(answer["building"], "building"):
+                return answer
+        raise HostFailureError("the iterator was closed")
 
     def _exclude(self, host: InputHost, reason: str) -> None:
         if self._pool.exclude(host, reason):

@@ -32,7 +32,7 @@ def parse():
     def parsed(command):
         assert command[0] == "penstock"
         # The parser looks for the program.
-        return parser.parse_args([__file__ if part.endswith("train.py") else part for part in command[1:]])
+        return parser.parse_args([part.replace("/app/", "").replace("train.py", __file__) for part in command[1:]])
 
     return parsed
 
