@@ -72,4 +72,5 @@ def batches(
         last_batch_policy=last_batch_policy,
         sharding=batch_sharding() if sharding is None else sharding,
     )
-    return make(batch_size=batch_size, seed=seed)
+    # Input hosts do not have the arrays.
+    return make(batch_size=batch_size, seed=seed, input_hosts=[])

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
-from penstock.engine.input_hosts.chunk_protocol import ChunkRequest
+from penstock.engine.input_hosts.chunk_protocol import ChunkHead, ChunkRequest
 from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
 from penstock.engine.input_hosts.flight_server import flight_server
 from penstock.engine.input_hosts.host_address import parse_address
@@ -91,6 +91,18 @@ def test_machines_that_compute_other_bits_are_refused(monkeypatch):
     with pytest.raises(UsageError, match=r"differs in CPU features(.|\n)*AVX on the host(.|\n)*in this process"):
         RemoteExecutor.prepare(executor, None)
     executor.servers[0].shutdown()
+
+
+def test_a_host_accepts_a_bounded_number_of_requests():
+    service = ChunkService(lambda _: None, ThreadExecutor(1, name="bounded"))
+    service._max_waiting = 2
+    ticket = ChunkRequest("none", BatchStep(0, 0, (0,), 4), np.arange(4), ("uint8",)).encode()
+    answers = [service.chunk(ticket, lambda: False) for _ in range(3)]
+    heads = [ChunkHead.decode(next(answer)) for answer in answers]
+    assert [head.refusal for head in heads] == [*["the host does not have the program"] * 2, "the host is busy"]
+    assert service.totals.waiting == 2
+    del answers  # which trainers that give up do not read to their end
+    assert service.totals.waiting == 0
 
 
 def test_slow_hosts_get_less():

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 import served_program
 from input_hosts import Host, hosts
-from prometheus_client.parser import text_string_to_metric_families
 
 from penstock import DataIterator, Pipeline, data_iterator, errors, fn, train
 from penstock.cli import main
@@ -169,6 +168,8 @@ def test_the_environment_names_hosts(monkeypatch, served):
     with served_program.numbers(count=40, factor=3, batch_size=8) as it:
         assert "2 input hosts" in it.explain()
     with served_program.numbers(count=40, batch_size=8, input_hosts=[]) as it:
+        assert "input host" not in it.explain()
+    with train.batches(np.arange(16), batch_size=8, sharding=None) as it:
         assert "input host" not in it.explain()
 
 
@@ -395,10 +396,11 @@ def test_the_stall_monitor_knows_hosts(served):
 
 
 def test_metrics():
+    parser = pytest.importorskip("prometheus_client.parser")
     service = ChunkService(lambda _: None, ThreadExecutor(1, name="metrics"))
     service.totals.rows = 5
     port = serve_metrics(service, 0, "127.0.0.1")
     text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-    families = {family.name: family for family in text_string_to_metric_families(text)}
+    families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     assert families["penstock_host_rows"].samples[0].value == 5
     assert families["penstock_host_waiting"].type == "gauge"

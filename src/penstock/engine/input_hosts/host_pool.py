@@ -241,8 +241,10 @@ class HostPool:
             connections = [host.connection for host in self.hosts if host.connection is not None]
             for host in self.hosts:
                 host.connection, host.retry_at = None, 0.0
-                if host.state is not HostState.EXCLUDED:
-                    host.state = HostState.DOWN
+                # Not the global name: when Python exits, a generator may close an iterator after the names are gone.
+                states = type(host.state)
+                if host.state is not states.EXCLUDED:
+                    host.state = states.DOWN
             self._changed.notify_all()
         for connection in connections:
             connection.close()
