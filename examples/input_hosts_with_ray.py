@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,16 @@ def training(folder):
     return {"images": fn.flip(images, horizontal=fn.random.coin_flip()), "labels": labels}
 
 
-@ray.remote(num_cpus=1, max_restarts=-1)
+@ray.remote(num_cpus=1)
 class InputHost:
     """A process of `penstock serve` on the node of the actor."""
 
     def __init__(self, program: str, token: str) -> None:
         listen = f"{ray.util.get_node_ip_address()}:0"
-        # --insecure: the network of the cluster is trusted; the token keeps other programs out.
-        command = ["penstock", "serve", program, "--listen", listen, "--insecure"]
+        # --insecure: the network of the cluster is trusted; the token keeps other programs out. --threads: Ray does not
+        # limit the CPUs that a process sees.
+        options = ["--listen", listen, "--insecure", "--threads", "1"]
+        command = [sys.executable, "-m", "penstock.cli", "serve", program, *options]
         variables = {"JAX_PLATFORMS": "cpu", "PENSTOCK_INPUT_HOSTS_TOKEN": token}
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables})
         self._address = self._process.stdout.readline().split()[-1]
@@ -62,6 +65,7 @@ def main() -> None:
     for mine, theirs in zip(local, remote, strict=True):
         assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
     print("the batches of", len(hosts), "hosts are those of this process")
+    print(remote.stats().workers)
     remote.close()
     ray.get([host.end.remote() for host in hosts])
     ray.shutdown()

@@ -21,6 +21,7 @@ def test_input_hosts_with_ray(tmp_path):
     pytest.importorskip("pyarrow.flight", reason="pyarrow is not installed (extra hosts)")
     out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
     assert "the batches of 2 hosts are those of this process" in out
+    assert len(re.findall(r", (?!0\.0)\d+\.\d MB", out)) == 2, "each host has computed rows"
 
 
 def test_hugging_face(tmp_path):

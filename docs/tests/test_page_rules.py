@@ -31,6 +31,7 @@ EXTRAS = {
     "audio": r"decoders\.audio\(|nemo_asr\(",
     "coco": r"pixelwise_masks=True",
     "fits": r"readers\.fits\(",
+    "hosts": r"input_hosts=\w+|\"serve\"",
     "lmdb": r"readers\.caffe2?\(|write_caffe2?\(",
     "parquet": r"readers\.parquet\(|import pyarrow",
     "pictures": r"\b(?:iterator|penstock)\.show\(",

@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 
 CONFIGURATION = """
@@ -36,6 +38,8 @@ MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
+# only the backfill scheduler starts heterogeneous jobs
+SchedulerParameters=bf_interval=1
 # JAX takes the name of the first node for its address: these are both
 NodeName=127.0.0.1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=1 State=UNKNOWN
 NodeName=127.0.0.2 NodeHostname={host} NodeAddr=127.0.0.2 Port={ports[2]} CPUs=1 State=UNKNOWN
@@ -125,3 +129,23 @@ def test_exit_code_ends_slurm_job(srun, execute):
     assert done.returncode == 1, done.stderr[-3000:]
     assert "process 1 of 2 has ended after 7 batches" in done.stderr
     assert "task 0: Exited with exit code 1" in done.stderr
+
+
+@pytest.mark.slow
+def test_input_hosts_of_heterogeneous_job(srun, execute, tmp_path):
+    pytest.importorskip("pyarrow.flight")
+    _, variables = srun
+    script = (EXAMPLES / "input_hosts.sbatch").read_text()
+    # The nodes of the test have one CPU.
+    script = re.sub(r" --gpus-per-node=\d+", "", re.sub(r"(nodes|per-node|per-task)=\d+", r"\1=1", script))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        script = script.replace("port=7000", f"port={probe.getsockname()[1]}")
+    (tmp_path / "job.sbatch").write_text(script)
+    shutil.copy(PROGRAMS / "hosted_training.py", tmp_path / "train.py")
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    output, errors = tmp_path / "output", tmp_path / "errors"
+    options = ["--wait", f"--chdir={tmp_path}", f"--output={output}", f"--error={errors}"]
+    done = execute(["sbatch", *options, tmp_path / "job.sbatch"], PATH=path, **variables)
+    assert done.returncode == 0, done.stderr[-3000:] + errors.read_text()[-3000:]
+    assert "training at grpc://127.0.0.2:" in output.read_text()
+    assert "the same batches from 1 of 1 input hosts" in output.read_text()
