@@ -223,7 +223,7 @@ def _to_host(name: str, call: CallData, array: Any) -> Array:
 
 
 def _kind(value: Any) -> DataKind:
-    known = _KINDS.get(type(value))
+    known = _KINDS.get(cast(type[Any], type(value)))
     if known is not None:
         return known
     if isinstance(value, list | tuple):

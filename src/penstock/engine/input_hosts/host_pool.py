@@ -274,7 +274,7 @@ class HostPool:
 
 
 def _described(host: InputHost, elapsed: float) -> str:
-    text = f"{host.address}: {host.rows / elapsed:.0f} rows per second, {host.in_flight} requests in flight, "
-    text += f"{host.retries} retries, {host.received / 1e6:.1f} MB"
+    text = f"{host.address}: {host.rows / elapsed:.0f} rows per second, {host.rows} rows, "
+    text += f"{host.received / 1e6:.1f} MB, in flight {host.in_flight}, retried {host.retries}"
     reason = f" ({host.reason})" if host.reason else ""
     return text if host.state is HostState.UP else f"{text}, {host.state.value}{reason}"
