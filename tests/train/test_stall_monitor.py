@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from penstock import DataIterator, data_iterator, fn, train
-from penstock.core.stage_timers import StageTiming
+from penstock.core.stage_timers import StageTiming, TimerSnapshot
+from penstock.iterate.iterator_statistics import IteratorStatistics
 from penstock.train import stall_monitor as module
 from penstock.train.stall_monitor import StallMonitor, remedy, slowest_stage
 
@@ -111,10 +112,11 @@ class Stages(DataIterator):
 
     def stats(self):
         calls = self._calls
-        return {
+        stages = {
             "python_function": StageTiming(calls, 8 * calls, 3.0 * calls),
             "readers.file": StageTiming(calls, 8 * calls, 1.0 * calls),
         }
+        return IteratorStatistics(TimerSnapshot(stages, elapsed_seconds=1.0, compilation_seconds=0.0))
 
 
 @pytest.mark.parametrize(("fetch", "fixed"), [(1.0, True), (0.0, False)])

@@ -93,20 +93,18 @@ class HostProgram:
         quiet = np.errstate(all="ignore")
         with quiet, recorded("rows", epoch=step.epoch, row=step.row, samples=rows):
             start = time.perf_counter()
-            try:
-                return self._run_stages(chunk)
-            finally:
-                self.scheduler.record(time.perf_counter() - start, rows)
-
-    def _run_stages(self, chunk: Chunk) -> ChunkResult:
-        none: list[Any] = [None] * self._num_registers
-        slots = self._register_slots(chunk.slots)
-        frame = ExecutionFrame(chunk.step, chunk.rows, self.context, none, slots, fed=chunk.fed)
-        done, failed = run_stages(self._stages, frame, partial(self._check_narrowing, chunk.slots))
-        if failed:
-            return self._replace_failed_rows(frame, done, failed, chunk.slots)
-        results = zip(self._results, chunk.slots, strict=True)
-        return ChunkResult(tuple([_deliver(value, register, done, slot) for (value, register), slot in results]), [])
+            none: list[Any] = [None] * self._num_registers
+            slots = self._register_slots(chunk.slots)
+            frame = ExecutionFrame(step, chunk.rows, self.context, none, slots, fed=chunk.fed)
+            done, failed = run_stages(self._stages, frame, partial(self._check_narrowing, chunk.slots))
+            if failed:
+                result = self._replace_failed_rows(frame, done, failed, chunk.slots)
+            else:
+                delivered = zip(self._results, chunk.slots, strict=True)
+                columns = [_deliver(value, register, done, slot) for (value, register), slot in delivered]
+                result = ChunkResult(tuple(columns), [])
+            self.scheduler.record(time.perf_counter() - start, rows)
+            return result
 
     def _check_narrowing(self, slots: Sequence[Array | None], frame: ExecutionFrame) -> None:
         """Drop the rows with values that do not fit the dtypes in which results are delivered."""
