@@ -38,26 +38,20 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test quick test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
-# pyright has work for one core, so the tests begin beside it
-test:
-	@$(MAKE) --no-print-directory --jobs 2 lint quick
-
-quick: $(VENV)/.test
+test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
 	rm -f $(PASSED)
 	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed=$(PASSED) \
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
-# packages are installed while the tests of another environment run
-test-all: test
-	@$(MAKE) --no-print-directory --jobs 2 test-plain $(VENV)/.test-all $(if $(NEWER_PYTHON),$(NEWER)/.test)
+test-all: test test-plain $(VENV)/.test-all
 	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
 	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
@@ -74,7 +68,7 @@ gpu: $(VENV)/.test
 docs: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/codespell README.md docs
-	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 3 -d docs/_build/doctrees docs docs/_build/html
+	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
 	$(BIN)/python -m pytest $(WORKERS) docs/tests
 
 # links to other servers, without running the pages
@@ -140,8 +134,7 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint
 	touch $@ $(VENV)/.demo
 
-# after .release, because two installations into one environment would disturb each other
-$(VENV)/.test-all: $(VENV)/.test | $(VENV)/.release
+$(VENV)/.test-all: $(VENV)/.test
 	@echo "installing what Penstock is compared with, such as DALI: 1.5 GB more"
 	$(BIN)/python $(INSTALL) --editable . --group test-all --group dali
 	touch $@
