@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import psutil
 import pytest
+from taken_batches import same, taken
 
 from penstock import Pipeline, data_iterator, errors, fn
 from penstock.engine.host.process_executor import ProcessExecutor, SharedBuffers
@@ -45,19 +46,6 @@ def iterator(folder, **options):
         definition, ["images", "labels", "valid"], on_error="skip", max_bad_rate=(1.0, 100), auto_reset=True, **how
     )
     return make(folder=folder, batch_size=16, seed=7, **options)
-
-
-def taken(it, count):
-    batches = []
-    while len(batches) < count:
-        batches += [
-            {name: np.asarray(array) for name, array in batch.items()} for batch in it.take(count - len(batches))
-        ]
-    return batches
-
-
-def same(left, right):
-    return all(np.array_equal(a[name], b[name]) for a, b in zip(left, right, strict=True) for name in a)
 
 
 @pytest.mark.slow

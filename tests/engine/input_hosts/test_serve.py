@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import served_program
 from input_hosts import Host, hosts
+from taken_batches import same, taken
 
 from penstock import DataIterator, Pipeline, data_iterator, errors, fn, train
 from penstock.cli import main
@@ -51,19 +52,6 @@ def iterator(folder, **options):
     how = {"sharding": jax.NamedSharding(MESH, jax.P("batch"))} if MESH else {}
     make = data_iterator(served_program.definition, auto_reset=True, **served_program.POLICY, **how)
     return make(folder=folder, batch_size=16, seed=7, **options)
-
-
-def taken(it, count):
-    batches = []
-    while len(batches) < count:
-        batches += [
-            {name: np.asarray(array) for name, array in batch.items()} for batch in it.take(count - len(batches))
-        ]
-    return batches
-
-
-def same(left, right):
-    return all(np.array_equal(a[name], b[name]) for a, b in zip(left, right, strict=True) for name in a)
 
 
 def computed_by(it):

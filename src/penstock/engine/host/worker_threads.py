@@ -135,7 +135,7 @@ class ThreadExecutor(_ThisProcess):
         self.prefetched = prefetched
         self.read_executor: Executor | None = ThreadExecutor(readers, name="penstock-read") if readers else None
         # Computes the chunks for which several threads are slower than one.
-        self._single = self if workers == 1 else ThreadExecutor(1, name=f"{name}-single")
+        self._single = ThreadExecutor(1, name=f"{name}-single") if workers > 1 else None
         self._name = name
         self._shared: _SharedThreads | None = None
         self._unfinished: set[Future[Any]] = set()
@@ -160,8 +160,8 @@ class ThreadExecutor(_ThisProcess):
 
     def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
         """Run `HostProgram.run_rows`, for cheap samples on one thread."""
-        executor = self._single if program.scheduler.cheap else self
-        return executor.submit(program.run_rows, chunk)
+        single = self._single if program.scheduler.cheap else None
+        return (single or self).submit(program.run_rows, chunk)
 
     def close(self, patience: float | None = None) -> None:
         """Cancel functions that have not started, and wait for the others.
@@ -172,7 +172,7 @@ class ThreadExecutor(_ThisProcess):
         Args:
             patience: Seconds to wait; None for `CLOSE_TIMEOUT_SECONDS`.
         """
-        if self._single is not self:
+        if self._single is not None:
             self._single.close(patience)
         shared = self._shared
         self.shutdown_nowait()
@@ -194,7 +194,7 @@ class ThreadExecutor(_ThisProcess):
         Safe in finalizers. The garbage collector may run them in a thread that holds a lock which a worker needs in
         order to finish, so a finalizer that waits, or takes a lock, can deadlock.
         """
-        if self._single is not self:
+        if self._single is not None:
             self._single.shutdown_nowait()
         self._shared = None
         for future in self._unfinished.copy():
