@@ -18,7 +18,7 @@ def test_from_a_store(tmp_path):
 @pytest.mark.slow
 def test_input_hosts_with_ray(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed (dependency group test-all)")
-    pytest.importorskip("pyarrow.flight", reason="pyarrow is not installed (extra hosts)")
+    pytest.importorskip("grpc", reason="grpcio is not installed (extra hosts)")
     out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
     assert "the batches of 2 hosts are those of this process" in out
     assert len(re.findall(r", (?!0\.0)\d+\.\d MB", out)) == 2, "each host has computed rows"

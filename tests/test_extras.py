@@ -149,7 +149,7 @@ NEEDS = [
     ),
     ("cloudpickle", "fn.external_source(parallel=True)", lambda: fn.external_source(lambda n: n, parallel=True)),
     ("pyarrow", "fn.readers.parquet", lambda: fn.readers.parquet(paths="a.parquet")),
-    ("pyarrow", "input_hosts", lambda: Pipeline(batch_size=1, input_hosts=["127.0.0.1:1"])),
+    ("grpc", "input_hosts", lambda: Pipeline(batch_size=1, input_hosts=["127.0.0.1:1"])),
     ("prometheus_client", "penstock serve --metrics", lambda: serve_metrics(None, 0, "127.0.0.1")),
     ("obstore", "fn.readers.file(s3)", lambda: fn.readers.file(files=["s3://bucket/a.jpg"])),
     ("obstore", "fn.readers.file(gs)", lambda: fn.readers.file(file_root="gs://bucket/a")),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from input_hosts import hosts as input_hosts
 
-pytest.importorskip("pyarrow.flight")
+pytest.importorskip("grpc")
 
 PROGRAM = Path(__file__).parent / "programs" / "hosted.py"
 SERVE = [sys.executable, "-m", "penstock.cli", "serve"]

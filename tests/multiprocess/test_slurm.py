@@ -133,7 +133,7 @@ def test_exit_code_ends_slurm_job(srun, execute):
 
 @pytest.mark.slow
 def test_input_hosts_of_heterogeneous_job(srun, execute, tmp_path):
-    pytest.importorskip("pyarrow.flight")
+    pytest.importorskip("grpc")
     _, variables = srun
     script = (EXAMPLES / "input_hosts.sbatch").read_text()
     # The nodes of the test have one CPU.

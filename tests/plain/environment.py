@@ -22,6 +22,7 @@ OPTIONAL = [
     "cv2",
     "equinox",
     "flax",
+    "grpc",
     "lmdb",
     "lz4",
     "matplotlib",

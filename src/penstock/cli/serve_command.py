@@ -13,8 +13,8 @@ from typing import Any
 from penstock.cli.program_run import ProgramName, program_name
 from penstock.core.cpu_limits import cpu_limits
 from penstock.engine.host.worker_threads import ThreadExecutor
+from penstock.engine.input_hosts.chunk_server import ChunkServer
 from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
-from penstock.engine.input_hosts.flight_server import flight_server
 from penstock.engine.input_hosts.host_address import TOKEN, HostAddress, parse_address
 from penstock.engine.input_hosts.host_metrics import serve_metrics
 from penstock.engine.jobs.loopback import is_loopback
@@ -69,7 +69,7 @@ def run(parsed: argparse.Namespace) -> int:
         executor = ThreadExecutor(count, min(max(64, 32 * count), 512), name="penstock-serve")
         factory = ProgramFactory(definitions, parsed.map, executor)
         service = ChunkService(lambda description: HostedProgram(*factory.build(description)), executor)
-        server = flight_server(str(address), service, token, certificate)
+        server = ChunkServer(address, service, token, certificate)
         metrics = None if parsed.metrics is None else serve_metrics(service, parsed.metrics, address.host)
     except (PenstockError, OSError) as error:
         print(f"penstock serve: {error}", file=sys.stderr)

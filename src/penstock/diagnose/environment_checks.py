@@ -12,10 +12,16 @@ from penstock.core.atomic_files import user_cache_dir
 from penstock.core.cpu_limits import CpuLimits, cpu_limits
 from penstock.diagnose.check import Check
 from penstock.engine.input_hosts import json_messages
-from penstock.engine.input_hosts.chunk_protocol import STATUS
-from penstock.engine.input_hosts.host_address import HostCredentials, addresses_of_environment, parse_address
+from penstock.engine.input_hosts.chunk_protocol import STATUS, STATUS_FIELDS
+from penstock.engine.input_hosts.host_address import (
+    HostAddress,
+    HostCredentials,
+    addresses_of_environment,
+    parse_address,
+)
 from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
 from penstock.engine.input_hosts.host_identity import differences, machine_identity
+from penstock.engine.input_hosts.host_names import resolved
 from penstock.errors import PenstockError
 from penstock.native.code_cache import code_folders
 from penstock.native.trusted_files import UntrustedError, check_folder
@@ -129,20 +135,36 @@ def extra_checks() -> Iterator[Check]:
 
 def host_checks() -> Iterator[Check]:
     """Yield a check for each input host in the environment: its threads, or why it cannot be reached."""
+    fix = "start `penstock serve PROGRAM` there"
     for text in addresses_of_environment():
         try:
-            connection = HostConnection(parse_address(text), HostCredentials.of_environment())
-            answer = json_messages.decode(connection.call(STATUS, b"{}", _HOST_SECONDS), ("threads", "identity"))
-            connection.close()
-            differing = differences(answer["identity"], machine_identity())
-        except (PenstockError, HostFailureError, json_messages.MessageError) as error:
-            problem = str(error).partition("\n")[0]
-            yield Check("input hosts", text, "not reachable", problem, "start `penstock serve PROGRAM` there")
-        else:
-            names = ", ".join(f"{name} {there} instead of {here}" for name, there, here in differing)
-            problem = f"it would compute other batches: {names}" if names else ""
-            fix = "the same versions on a CPU of the same kind" if names else ""
-            yield Check("input hosts", text, f"{answer['threads']} threads", problem, fix)
+            addresses, credentials = resolved(parse_address(text)), HostCredentials.of_environment()
+        except (PenstockError, OSError) as error:
+            yield Check("input hosts", text, "not reachable", str(error).partition("\n")[0], fix)
+            continue
+        for address in addresses:
+            try:
+                yield _host_check(address, credentials)
+            except (HostFailureError, json_messages.MessageError) as error:
+                yield Check("input hosts", str(address), "not reachable", str(error), fix)
+
+
+def _host_check(address: HostAddress, credentials: HostCredentials) -> Check:
+    """Return the check of an input host that answers.
+
+    Raises:
+        HostFailureError, MessageError: It does not.
+    """
+    connection = HostConnection(address, credentials)
+    try:
+        answer = json_messages.decode(connection.call(STATUS, b"{}", _HOST_SECONDS), STATUS_FIELDS)
+    finally:
+        connection.close()
+    differing = differences(answer["identity"], machine_identity())
+    names = ", ".join(f"{name} {there} instead of {here}" for name, there, here in differing)
+    problem = f"it would compute other batches: {names}" if names else ""
+    fix = "the same versions on a CPU of the same kind" if names else ""
+    return Check("input hosts", str(address), f"{answer['threads']} threads", problem, fix)
 
 
 def _caches() -> Iterator[Check]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
 from penstock.engine.input_hosts.host_address import HostAddress, parse_addresses
-from penstock.engine.input_hosts.host_connection import load_flight
+from penstock.engine.input_hosts.host_connection import load_grpc
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph
 from penstock.graph.arguments.argument_marks import Default
@@ -80,7 +80,7 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
 
     Raises:
         UsageError: An address is wrong, both are given, or batches are computed when they are requested.
-        MissingExtraError: Hosts are given, and pyarrow is not installed.
+        MissingExtraError: Hosts are given, and grpcio is not installed.
     """
     hosts = parse_addresses(input_hosts or ())
     given = [f"num_processes={num_processes}"] * bool(num_processes) + [f"input_hosts={input_hosts}"] * bool(hosts)
@@ -101,7 +101,7 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
             where=user_call_site(),
         )
     if hosts:
-        load_flight()
+        load_grpc()
     return hosts
 
 

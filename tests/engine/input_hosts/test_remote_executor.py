@@ -11,8 +11,8 @@ import pytest
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
 from penstock.engine.input_hosts.chunk_protocol import ChunkHead, ChunkRequest
+from penstock.engine.input_hosts.chunk_server import ChunkServer
 from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
-from penstock.engine.input_hosts.flight_server import flight_server
 from penstock.engine.input_hosts.host_address import parse_address
 from penstock.engine.input_hosts.host_identity import machine_identity
 from penstock.engine.input_hosts.host_pool import HostPool
@@ -22,7 +22,7 @@ from penstock.errors import UsageError
 from penstock.sources.order.schedule import BatchStep
 from penstock.testing import check_executor
 
-pytest.importorskip("pyarrow.flight")
+pytest.importorskip("grpc")
 
 
 class OwnHosts(RemoteExecutor):
@@ -31,7 +31,7 @@ class OwnHosts(RemoteExecutor):
     def __init__(self, count, kind=ChunkService):
         self.hosted = None
         services = [kind(lambda _: self.hosted, ThreadExecutor(2, name=f"host-{n}")) for n in range(count)]
-        self.servers = [flight_server("grpc://127.0.0.1:0", service) for service in services]
+        self.servers = [ChunkServer(parse_address("127.0.0.1:0"), service) for service in services]
         addresses = [parse_address(f"127.0.0.1:{server.port}") for server in self.servers]
         super().__init__(addresses, {"name": "own"}, {"definition": "one"}, 2)
 
@@ -95,7 +95,7 @@ def test_machines_that_compute_other_bits_are_refused(monkeypatch):
 
 def test_a_host_accepts_a_bounded_number_of_requests():
     service = ChunkService(lambda _: None, ThreadExecutor(1, name="bounded"))
-    service._max_waiting = 2
+    service.max_requests = 2
     ticket = ChunkRequest("none", BatchStep(0, 0, (0,), 4), np.arange(4), ("uint8",)).encode()
     answers = [service.chunk(ticket, lambda: False) for _ in range(3)]
     heads = [ChunkHead.decode(next(answer)) for answer in answers]

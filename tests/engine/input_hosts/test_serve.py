@@ -22,14 +22,12 @@ from penstock.cli import main
 from penstock.diagnose.environment_checks import host_checks
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages
-from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS
+from penstock.engine.input_hosts.chunk_protocol import CHUNK, OPEN, SERVICE, STATUS
 from penstock.engine.input_hosts.chunk_service import ChunkService
-from penstock.engine.input_hosts.host_address import HostCredentials, parse_address
-from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
 from penstock.engine.input_hosts.host_metrics import serve_metrics
 from penstock.testing import write_photographs
 
-flight = pytest.importorskip("pyarrow.flight")
+grpc = pytest.importorskip("grpc")
 
 pytestmark = pytest.mark.slow
 
@@ -326,42 +324,33 @@ def test_mutated_messages_are_refused_or_answered(served):
     count = int(os.environ.get("PENSTOCK_MUTATIONS", "300"))
     chance = random.Random(5)
     host = served[2]
-    with served_program.numbers(count=40, batch_size=8, seed=3, input_hosts=[host.address]) as it:
+    with (
+        served_program.numbers(count=40, batch_size=8, seed=3, input_hosts=[host.address]) as it,
+        grpc.insecure_channel(host.address.removeprefix("grpc://")) as channel,
+    ):
+        chunk = channel.unary_stream(f"/{SERVICE}/{CHUNK}")
         executor = it._cursor.run._context.executor
         opened, key = executor._open_body, executor._key
         step = {"program": key, "step": [0, 0, [0], 8], "rows": [[0, 8]], "dtypes": ["int32"]}
         ticket = json_messages.encode(step)
-        client = flight.FlightClient(host.address)
-        options = flight.FlightCallOptions(timeout=30)
         answered = refused = 0
         for _ in range(count):
             try:
                 if chance.randrange(3):
-                    client.do_get(flight.Ticket(mutated(chance, ticket)), options).read_all()
+                    list(chunk(mutated(chance, ticket), timeout=30))
                 else:
-                    action = chance.choice([OPEN, OPEN, STATUS, "penstock.other", ""])
-                    list(client.do_action(flight.Action(action, mutated(chance, opened)), options))
+                    action = chance.choice([OPEN, OPEN, STATUS, "Other", ""])
+                    channel.unary_unary(f"/{SERVICE}/{action}")(mutated(chance, opened), timeout=30)
                 answered += 1
-            except flight.FlightServerError:
+            except grpc.RpcError as error:
+                assert error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNIMPLEMENTED)
                 refused += 1
         assert answered
         assert refused
-        table = client.do_get(flight.Ticket(ticket), options).read_all()
+        _, piece = chunk(ticket, timeout=30)
         expected = next(served_program.numbers(count=40, batch_size=8, seed=3, input_hosts=[]))["x"]
-        assert np.array_equal(table["bytes"].to_numpy().view(np.int32), expected)
+        assert np.array_equal(np.frombuffer(piece, np.int32), expected)
     assert host.process.poll() is None
-
-
-def test_other_calls_and_large_messages_are_refused(served):
-    connection = HostConnection(parse_address(served[0].address), HostCredentials())
-    with pytest.raises(HostFailureError, match="message of 5000000 bytes"):
-        connection.call(OPEN, b" " * 5_000_000, 10)
-    with pytest.raises(HostFailureError):
-        connection.call("penstock.other", b"{}", 10)
-    client = flight.FlightClient(served[0].address)
-    with pytest.raises((NotImplementedError, flight.FlightError)):
-        list(client.list_flights())
-    connection.close()
 
 
 def test_doctor(served, monkeypatch):

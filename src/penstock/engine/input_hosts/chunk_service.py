@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import secrets
 import threading
 import time
 from collections import OrderedDict
@@ -26,14 +27,13 @@ from penstock.engine.input_hosts import json_messages as messages
 from penstock.engine.input_hosts.chunk_protocol import (
     MAX_CHUNK_BYTES,
     MAX_CHUNK_ROWS,
-    OPEN,
+    PIECE_BYTES,
     STATUS,
     ChunkHead,
     ChunkRequest,
     column_bytes,
     extended_checksum,
 )
-from penstock.engine.input_hosts.host_connection import PIECE_BYTES
 from penstock.engine.input_hosts.host_identity import differences, machine_identity
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.engine.input_hosts.remote_executor import program_key
@@ -47,6 +47,10 @@ _MAX_PROGRAMS = 16
 
 # Requests that a host accepts beyond those that it computes, per thread. A trainer sends the others elsewhere.
 _MAX_WAITING_PER_THREAD = 8
+
+# Bytes of answers that wait to be read, from which on a host accepts no further requests. Trainers that do not read
+# must not fill its memory.
+_MAX_UNREAD_BYTES = 2 << 30
 
 # Seconds that a call waits for a program. A trainer that asks again notices a host that has stopped; one that waits in
 # a call of minutes does not.
@@ -103,6 +107,7 @@ class ChunkService:
 
     Attributes:
         totals: Work since the start.
+        max_requests: Number of requests for chunks that it admits at the same time.
     """
 
     def __init__(self, build: ProgramBuilder, executor: ThreadExecutor) -> None:
@@ -113,11 +118,14 @@ class ChunkService:
         self._builder = ThreadExecutor(1, name="penstock-build")
         self._building: dict[str, Future[HostedProgram]] = {}
         self._programs: OrderedDict[str, _Entry] = OrderedDict()
-        self._max_waiting = _MAX_WAITING_PER_THREAD * executor.workers + 16
+        self.max_requests = _MAX_WAITING_PER_THREAD * executor.workers + 16
+        self._unread = 0
+        # By which a trainer notices that two addresses lead to one process.
+        self._instance = secrets.token_hex(16)
         self._buffers, self._buffers_lock = BatchBuffers(2 * executor.workers), threading.Lock()
 
     def call(self, action: str, body: bytes) -> bytes:
-        """Answer a call: `OPEN` builds a program, `STATUS` tells that the host is there.
+        """Answer a call: `STATUS` tells that the host is there, `OPEN` builds a program.
 
         Raises:
             MessageError: The message violates the protocol.
@@ -125,11 +133,13 @@ class ChunkService:
         try:
             if action == STATUS:
                 messages.decode(body, ())
-                answer: dict[str, Any] = {"threads": self._executor.workers, "identity": dict(machine_identity())}
-            elif action == OPEN:
-                answer = self._open(messages.decode(body, ("description", "identity")))
+                answer: dict[str, Any] = {
+                    "threads": self._executor.workers,
+                    "identity": dict(machine_identity()),
+                    "instance": self._instance,
+                }
             else:
-                raise MessageError(f"an unknown action {action[:64]!r}")
+                answer = self._open(messages.decode(body, ("description", "identity")))
         except MessageError:
             self._count_refusal()
             raise
@@ -158,9 +168,13 @@ class ChunkService:
         if not self._admit():
             yield ChunkHead(refusal="the host is busy").encode()
             return
+        unread = 0
         # The garbage collector closes an iterator that is not read to its end.
         try:
             head, parts = self.compute(request, cancelled)
+            unread = sum(part.nbytes for part in parts)
+            with self._lock:
+                self._unread += unread
             yield head.encode()
             while parts:
                 part = parts.pop(0)
@@ -169,11 +183,12 @@ class ChunkService:
         finally:
             with self._lock:
                 self.totals.waiting -= 1
+                self._unread -= unread
 
     def _admit(self) -> bool:
-        """Count a request. Returns False if too many wait."""
+        """Count a request. Returns False if too many wait, or too many answers are not read."""
         with self._lock:
-            if self.totals.waiting >= self._max_waiting:
+            if self.totals.waiting >= self.max_requests or self._unread >= _MAX_UNREAD_BYTES:
                 return False
             self.totals.waiting += 1
             self.totals.requests += 1

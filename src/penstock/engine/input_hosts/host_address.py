@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import re
 from collections.abc import Sequence
@@ -26,16 +27,31 @@ class HostAddress:
         host: Name or IP address; an IPv6 address without brackets.
         port: Port; 0 lets the system choose, for a host that listens.
         tls: True if the connection is encrypted.
+        name: DNS name that led to the IP address `host`; "" for an address as it was given.
     """
 
     host: str
     port: int
     tls: bool
+    name: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{'grpc+tls' if self.tls else 'grpc'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
-        )
+        scheme = "grpc+tls" if self.tls else "grpc"
+        return f"{scheme}://{self.name}:{self.port} ({self.host})" if self.name else f"{scheme}://{self.location}"
+
+    @property
+    def location(self) -> str:
+        """Host and port, with the brackets of an IPv6 address."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_ip(self) -> bool:
+        """True if `host` is an IP address, not a name."""
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            return False
+        return True
 
 
 def parse_address(text: str) -> HostAddress:

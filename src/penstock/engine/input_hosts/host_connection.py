@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array, Column, optional_import
-from penstock.engine.input_hosts.chunk_protocol import MAX_CHUNK_BYTES, ChunkHead, extended_checksum, ragged_column
+from penstock.engine.input_hosts.chunk_protocol import (
+    CHUNK,
+    MAX_CHUNK_BYTES,
+    PIECE_BYTES,
+    SERVICE,
+    ChunkHead,
+    extended_checksum,
+    ragged_column,
+)
 from penstock.engine.input_hosts.host_address import HostAddress, HostCredentials
 from penstock.engine.input_hosts.json_messages import MAX_MESSAGE_BYTES, MessageError
 
-# Bytes of a piece of a column. Pieces of 256 KiB cost a third more CPU time per image than those of 4 MiB, and larger
-# ones do not stay in the cache between the socket and the batch buffer.
-PIECE_BYTES = 4 << 20
-
-# Room for the head of an answer, or for a piece and its framing.
-_MAX_RECEIVED_BYTES = max(MAX_MESSAGE_BYTES, PIECE_BYTES) + (1 << 16)
-
 _OPTIONS = [
-    ("grpc.max_receive_message_length", _MAX_RECEIVED_BYTES),
+    # The head of an answer, or a piece.
+    ("grpc.max_receive_message_length", max(MAX_MESSAGE_BYTES, PIECE_BYTES)),
+    # The limit is for the compressed length. Hosts do not compress.
+    ("grpc.per_message_decompression", 0),
     # With a shared pool, a new connection to a host that restarted would inherit the waiting time of the old one.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.max_reconnect_backoff_ms", 1000),
@@ -43,34 +46,36 @@ class ChecksumError(HostFailureError):
     """Bytes that differ from those that the host computed."""
 
 
-def load_flight() -> Any:
-    """Return the module `pyarrow.flight`.
+def load_grpc() -> Any:
+    """Return the module `grpc`.
 
     Raises:
         MissingExtraError: It is not installed.
     """
-    return optional_import.import_extra("pyarrow.flight", "hosts", "input_hosts")
+    return optional_import.import_extra("grpc", "hosts", "input_hosts")
 
 
 class HostConnection:
     """Connection to an input host. Thread-safe.
 
     Args:
-        address: The host.
+        address: The host, by its IP address.
         credentials: Token and certificates.
     """
 
     def __init__(self, address: HostAddress, credentials: HostCredentials) -> None:
-        self._flight = load_flight()
-        self.address = address
-        self._headers = [(b"authorization", f"Bearer {credentials.token}".encode())] if credentials.token else []
-        options: dict[str, Any] = {"generic_options": _OPTIONS}
-        if address.tls and credentials.roots is not None:
-            options["tls_root_certs"] = credentials.roots
-        self._client = self._flight.FlightClient(str(address), **options)
-        self._lock = threading.Lock()
-        self._readers: set[Any] = set()
-        self.closed = False
+        self._grpc = load_grpc()
+        self._metadata = [("authorization", f"Bearer {credentials.token}")] if credentials.token else []
+        # With the family in front, gRPC does not look the address up.
+        target = f"{'ipv6' if ':' in address.host else 'ipv4'}:{address.location}"
+        if address.tls:
+            # The certificate is for the name, not for the addresses that it leads to at the moment.
+            names = [("grpc.ssl_target_name_override", address.name)] if address.name else []
+            secured = self._grpc.ssl_channel_credentials(credentials.roots)
+            self._channel = self._grpc.secure_channel(target, secured, [*_OPTIONS, *names])
+        else:
+            self._channel = self._grpc.insecure_channel(target, _OPTIONS)
+        self._chunk = self._channel.unary_stream(f"/{SERVICE}/{CHUNK}")
 
     def call(self, action: str, body: bytes, seconds: float) -> bytes:
         """Call an action and return its result.
@@ -78,11 +83,12 @@ class HostConnection:
         Raises:
             HostFailureError: The host does not answer in time, or refuses the call.
         """
-        with _translated(self._flight, self.address):
-            results = list(self._client.do_action(self._flight.Action(action, body), self._call_options(seconds)))
-            return results[0].body.to_pybytes() if results else b"{}"
+        with _translated(self._grpc):
+            return self._channel.unary_unary(f"/{SERVICE}/{action}")(body, seconds, self._metadata)
 
-    def fetch(self, ticket: bytes, slots: Sequence[Array | None], dtypes: Sequence[Any], seconds: float) -> Any:
+    def fetch(
+        self, ticket: bytes, slots: Sequence[Array | None], dtypes: Sequence[Any], seconds: float
+    ) -> tuple[ChunkHead, list[Column], int]:
         """Request a chunk and receive its columns.
 
         Args:
@@ -97,75 +103,55 @@ class HostConnection:
         Raises:
             HostFailureError: The answer does not arrive in time, or violates the protocol.
         """
-        with _translated(self._flight, self.address):
-            reader = self._client.do_get(self._flight.Ticket(ticket), self._call_options(seconds))
-            with self._lock:
-                self._readers.add(reader)
-                if self.closed:
-                    reader.cancel()
+        with _translated(self._grpc):
+            call = self._chunk(ticket, max(seconds, 0.05), self._metadata)
             try:
-                return _receive(reader, slots, dtypes)
+                return _receive(call, slots, dtypes)
             except BaseException:
-                # Nothing may arrive in the slots after this call: the chunk is computed elsewhere into the same ones.
-                reader.cancel()
+                call.cancel()
                 raise
-            finally:
-                with self._lock:
-                    self._readers.discard(reader)
-
-    def abandon(self) -> None:
-        """Cancel all requests. The connection cannot be used again."""
-        with self._lock:
-            self.closed = True
-            readers = list(self._readers)
-        for reader in readers:
-            with suppress(Exception):
-                reader.cancel()
 
     def close(self) -> None:
         """Cancel all requests and close the connection."""
-        self.abandon()
         with suppress(Exception):
-            self._client.close()
-
-    def _call_options(self, seconds: float) -> Any:
-        return self._flight.FlightCallOptions(timeout=max(seconds, 0.05), headers=self._headers)
+            self._channel.close()
 
 
 class _translated:  # noqa: N801  # used like a function
-    """Context that raises errors of Flight and violations of the protocol as `HostFailureError`."""
+    """Context that raises errors of gRPC and violations of the protocol as `HostFailureError`."""
 
-    def __init__(self, flight: Any, address: HostAddress) -> None:
-        self._flight, self._address = flight, address
+    def __init__(self, grpc: Any) -> None:
+        self._grpc = grpc
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
-        if isinstance(error, self._flight.FlightTimedOutError):
-            raise HostTimeoutError("it did not answer in time") from None
         if isinstance(error, MessageError):
             raise HostFailureError(f"it sent {error}") from None
-        # pyarrow raises ArrowException and its subclasses, and OSError for broken connections.
-        if isinstance(error, Exception) and not isinstance(error, HostFailureError):
+        if isinstance(error, self._grpc.RpcError):
+            if error.code() is self._grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise HostTimeoutError("it did not answer in time") from None
             raise HostFailureError(_message(error)) from None
+        # gRPC raises ValueError for a call of a channel that another thread has closed.
+        if isinstance(error, Exception) and not isinstance(error, HostFailureError):
+            raise HostFailureError(str(error)) from None
 
 
-def _message(error: Exception) -> str:
-    """Return the message of an error of Flight without the frame that Arrow and gRPC put around it."""
-    text = str(error).strip() or type(error).__name__
-    text = text.partition(", with message: ")[2] or text
-    for end in (". gRPC client debug context", ". Client context", ". Detail:", "\n"):
-        text = text.partition(end)[0]
-    return text[:500]
+def _message(error: Any) -> str:
+    """Return the message of an error of gRPC without the list of addresses that gRPC puts before it."""
+    text = error.details() or error.code().name.lower().replace("_", " ")
+    return text.rpartition("; last error: ")[2].partition("\n")[0][:500]
 
 
-def _receive(reader: Any, slots: Sequence[Array | None], dtypes: Sequence[Any]) -> tuple[ChunkHead, list[Column], int]:
+def _receive(
+    messages: Iterator[bytes], slots: Sequence[Array | None], dtypes: Sequence[Any]
+) -> tuple[ChunkHead, list[Column], int]:
     """Receive the answer to a request into the slots."""
-    first = reader.read_chunk()
-    if first.app_metadata is None:
+    first = next(messages, None)
+    if first is None:
         raise MessageError("an answer without a head")
-    head = ChunkHead.decode(first.app_metadata.to_pybytes())
+    head = ChunkHead.decode(first)
     if head.refusal:
         return head, [], 0
     if len(head.shapes) != len(slots) or len(head.dtypes) != len(slots):
@@ -178,15 +164,14 @@ def _receive(reader: Any, slots: Sequence[Array | None], dtypes: Sequence[Any]) 
     for target in targets:
         position = 0
         while position < len(target):
-            piece = _piece(reader)
+            piece = _piece(messages)
             if position + len(piece) > len(target):
                 raise MessageError("more bytes than its columns have")
             target[position : position + len(piece)] = piece
             checksum = extended_checksum(checksum, piece)
             position += len(piece)
         received += position
-    with suppress(StopIteration):
-        reader.read_chunk()
+    if next(messages, None) is not None:
         raise MessageError("more pieces than its columns have")
     if checksum != head.checksum:
         raise ChecksumError(f"it sent data with the checksum {checksum:08x}; it computed {head.checksum:08x}")
@@ -197,17 +182,13 @@ def _receive(reader: Any, slots: Sequence[Array | None], dtypes: Sequence[Any]) 
     return head, columns, received
 
 
-def _piece(reader: Any) -> Array:
-    try:
-        piece = reader.read_chunk().data
-    except StopIteration:
-        raise MessageError("fewer bytes than its columns have") from None
-    if piece is None or piece.num_columns != 1 or not 0 < piece.num_rows <= PIECE_BYTES:
-        raise MessageError("a piece of another size or type")
-    column = piece.column(0)
-    if column.null_count or column.type.bit_width != 8:
-        raise MessageError("a piece that is not bytes")
-    return np.frombuffer(column.buffers()[1], np.uint8, piece.num_rows, column.offset)
+def _piece(messages: Iterator[bytes]) -> Array:
+    piece = next(messages, None)
+    if piece is None:
+        raise MessageError("fewer bytes than its columns have")
+    if not 0 < len(piece) <= PIECE_BYTES:
+        raise MessageError(f"a piece of {len(piece)} bytes")
+    return np.frombuffer(piece, np.uint8)
 
 
 def _target(slot: Array | None, shape: tuple[Any, ...], name: str, dtype: np.dtype[Any]) -> Array:

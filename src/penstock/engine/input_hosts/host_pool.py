@@ -24,6 +24,7 @@ class HostState(enum.Enum):
     DOWN = "not reachable"
     OPENING = "connecting"
     UP = "up"
+    ALIAS = "another address of a host"
     EXCLUDED = "excluded"
 
 
@@ -46,6 +47,9 @@ class InputHost:
         received: Bytes received.
         retries: Requests that another host or this process computed instead.
         reason: Reason of the last failure or of the exclusion.
+        instance: Identity of its process.
+        listed: False if its DNS name does not lead to it any more.
+        alias_of: The host whose process it is, too, if two addresses lead to one process.
     """
 
     address: HostAddress
@@ -63,6 +67,9 @@ class InputHost:
     failures: int = 0
     retry_at: float = 0.0
     reason: str = ""
+    instance: str = ""
+    listed: bool = True
+    alias_of: InputHost | None = None
     refused: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
 
     @property
@@ -96,11 +103,15 @@ class HostPool:
     """Input hosts of an executor. Thread-safe.
 
     Args:
-        addresses: The hosts.
+        addresses: The hosts whose IP addresses are known; DNS names add others.
+
+    Attributes:
+        hosts: The hosts. A change replaces the list, so that it can be iterated over without the lock.
     """
 
     def __init__(self, addresses: Sequence[HostAddress]) -> None:
         self.hosts = [InputHost(address) for address in addresses]
+        self._former: list[InputHost] = []
         self._changed = threading.Condition()
         self._start = time.monotonic()
 
@@ -109,6 +120,21 @@ class HostPool:
         """Number of chunks that all hosts together compute at the same time."""
         with self._changed:
             return sum(host.threads for host in self.hosts if host.state is HostState.UP)
+
+    def update(self, name: HostAddress, addresses: Sequence[HostAddress]) -> None:
+        """Set the hosts of a DNS name. One that it does not lead to any more stays until it does not answer.
+
+        Args:
+            name: The name and the port.
+            addresses: The hosts that it leads to now.
+        """
+        with self._changed:
+            own = [host for host in self.hosts if (host.address.name, host.address.port) == (name.host, name.port)]
+            for host in own:
+                host.listed = host.address in addresses
+            known = {host.address for host in own}
+            self.hosts = self.hosts + [InputHost(address) for address in addresses if address not in known]
+            self._forget()
 
     def due(self) -> list[InputHost]:
         """Return the hosts to connect to now, and mark them as connecting."""
@@ -119,6 +145,20 @@ class HostPool:
                 host.state = HostState.OPENING
         return hosts
 
+    def is_alias(self, host: InputHost, instance: str) -> bool:
+        """Note the process of a host that is connected to. Returns True if another address already leads to it.
+
+        `localhost` is ::1 and 127.0.0.1, and a pod in a dual-stack cluster has two addresses: one of them is enough.
+        """
+        with self._changed:
+            host.instance = instance
+            used = (HostState.OPENING, HostState.UP, HostState.EXCLUDED)
+            for other in self.hosts:
+                if other is not host and other.instance == instance and other.state in used:
+                    host.state, host.alias_of, host.reason = HostState.ALIAS, other, ""
+                    return True
+            return False
+
     def opened(self, host: InputHost, connection: HostConnection, threads: int) -> bool:
         """Note that a host is ready. Returns False if it is not wanted any more."""
         with self._changed:
@@ -128,7 +168,7 @@ class HostPool:
             # More than it computes, so that its threads need not wait for the next request.
             host.threads, host.window = threads, threads + max(2, threads // 2)
             host.in_flight = host.queued = 0
-            host.fresh = True
+            host.fresh, host.reason = True, ""
             self._changed.notify_all()
             return True
 
@@ -156,7 +196,11 @@ class HostPool:
                 cost = min([host.row_seconds for host in self.hosts if host.row_seconds is not None], default=1.0)
                 host = min(
                     known or ready,
-                    key=lambda host: (host.queued + rows) * (cost if host.row_seconds is None else host.row_seconds),
+                    key=lambda host: (
+                        (host.queued + rows) * (cost if host.row_seconds is None else host.row_seconds),
+                        host.queued,
+                        host.rows,
+                    ),
                 )
                 if not host.full and host.connection is not None:
                     host.in_flight += 1
@@ -204,7 +248,7 @@ class HostPool:
                 cost = (time.monotonic() - loan.start) / loan.queued
                 host.row_seconds = max(host.row_seconds or 0.0, cost)
             self._down(host, reason)
-        loan.connection.abandon()
+        loan.connection.close()
         return True
 
     def unreachable(self, host: InputHost, reason: str) -> bool:
@@ -223,7 +267,7 @@ class HostPool:
             host.state, host.reason, host.connection = HostState.EXCLUDED, reason, None
             self._changed.notify_all()
         if connection is not None:
-            connection.abandon()
+            connection.close()
         return news
 
     def reconnect(self, loan: Loan) -> None:
@@ -254,11 +298,25 @@ class HostPool:
         with self._changed:
             self._changed.notify_all()
 
-    def summary(self) -> str:
+    def summary(self) -> list[str]:
         """Describe each host: state, rows per second, queue, retries and bytes."""
         with self._changed:
             elapsed = max(time.monotonic() - self._start, 1e-9)
-            return "; ".join(_described(host, elapsed) for host in self.hosts)
+            return [_described(host, elapsed) for host in self.hosts if host.state is not HostState.ALIAS]
+
+    def former(self) -> str:
+        """Describe the hosts that have left; "" if there are none."""
+        with self._changed:
+            hosts = [host for host in self._former if host.rows or host.retries]
+            rows, received, retries = (
+                (
+                    sum(values)
+                    for values in zip(*((host.rows, host.received, host.retries) for host in hosts), strict=True)
+                )
+                if hosts
+                else (0, 0, 0)
+            )
+            return f"{len(hosts)} former: {rows} rows, {received / 1e6:.1f} MB, retried {retries}" if hosts else ""
 
     def _returned(self, loan: Loan) -> None:
         if loan.host.connection is loan.connection:
@@ -270,7 +328,18 @@ class HostPool:
         wait = min(_FIRST_RETRY_SECONDS * 2**host.failures, _LAST_RETRY_SECONDS)
         host.state, host.reason, host.retry_at = HostState.DOWN, reason, time.monotonic() + wait
         host.failures = min(host.failures + 1, 10)
+        for other in self.hosts:
+            if other.alias_of is host:
+                other.state, other.alias_of, other.retry_at = HostState.DOWN, None, 0.0
+        self._forget()
         self._changed.notify_all()
+
+    def _forget(self) -> None:
+        """Remove hosts that have left. Their work still counts."""
+        left = [host for host in self.hosts if not host.listed and host.state not in (HostState.OPENING, HostState.UP)]
+        if left:
+            self._former += left
+            self.hosts = [host for host in self.hosts if host not in left]
 
 
 def _described(host: InputHost, elapsed: float) -> str:

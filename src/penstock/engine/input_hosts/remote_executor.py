@@ -17,16 +17,17 @@ from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResul
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages as messages
-from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS, ChunkRequest
+from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS, STATUS_FIELDS, ChunkRequest
 from penstock.engine.input_hosts.host_address import HostAddress, HostCredentials
 from penstock.engine.input_hosts.host_connection import (
     ChecksumError,
     HostConnection,
     HostFailureError,
     HostTimeoutError,
-    load_flight,
+    load_grpc,
 )
 from penstock.engine.input_hosts.host_identity import machine_identity
+from penstock.engine.input_hosts.host_names import HostName, HostNames
 from penstock.engine.input_hosts.host_pool import HostPool, InputHost, Loan
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.errors import ContextError, UsageError
@@ -52,6 +53,9 @@ _ANSWER = ("threads", "differences", "reason", "building")
 # Threads that wait for answers, per host and in all.
 _MAX_WAITING, _MAX_WAITING_PER_HOST = 128, 32
 
+# Hosts of DNS names that are connected to at the same time.
+_MAX_OPENERS = 64
+
 
 class RemoteExecutor(ChunkExecutor):
     """Executor that computes the chunks of one program on input hosts.
@@ -62,7 +66,7 @@ class RemoteExecutor(ChunkExecutor):
     and raises its own error.
 
     Args:
-        addresses: The hosts.
+        addresses: The hosts. A DNS name means all hosts whose IP addresses it leads to at the moment.
         description: Description of the program for the hosts, as plain JSON.
         identity: Fingerprints of the program, which those of the hosts must equal, by name.
         local_threads: Number of threads of this process for chunks that no host computes.
@@ -81,7 +85,7 @@ class RemoteExecutor(ChunkExecutor):
         local_threads: int,
         credentials: HostCredentials | None = None,
     ) -> None:
-        load_flight()
+        load_grpc()
         self._credentials = HostCredentials() if credentials is None else credentials
         body = messages.encode({"description": description, "identity": {**machine_identity(), **identity}})
         if len(body) > messages.MAX_MESSAGE_BYTES:
@@ -92,13 +96,17 @@ class RemoteExecutor(ChunkExecutor):
                 fix="read them from a file in the definition",
             )
         self._open_body, self._key = body, program_key(description)
-        self._pool = HostPool(addresses)
+        self._names = HostNames([address for address in addresses if not address.is_ip])
+        self._pool = HostPool([address for address in addresses if address.is_ip])
         self._local_threads = local_threads
         self._local = threading.BoundedSemaphore(local_threads)
-        count = min(_MAX_WAITING, _MAX_WAITING_PER_HOST * len(addresses))
+        named = len(self._names.names)
+        count = _MAX_WAITING if named else min(_MAX_WAITING, _MAX_WAITING_PER_HOST * len(addresses))
         self._threads = ThreadExecutor(max(count, local_threads), name="penstock-input-host")
         # A host may build this program for minutes, and other programs must not wait for it.
-        self._openers = ThreadExecutor(len(addresses), name=f"penstock-open-{self._key[:8]}")
+        openers = _MAX_OPENERS if named else len(addresses)
+        self._openers = ThreadExecutor(openers, name=f"penstock-open-{self._key[:8]}")
+        self._resolvers = ThreadExecutor(max(named, 1), name=f"penstock-resolve-{self._key[:8]}")
         self._prepared = self._checked = False
         self._closes = 0
         self._computed_here = 0
@@ -117,8 +125,10 @@ class RemoteExecutor(ChunkExecutor):
         if self._prepared:
             return
         self._prepared = True
-        openings = [self._openers.submit(self._open, host) for host in self._pool.due()]
-        wait(openings, _FIRST_SECONDS)
+        deadline = time.monotonic() + _FIRST_SECONDS
+        lookups, openings = self._look_up(), self._connect()
+        wait(lookups, _FIRST_SECONDS)
+        wait(openings + self._connect(), max(deadline - time.monotonic(), 0.0))
         # A host that changes later is excluded with a warning: the training goes on without it.
         if not self._checked:
             self._checked = True
@@ -130,8 +140,8 @@ class RemoteExecutor(ChunkExecutor):
     def compute(self, program: HostProgram, chunk: Chunk) -> Future[ChunkResult]:
         """Compute a chunk on a host, or on a thread of this process."""
         self.prepare(program)
-        for host in self._pool.due():
-            self._openers.submit(self._open, host)
+        self._look_up()
+        self._connect()
         return self._threads.submit(self._compute, program, chunk, self._closes)
 
     def empty(self, size: int) -> Array:
@@ -140,9 +150,11 @@ class RemoteExecutor(ChunkExecutor):
 
     def summary(self) -> str:
         """Describe the hosts and their work."""
-        count = len(self._pool.hosts)
-        here = f"; {self._computed_here} rows in this process" if self._computed_here else ""
-        return f"{count} input host{'s' if count > 1 else ''} ({self._pool.summary()}{here})"
+        hosts = self._pool.summary()
+        hosts += [f"{name.address}: not reachable ({name.reason})" for name in self._names.unresolved()]
+        here = f"{self._computed_here} rows in this process" if self._computed_here else ""
+        parts = "; ".join(filter(None, [*hosts, self._pool.former(), here]))
+        return f"{len(hosts)} input host{'' if len(hosts) == 1 else 's'} ({parts})"
 
     def close(self, patience: float | None = None) -> None:
         """Cancel chunks that have not started and requests in flight, and close the connections."""
@@ -150,14 +162,34 @@ class RemoteExecutor(ChunkExecutor):
         self._threads.shutdown_nowait()
         self._pool.close()
         self._threads.close(patience)
-        self._openers.shutdown_nowait()
+        self._end_connecting()
         self._prepared = False
 
     def shutdown_nowait(self) -> None:
         """Cancel chunks that have not started. Requests in flight end by their time limits."""
         self._closes += 1
         self._threads.shutdown_nowait()
+        self._end_connecting()
+
+    def _end_connecting(self) -> None:
         self._openers.shutdown_nowait()
+        self._resolvers.shutdown_nowait()
+
+    def _look_up(self) -> list[Future[None]]:
+        """Look up the DNS names whose time has come, on threads of their own: a look-up may take seconds."""
+        return [self._resolvers.submit(self._resolve, name) for name in self._names.due()]
+
+    def _connect(self) -> list[Future[None]]:
+        """Connect to the hosts that are due."""
+        return [self._openers.submit(self._open, host) for host in self._pool.due()]
+
+    def _resolve(self, name: HostName) -> None:
+        news = not name.reason
+        addresses = self._names.resolve(name)
+        if addresses is not None:
+            self._pool.update(name.address, addresses)
+        elif news:
+            _log.warning("input host %s: %s; it is tried again", name.address, name.reason)
 
     def _compute(self, program: HostProgram, chunk: Chunk, closes: int) -> ChunkResult:
         deadline = time.monotonic() + _REMOTE_SECONDS
@@ -202,7 +234,8 @@ class RemoteExecutor(ChunkExecutor):
                 head, columns, received = loan.connection.fetch(request, chunk.slots, dtypes, limit)
         except ChecksumError as error:
             self._pool.declined(loan)
-            self._exclude(loan.host, str(error))
+            if self._pool.exclude(loan.host, str(error)):
+                self._warn_of_exclusion(loan.host, str(error))
             return None
         except HostFailureError as error:
             if self._pool.failed(loan, str(error), slow=isinstance(error, HostTimeoutError)):
@@ -229,7 +262,10 @@ class RemoteExecutor(ChunkExecutor):
         connection: HostConnection | None = None
         try:
             connection = HostConnection(host.address, self._credentials)
-            connection.call(STATUS, b"{}", _STATUS_SECONDS)
+            status = messages.decode(connection.call(STATUS, b"{}", _STATUS_SECONDS), STATUS_FIELDS)
+            if self._pool.is_alias(host, messages.text(status["instance"], 64, "instance")):
+                connection.close()
+                return
             answer = self._build_on(connection)
             threads = messages.integer(answer["threads"], 1, 4096, "threads")
             refused = [
@@ -246,7 +282,9 @@ class RemoteExecutor(ChunkExecutor):
             return
         if refused:
             host.refused = refused
-            self._exclude(host, str(_refusal(host).args[0]).partition("\n")[0])
+            reason = str(_refusal(host).args[0]).partition("\n")[0]
+            if self._pool.exclude(host, reason) and self._checked:  # before, `prepare` raises it
+                self._warn_of_exclusion(host, reason)
             connection.close()
         elif not self._pool.opened(host, connection, threads):
             connection.close()
@@ -263,9 +301,8 @@ class RemoteExecutor(ChunkExecutor):
                 return answer
         raise HostFailureError("the iterator was closed")
 
-    def _exclude(self, host: InputHost, reason: str) -> None:
-        if self._pool.exclude(host, reason):
-            _log.warning("input host %s is not used any more: %s", host.address, reason)
+    def _warn_of_exclusion(self, host: InputHost, reason: str) -> None:
+        _log.warning("input host %s is not used any more: %s", host.address, reason)
 
 
 def program_key(description: Mapping[str, Any]) -> str:
