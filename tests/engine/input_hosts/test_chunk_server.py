@@ -1,4 +1,4 @@
-"""Limits of the server of a host: long messages, calls without the token, and peers that keep calls and connections open."""
+"""Limits of the server of a host: long messages, calls without the token, and peers that keep calls open."""
 
 from __future__ import annotations
 
