@@ -40,22 +40,21 @@ def parse():
 @pytest.mark.parametrize("version", ["1.29", "1.37"])
 def test_published_schemas_accept_manifest_and_reject_mistakes(documents, version):
     validator = pytest.importorskip("kubernetes_validate", reason="it brings the schemas (dependency group test-all)")
-    assert documents.keys() == {"Service", "StatefulSet"}
+    assert documents.keys() == {"Service", "Deployment"}
     for document in documents.values():
         validator.validate(document, version, strict=True)
-    workload = documents["StatefulSet"]
+    workload = documents["Deployment"]
     for wrong in ({"replica": 4}, {"replicas": "four"}):
         with pytest.raises(validator.ValidationError):
             validator.validate(workload | {"spec": workload["spec"] | wrong}, version, strict=True)
 
 
 def test_manifest_parts_are_consistent(documents, parse):
-    service, workload = documents["Service"], documents["StatefulSet"]
+    service, workload = documents["Service"], documents["Deployment"]
     pod = workload["spec"]["template"]
     (container,), labels = pod["spec"]["containers"], pod["metadata"]["labels"]
     assert service["spec"]["clusterIP"] == "None"
     assert service["spec"]["selector"] == workload["spec"]["selector"]["matchLabels"] == labels
-    assert workload["spec"]["serviceName"] == service["metadata"]["name"]
     mounts = container["volumeMounts"]
     assert {mount["name"] for mount in mounts} == {volume["name"] for volume in pod["spec"]["volumes"]}
     serve = parse(container["command"])
@@ -67,16 +66,14 @@ def test_manifest_parts_are_consistent(documents, parse):
     assert container["env"][0]["name"] == TOKEN
 
 
-def test_the_page_lists_the_pods_of_the_manifest(documents):
-    service, workload = documents["Service"], documents["StatefulSet"]
+def test_the_page_names_the_service_of_the_manifest(documents):
+    service = documents["Service"]
     (block,) = [text for text in re.findall(r"```yaml\n(.*?)```", PAGE.read_text(), re.DOTALL) if "INPUT_HOSTS" in text]
     variables = {variable["name"]: variable.get("value") for variable in yaml.safe_load(block)["env"]}
-    addresses = parse_addresses("".join(variables["PENSTOCK_INPUT_HOSTS"].split()).split(","))
-    name, subdomain = workload["metadata"]["name"], service["metadata"]["name"]
-    assert [address.host for address in addresses] == [
-        f"{name}-{number}.{subdomain}" for number in range(workload["spec"]["replicas"])
-    ]
-    assert {(address.port, address.tls) for address in addresses} == {(7000, True)}
+    (address,) = parse_addresses([variables["PENSTOCK_INPUT_HOSTS"]])
+    (port,) = service["spec"]["ports"]
+    assert (address.host, address.port, address.tls) == (service["metadata"]["name"], port["port"], True)
+    assert f'"subjectAltName=DNS:{address.host}"' in PAGE.read_text()
     assert TOKEN in variables
     assert "PENSTOCK_INPUT_HOSTS_CA" in variables
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -32,6 +33,8 @@ _OPTIONS = [
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
 ]
+
+_ADDRESSES = re.compile(r"^.*; last error: |^[A-Z_]+: |ipv[46]:\S+: ")
 
 
 class HostFailureError(Exception):
@@ -139,9 +142,9 @@ class _translated:  # noqa: N801  # used like a function
 
 
 def _message(error: Any) -> str:
-    """Return the message of an error of gRPC without the list of addresses that gRPC puts before it."""
+    """Return the message of an error of gRPC without the addresses that gRPC puts before it: the caller names them."""
     text = error.details() or error.code().name.lower().replace("_", " ")
-    return text.rpartition("; last error: ")[2].partition("\n")[0][:500]
+    return _ADDRESSES.sub("", text).partition("\n")[0][:500]
 
 
 def _receive(

@@ -6,7 +6,7 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.engine.input_hosts.host_address import HostAddress
 from penstock.engine.input_hosts.host_connection import HostConnection
@@ -129,7 +129,7 @@ class HostPool:
             addresses: The hosts that it leads to now.
         """
         with self._changed:
-            own = [host for host in self.hosts if (host.address.name, host.address.port) == (name.host, name.port)]
+            own = [host for host in self.hosts if replace(host.address, host=host.address.name, name="") == name]
             for host in own:
                 host.listed = host.address in addresses
             known = {host.address for host in own}
@@ -153,11 +153,13 @@ class HostPool:
         with self._changed:
             host.instance = instance
             used = (HostState.OPENING, HostState.UP, HostState.EXCLUDED)
-            for other in self.hosts:
-                if other is not host and other.instance == instance and other.state in used:
-                    host.state, host.alias_of, host.reason = HostState.ALIAS, other, ""
-                    return True
-            return False
+            same = [other for other in self.hosts if other is not host and other.instance == instance]
+            others = [other for other in same if other.state in used]
+            # Another state means that the iterator was closed.
+            if not others or host.state is not HostState.OPENING:
+                return False
+            host.state, host.alias_of, host.reason = HostState.ALIAS, others[0], ""
+            return True
 
     def opened(self, host: InputHost, connection: HostConnection, threads: int) -> bool:
         """Note that a host is ready. Returns False if it is not wanted any more."""
@@ -309,12 +311,7 @@ class HostPool:
         with self._changed:
             hosts = [host for host in self._former if host.rows or host.retries]
             rows, received, retries = (
-                (
-                    sum(values)
-                    for values in zip(*((host.rows, host.received, host.retries) for host in hosts), strict=True)
-                )
-                if hosts
-                else (0, 0, 0)
+                sum(getattr(host, name) for host in hosts) for name in ("rows", "received", "retries")
             )
             return f"{len(hosts)} former: {rows} rows, {received / 1e6:.1f} MB, retried {retries}" if hosts else ""
 
