@@ -37,6 +37,14 @@ def numbers(count, factor=1):
     return {"x": fn.readers.arrays(np.arange(count), random_shuffle=True) * factor}
 
 
+def branching(count):
+    """Numbers, some of them negative. It is decorated where it is used, with conditionals."""
+    number = fn.readers.arrays(np.arange(count), random_shuffle=True)
+    if number > 17:
+        number = -number
+    return {"x": number}
+
+
 @data_iterator
 def failing(count):
     """Numbers, of which one is refused."""

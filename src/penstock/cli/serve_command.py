@@ -134,7 +134,7 @@ def _definitions(program: ProgramName) -> Mapping[str, HostedDefinition]:
         value = names.get(program.definition)
         hosted = HostedDefinition.of(value)
         if hosted is None and callable(value):
-            hosted = HostedDefinition(value, conditionals=False)
+            hosted = HostedDefinition(value)
         found = [] if hosted is None else [hosted]
     else:
         found = [hosted for value in names.values() if (hosted := HostedDefinition.of(value)) is not None]

@@ -53,12 +53,10 @@ class HostedDefinition:
     """A definition of a program.
 
     Args:
-        function: The definition.
-        conditionals: True if `if`, `and`, `or` and `not` work on nodes.
+        function: The definition, as it is written.
     """
 
     function: Callable[..., Any]
-    conditionals: bool
 
     @staticmethod
     def of(value: Any) -> HostedDefinition | None:
@@ -66,10 +64,8 @@ class HostedDefinition:
         hosted = getattr(value, "hosted", None)
         if isinstance(hosted, HostedDefinition):
             return hosted
-        defaults = getattr(value, "defaults", None)
-        if inspect.isfunction(value) and isinstance(defaults, dict):
-            options = cast(dict[str, Any], defaults)
-            return HostedDefinition(cast(Any, value).definition, bool(options.get("enable_conditionals")))
+        if inspect.isfunction(value) and isinstance(getattr(value, "defaults", None), dict):
+            return HostedDefinition(cast(Any, value).definition)
         return None
 
     @property
@@ -197,7 +193,7 @@ class ProgramFactory:
         """Trace the definition, once for each call."""
         graphs: list[Graph] = []
         for call in messages.sequence(calls, _MAX_BLOCKS, "calls"):
-            entries = messages.fields(call, ("name", "args", "kwargs", "rows", "batch"))
+            entries = messages.fields(call, ("name", "args", "kwargs", "conditionals", "rows", "batch"))
             hosted = self._definition(messages.text(entries["name"], 1024, "name"))
             rows, batch = (messages.integer(entries[name], 1, MAX_BATCH, name) for name in ("rows", "batch"))
             if not isinstance(entries["kwargs"], dict):
@@ -209,7 +205,9 @@ class ProgramFactory:
                 kwargs = {name: decode_argument(value, self._path) for name, value in entries["kwargs"].items()}
             except TypeError as error:
                 raise MessageError(str(error)) from None
-            function = definition_with_conditionals(hosted.function) if hosted.conditionals else hosted.function
+            function = hosted.function
+            if messages.flag(entries["conditionals"], "conditionals"):
+                function = definition_with_conditionals(function)
             pipeline = Pipeline(batch_size=rows, seed=0)
             pipeline.set_block(rows, batch)
             graphs.append(trace(function, args, kwargs, pipeline).graph)

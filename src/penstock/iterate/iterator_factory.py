@@ -319,7 +319,7 @@ def _decorator(
             return iterator
 
         # Input hosts call the definition for the blocks of a trainer's devices, not for their own.
-        vars(make)["hosted"] = HostedDefinition(definition, bool(defaults["enable_conditionals"]))
+        vars(make)["hosted"] = HostedDefinition(definition)
         return make
 
     return decorate if pipeline_fn is None else decorate(pipeline_fn)

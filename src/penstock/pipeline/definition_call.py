@@ -20,11 +20,13 @@ class DefinitionCall:
         name: Name of the definition.
         args: Positional arguments.
         kwargs: Arguments by name.
+        conditionals: True if `if`, `and`, `or` and `not` work on nodes in the definition.
     """
 
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    conditionals: bool
 
     def as_json(self) -> dict[str, Any]:
         """Return the call as JSON.
@@ -36,6 +38,7 @@ class DefinitionCall:
             "name": self.name,
             "args": [self._encoded(str(number), value) for number, value in enumerate(self.args)],
             "kwargs": {name: self._encoded(name, value) for name, value in self.kwargs.items()},
+            "conditionals": self.conditionals,
         }
 
     def _encoded(self, name: str, value: Any) -> Any:

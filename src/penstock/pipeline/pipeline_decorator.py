@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, Protocol, Unpack, cast, get_type_hints, overl
 from penstock.core import user_call_site, with_call_site
 from penstock.errors import ArgumentTypeError, about, nearest_names, short_repr
 from penstock.graph.arguments.argument_checks import bind_arguments, check_annotations
-from penstock.graph.conditionals import definition_with_conditionals
+from penstock.graph.conditionals import definition_with_conditionals, has_conditionals
 from penstock.graph.conditionals import do_not_convert as do_not_convert
 from penstock.pipeline.dali_methods import HINTS
 from penstock.pipeline.definition_call import DefinitionCall
@@ -185,7 +185,7 @@ def trace(
     """
     pipeline.name = definition.__name__
     if pipeline.input_hosts:
-        pipeline.call = DefinitionCall(definition.__name__, tuple(args), kwargs)
+        pipeline.call = DefinitionCall(definition.__name__, tuple(args), kwargs, has_conditionals(definition))
     # Before the call: a TypeError for wrong arguments could not be told from one that the definition's code raises.
     with about(definition.__name__):
         bind_arguments(inspect.signature(definition), args, kwargs)

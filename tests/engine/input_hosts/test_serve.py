@@ -171,6 +171,17 @@ def test_paths_of_the_trainer_are_mapped(photographs, tmp_path):
         assert computed_by(it)[0] > 0
 
 
+def test_the_trainer_tells_if_conditions_on_nodes_work():
+    make = data_iterator(served_program.branching, enable_conditionals=True)
+    with hosts(1, program=f"{served_program.__file__}:branching") as (host,):
+        batches = [
+            [batch["x"].tolist() for batch in make(count=40, batch_size=8, seed=2, input_hosts=addresses)]
+            for addresses in ([host.address], [])
+        ]
+    assert batches[0] == batches[1]
+    assert min(min(batches[0], key=min)) < 0
+
+
 def test_other_data_are_refused_with_both_values(tmp_path, photographs):
     other = write_photographs(tmp_path, samples_per_class=5)
     with (

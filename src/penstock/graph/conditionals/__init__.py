@@ -9,3 +9,4 @@ assign to variables are selected row by row (`penstock.graph.ir.branch_operators
 from penstock.graph.conditionals.converted_function import convert_function as convert_function
 from penstock.graph.conditionals.converted_function import definition_with_conditionals as definition_with_conditionals
 from penstock.graph.conditionals.converted_function import do_not_convert as do_not_convert
+from penstock.graph.conditionals.converted_function import has_conditionals as has_conditionals

@@ -68,6 +68,14 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
     return result
 
 
+def has_conditionals(definition: Callable[..., Any]) -> bool:
+    """Return True for the result of `definition_with_conditionals`."""
+    function: Any = definition
+    while isinstance(function, functools.partial):
+        function = cast(functools.partial[Any], function).func
+    return _AS_WRITTEN in getattr(getattr(function, "__func__", function), "__dict__", {})
+
+
 def convert_function(function: Any) -> Any:
     """Return a user's function, rewritten for a definition with conditionals that calls it.
 
