@@ -68,7 +68,7 @@ def run(parsed: argparse.Namespace) -> int:
         count = parsed.threads or cpu_limits().usable
         executor = ThreadExecutor(count, min(max(64, 32 * count), 512), name="penstock-serve")
         factory = ProgramFactory(definitions, parsed.map, executor)
-        service = ChunkService(lambda description: HostedProgram(*factory.build(description)), executor)
+        service = ChunkService(lambda description: HostedProgram(*factory.build(description), factory.rename), executor)
         server = ChunkServer(address, service, token, certificate)
         metrics = None if parsed.metrics is None else serve_metrics(service, parsed.metrics, address.host)
     except (PenstockError, OSError) as error:

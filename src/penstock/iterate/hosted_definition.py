@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -229,6 +230,14 @@ class ProgramFactory:
         for old, new in self.paths:
             if text == old or text.startswith(old if old.endswith("/") else f"{old}/"):
                 return new + text[len(old) :]
+        return text
+
+    def rename(self, text: str) -> str:
+        """Replace paths of this host by those of the trainer in a text, such as the message of an error."""
+        for old, new in self.paths:
+            start = new if new.endswith("/") else f"{new}/"
+            # Not in the middle of a longer path.
+            text = re.sub(rf"(?<![\w/.-]){re.escape(start)}", lambda _, old=old: f"{old.rstrip('/')}/", text)
         return text
 
 

@@ -159,16 +159,23 @@ def test_the_environment_names_hosts(monkeypatch, served):
         assert "input host" not in it.explain()
 
 
-def test_paths_of_the_trainer_are_mapped(photographs, tmp_path):
-    (tmp_path / "there").symlink_to(photographs)
-    with (
-        hosts(1, "--map", f"{tmp_path / 'there'}={photographs}", program=f"{served_program.__file__}:training") as (
-            host,
-        ),
-        iterator(str(tmp_path / "there"), input_hosts=[host.address]) as it,
-    ):
+def test_paths_of_the_trainer_are_mapped_and_back(photographs, tmp_path):
+    folder = tmp_path / "there"
+    folder.symlink_to(photographs)
+    program = f"{served_program.__file__}:training"
+    with hosts(1, "--map", f"{folder}={photographs}", program=program) as (host,):
         assert host.line.startswith("definition at grpc://127.0.0.1:")
-        assert computed_by(it)[0] > 0
+        bad = []
+        for addresses in ([host.address], []):
+            # Each has its own file, which names the samples that fail.
+            file = tmp_path / f"bad{len(bad)}"
+            make = data_iterator(served_program.definition, **served_program.POLICY, quarantine=file)
+            with make(folder=str(folder), batch_size=16, seed=7, input_hosts=addresses) as it:
+                list(it)
+                assert not addresses or computed_by(it)[0] > 0
+            bad.append(sorted(file.read_text().splitlines()))
+    assert bad[0] == bad[1]
+    assert str(folder) in bad[0][0]
 
 
 def test_the_trainer_tells_if_conditions_on_nodes_work():

@@ -18,7 +18,7 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices
 from penstock.core.stage_timers import StageTotals
-from penstock.engine.failures.bad_row import BadRow, BadSample
+from penstock.engine.failures.bad_row import BadRow, BadSample, complete
 from penstock.engine.input_hosts import json_messages as messages
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.errors import SampleError
@@ -272,9 +272,7 @@ def _bad_row(message: Any) -> BadRow:
         raise MessageError("error must have 6 entries, and samples at least one")
     what, index, source, path, where, subject = values
     error = SampleError("", index=_index(index), source=_name(source), path=_name(path), where=_name(where))
-    # The text is complete already: the constructor would cut it and add lines.
-    error.args = (messages.text(what, _MAX_TEXT, "error"),)
-    error.subject = messages.text(subject, _MAX_TEXT, "error")
+    complete(error, messages.text(what, _MAX_TEXT, "error"), messages.text(subject, _MAX_TEXT, "error"))
     return BadRow(
         messages.integer(entries["number"], 0, _MAX_INTEGER, "number"),
         tuple(samples),

@@ -66,10 +66,12 @@ class HostedProgram:
     Args:
         program: The program. Its executor has the host's threads.
         identity: Fingerprints of definition and data, by name.
+        rename: Replaces paths of this host by those of the trainer in a text.
     """
 
     program: HostProgram
     identity: Mapping[str, str]
+    rename: Callable[[str], str] = str
 
 
 class ProgramBuilder(Protocol):
@@ -299,7 +301,7 @@ class ChunkService:
             shapes=tuple(shapes),
             dtypes=tuple(names),
             checksum=checksum,
-            failed=tuple(result.failed),
+            failed=tuple([row.renamed(entry.hosted.rename) for row in result.failed]),
             seconds=seconds,
             stages=totals.stages,
             compilation=max(totals.compilation, 0.0),
