@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -133,7 +133,7 @@ class _translated:  # noqa: N801  # used like a function
         if isinstance(error, MessageError):
             raise HostFailureError(f"it sent {error}") from None
         if isinstance(error, self._grpc.RpcError):
-            if error.code() is self._grpc.StatusCode.DEADLINE_EXCEEDED:
+            if cast(Any, error).code() is self._grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise HostTimeoutError("it did not answer in time") from None
             raise HostFailureError(_message(error)) from None
         # gRPC raises ValueError for a call of a channel that another thread has closed.
