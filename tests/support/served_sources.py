@@ -10,7 +10,7 @@ def cached(folder):
     """Photographs that are decoded once, and random crops of them."""
     files, labels = fn.readers.file(file_root=folder, random_shuffle=True, flat_labels=True)
     images, labels = fn.cache(fn.resize(fn.decoders.image(files), size=[16, 16]), labels, memory="1 MB")
-    return {"images": fn.crop(images, crop=[8, 8], crop_pos_x=fn.random.uniform()), "labels": labels}
+    return {"images": fn.crop(images, crop=[8, 8], crop_pos_x=fn.random.uniform(range=[0.0, 1.0])), "labels": labels}
 
 
 @data_iterator(auto_reset=True)

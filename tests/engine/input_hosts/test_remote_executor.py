@@ -119,6 +119,15 @@ def test_slow_hosts_get_less():
     assert pool.borrow(1, [], 0.0, lambda: False) is None
 
 
+def test_equal_hosts_share_the_rows():
+    pool = HostPool([parse_address("127.0.0.1:1"), parse_address("127.0.0.1:2"), parse_address("127.0.0.1:3")])
+    for host, rows in zip(pool.due(), (5, 3, 4), strict=True):
+        assert pool.opened(host, object(), 8)
+        host.row_seconds, host.fresh, host.rows = 0.0, False, rows
+    loans = [pool.borrow(1, [], 0.0, lambda: False) for _ in range(4)]
+    assert [pool.hosts.index(loan.host) for loan in loans] == [1, 2, 0, 1]
+
+
 def test_a_fresh_host_gets_one_chunk():
     pool = HostPool([parse_address("a:1"), parse_address("b:1")])
     for host in pool.due():

@@ -189,13 +189,14 @@ def test_the_trainer_tells_if_conditions_on_nodes_work():
     assert min(min(batches[0], key=min)) < 0
 
 
-def test_other_data_are_refused_with_both_values(tmp_path, photographs):
+def test_other_data_are_refused_with_both_values(tmp_path, photographs, caplog):
     other = write_photographs(tmp_path, samples_per_class=5)
     with (
         hosts(1, "--map", f"{photographs}={other}") as (host,),
         pytest.raises(errors.UsageError, match=r"differs in data(.|\n)*mix:20:(.|\n)*mix:48:"),
     ):
         iterator(photographs, input_hosts=[host.address])
+    assert "is not used any more" not in caplog.text  # the error says it
 
 
 def test_other_definitions_are_refused(served):
