@@ -162,5 +162,5 @@ def test_refusals_name_their_reason():
     with pytest.raises(HostFailureError, match="closed"):
         connection.call(STATUS, b"{}", 60)
     server.shutdown()
-    with pytest.raises(HostFailureError, match=r"^(UNKNOWN: ipv4:127.0.0.1:\d+: )?.{0,60}Connection refused"):
+    with pytest.raises(HostFailureError, match=r"^(?!.*127.0.0.1).*Connection refused"):
         HostConnection(parse_address(f"127.0.0.1:{server.port}"), HostCredentials()).call(STATUS, b"{}", 60)

@@ -34,7 +34,7 @@ _OPTIONS = [
     ("grpc.enable_http_proxy", 0),
 ]
 
-_ADDRESSES = re.compile(r"^.*; last error: |^[A-Z_]+: |ipv[46]:\S+: ")
+_ADDRESSES = re.compile(r"^(?:.*; last error: )?(?:[A-Z_]+: )?(?:ipv[46]:\S+: )?")
 
 
 class HostFailureError(Exception):
@@ -144,7 +144,7 @@ class _translated:  # noqa: N801  # used like a function
 def _message(error: Any) -> str:
     """Return the message of an error of gRPC without the addresses that gRPC puts before it: the caller names them."""
     text = error.details() or error.code().name.lower().replace("_", " ")
-    return _ADDRESSES.sub("", text).partition("\n")[0][:500]
+    return _ADDRESSES.sub("", text, count=1).partition("\n")[0][:500]
 
 
 def _receive(
