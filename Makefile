@@ -29,6 +29,10 @@ FEW := HYPOTHESIS_PROFILE=few
 # containers often turn that off; then each of the hundreds of processes that the tests start would compile JAX for 4 seconds.
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL = -m pip install --disable-pip-version-check --no-compile
+# Tests, examples and pages compile the same small programs again and again, in hundreds of processes and three environments.
+# XLA's compiler takes a third of their time, so they share what it has compiled.
+CACHED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.05 \
+	JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
@@ -48,12 +52,12 @@ test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
 	rm -f $(PASSED)
-	$(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed=$(PASSED) \
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed=$(PASSED) \
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 test-all: test test-plain $(VENV)/.test-all
 	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
@@ -68,8 +72,8 @@ gpu: $(VENV)/.test
 docs: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/codespell README.md docs
-	$(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
-	$(BIN)/python -m pytest $(WORKERS) docs/tests
+	$(CACHED) $(BIN)/sphinx-build -b html -E -W --keep-going -n -j 2 -d docs/_build/doctrees docs docs/_build/html
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) docs/tests
 
 # links to other servers, without running the pages
 linkcheck: $(VENV)/.docs
@@ -95,14 +99,14 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 	$(PLAIN)/bin/python -m pip uninstall --yes --quiet penstock
 	$(PLAIN)/bin/python $(INSTALL) $(PLAIN)/dist/*.whl
 	@echo "test-plain: README, operators and codecs without extras"
-	$(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
+	$(CACHED) $(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
 	@echo "test-plain: the demo and the other examples, with what the group examples installs"
 	$(PLAIN)/examples/bin/python $(INSTALL) --group examples
-	$(PLAIN)/examples/bin/python -m pytest $(WORKERS) tests/test_examples.py
+	$(CACHED) $(PLAIN)/examples/bin/python -m pytest $(WORKERS) tests/test_examples.py
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
+	$(CACHED) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being

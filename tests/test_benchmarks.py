@@ -140,7 +140,8 @@ def test_imagenet_training(capsys):
 
 
 @pytest.mark.slow
-def test_imagenet_training_measures_any_device(photographs, capsys):
+def test_imagenet_training_measures_any_device(photographs, capsys, monkeypatch):
+    monkeypatch.setattr(module("imagenet_training"), "WARM_UP", 1)
     arguments = ["--any-device", "--batch-size", "8", "--steps", "1", "--dtype", "float32"]
     module("imagenet_training").main([str(photographs), *arguments])
     lines = capsys.readouterr().out.splitlines()
@@ -310,14 +311,14 @@ def test_processes(capsys):
     processes = module("processes")
     processes.compare(rounds=1, batches=2)
     assert "ratio" in capsys.readouterr().out
-    assert processes.kill(kills=2, batches=30, seed=1)
+    assert processes.kill(kills=1, batches=12, seed=1)
 
 
 def test_hosts(photographs, capsys):
     hosts = module("hosts")
     hosts.compare(photographs, rounds=1, batches=2)
     assert "target 1.4" in capsys.readouterr().out
-    assert hosts.survive(faults=3, batches=40, seed=1)
+    assert hosts.survive(faults=2, batches=20, seed=1)
 
 
 def test_parallel_source():

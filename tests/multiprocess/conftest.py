@@ -21,7 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def _environment(**more):
     """Return the environment of a test process, without the variables of an outer job."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("JAX_", "PENSTOCK_", "OMPI_"))}
+    cache = ("JAX_COMPILATION_CACHE_", "JAX_PERSISTENT_CACHE_")  # of compiled programs, which the Makefile sets
+    outer = ("JAX_", "PENSTOCK_", "OMPI_")
+    kept = {name: value for name, value in os.environ.items() if name.startswith(cache) or not name.startswith(outer)}
     return {**kept, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore::DeprecationWarning", **more}
 
 

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.train.stateful_models import TRAININGS, arrays_of, run
+from tests.train.stateful_models import arrays_of, nnx_training, run
 from tests.train.test_gradient_accumulation import mlp_training
 
 
@@ -34,9 +34,9 @@ def check_training(one, two):
 
 
 def check_models(two):
-    """Normalization, dropout and accumulation."""
+    """Normalization, dropout and accumulation; tests of one process compare the libraries."""
     assert two["devices"] == [4, 8]
-    for training in [*TRAININGS, mlp_training]:
+    for training in (nnx_training, mlp_training):
         state = run(training, 8, steps=10, rows=32).state
         arrays = [array.ravel() for array in arrays_of(state) if array.dtype == np.float32]
         assert arrays
