@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core import user_call_site, with_call_site
 from penstock.engine.host.chunk_executor import ChunkExecutor
-from penstock.engine.host.process_executor import ProcessExecutor
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
@@ -331,6 +330,7 @@ class Pipeline(DaliMethods):
     def pool(self, num_threads: int | None = None) -> ChunkExecutor:
         """Return a new executor for host work on this machine; with `num_threads` threads, if given."""
         if self.num_processes and num_threads is None:
+            from penstock.engine.host.process_executor import ProcessExecutor  # noqa: PLC0415  # for worker processes alone
             return ProcessExecutor(self.num_processes, self.read_threads, self._read_ahead_costs)
         if not self.exec_async:
             return SerialExecutor()

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
 from penstock.engine.input_hosts.host_address import HostAddress, parse_addresses
-from penstock.engine.input_hosts.host_connection import load_flight
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph
 from penstock.graph.arguments.argument_marks import Default
@@ -101,6 +100,8 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
             where=user_call_site(),
         )
     if hosts:
+        from penstock.engine.input_hosts.host_connection import load_flight  # noqa: PLC0415  # for input hosts alone
+
         load_flight()
     return hosts
 
