@@ -17,17 +17,30 @@ T = TypeVar("T")
 def dataclass(cls: type[T], /) -> type[T]: ...
 @overload
 def dataclass(
-    *, init: bool = True, eq: bool = True, frozen: bool = False, slots: bool = False
+    *,
+    init: bool = True,
+    repr: bool = True,  # as below
+    eq: bool = True,
+    frozen: bool = False,
+    slots: bool = False,
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(field_specifiers=(dataclasses.field,))
 def dataclass(
-    cls: type[Any] | None = None, /, *, init: bool = True, eq: bool = True, frozen: bool = False, slots: bool = False
+    cls: type[Any] | None = None,
+    /,
+    *,
+    init: bool = True,
+    repr: bool = True,  # noqa: A002  # as in the standard library
+    eq: bool = True,
+    frozen: bool = False,
+    slots: bool = False,
 ) -> Any:
     """Return the class as a data class, as `dataclasses.dataclass` does.
 
     Args:
         cls: The class.
         init: Whether to add `__init__`.
+        repr: Whether to add `__repr__`.
         eq: Whether to add `__eq__`, and `__hash__` if the class is frozen.
         frozen: Whether to refuse assignments.
         slots: Whether to store the fields in slots.
@@ -38,7 +51,7 @@ def dataclass(
         # A class that defines only `__eq__` has None as its `__hash__`.
         defines_hash = own.get("__hash__") is not None
         result = dataclasses.dataclass(init=init, repr=False, eq=False, frozen=frozen, slots=slots)(cls)
-        if "__repr__" not in own:
+        if repr and "__repr__" not in own:
             result.__repr__ = _text
         if eq:
             values = _values([item.name for item in dataclasses.fields(result) if item.compare])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import jax
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.cached_samples import CachedSamples, open_caches
 from penstock.engine.host.chunk_executor import ChunkExecutor

@@ -1,10 +1,11 @@
 """Options of a `Pipeline`: their types, DALI's hints, and the requirements on the outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
+from penstock.core.dataclass import dataclass
 from penstock.engine.input_hosts.host_address import HostAddress, parse_addresses
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph

@@ -1,7 +1,6 @@
 """Bad samples, and the rows of a batch in which operators failed on them."""
 
-from dataclasses import dataclass
-
+from penstock.core.dataclass import dataclass
 from penstock.errors import SampleError
 from penstock.types import OnError
 
