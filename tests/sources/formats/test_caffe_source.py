@@ -134,7 +134,8 @@ def test_both_parsers_agree_on_mutated_records(datum, pixels):
         if fast is not None:
             parsed += 1
             assert (slow.shape is not None) == pixels, record
-            assert fast[0][0].tolist() == image.tolist() and fast[1].tolist() == [[slow.label or 0]], record
+            assert fast[0][0].tolist() == image.tolist(), record
+            assert fast[1].tolist() == [[slow.label or 0]], record
             assert (parse_datums([record], pixels=None, labeled=True) is None) == (slow.label is None), record
     assert parsed > MUTATIONS // 50
 
