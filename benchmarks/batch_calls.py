@@ -9,6 +9,7 @@ samples, and with this code turned off, in turns. Only labels or shapes are deli
     headers   read the headers of photographs
     records   read records of an LMDB: JPEGs of 28 x 28 pixels and labels
     protos    parse these records, Caffe2's TensorProtos
+    datums    parse Caffe's Datums of such JPEGs, with reading from an LMDB
     tfrecord  read TFRecords of such JPEGs and labels
     examples  parse these records
     tar       read such JPEGs and labels from a tar file
@@ -33,8 +34,9 @@ from measure import BATCH, Batches, arguments, compare, epochs, selected
 from penstock import data_iterator, fn, tfrecord, types
 from penstock.image.codecs import jpeg_header
 from penstock.sources.files import file_source
-from penstock.sources.formats.caffe import caffe2_source
+from penstock.sources.formats.caffe import caffe2_source, caffe_source
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
+from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.tfrecord import example_columns
 from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import write_tfrecord
@@ -76,6 +78,11 @@ def labels_of_records(folder: Path) -> Any:
     return fn.readers.caffe2(path=str(folder / "records"), random_shuffle=True, name="reader")[1]
 
 
+def labels_of_datums(folder: Path) -> Any:
+    """Read Datums of an LMDB."""
+    return fn.readers.caffe(path=str(folder / "datums"), random_shuffle=True, name="reader")[1]
+
+
 def labels_of_examples(folder: Path) -> Any:
     """Read TFRecords."""
     features = {
@@ -92,7 +99,7 @@ def labels_of_tar(folder: Path) -> Any:
     return fn.readers.webdataset(paths=folder / "tar", **kinds, random_shuffle=True, name="reader")[1]
 
 
-def never(*_: Any) -> Any:
+def never(*_: Any, **__: Any) -> Any:
     """Return that samples cannot be read together."""
     return None
 
@@ -102,6 +109,7 @@ STEPS: Mapping[str, Step] = {
     "headers": Step(shapes_of_files, jpeg_header, "_MIN_FILES", 1 << 30),
     "records": Step(labels_of_records, LocalFile, "read_ranges", never),
     "protos": Step(labels_of_records, caffe2_source, "parse_common", never),
+    "datums": Step(labels_of_datums, caffe_source, "parse_datums", never),
     "tfrecord": Step(labels_of_examples, LocalFile, "read_ranges", never),
     "examples": Step(labels_of_examples, example_columns, "MIN_MESSAGES", 1 << 30),
     "tar": Step(labels_of_tar, LocalFile, "read_ranges", never),
@@ -131,6 +139,7 @@ def write(photographs: Path, folder: Path, count: int = 16 * BATCH) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (count, 28, 28, 1), np.uint8)
     images = [gray_jpeg(image) for image in pixels]
     write_caffe2(folder / "records", ((image, number % 10) for number, image in enumerate(images)))
+    write_caffe(folder / "datums", ((image, number % 10) for number, image in enumerate(images)))
     examples = [encode_example({"image": image, "label": [number % 10]}) for number, image in enumerate(images)]
     write_tfrecord(folder / "tfrecord", examples)
     with tarfile.open(folder / "tar", "w") as archive:

@@ -155,6 +155,7 @@ def test_first_batch(photographs, tmp_path):
     task.write_text(json.dumps({**files._asdict(), "threads": 1, "batch_size": 4}))
     seconds = benchmark.first_batch("penstock", task, tmp_path / "caches")
     assert tuple(seconds) == benchmark.PARTS
+    assert all(benchmark.import_seconds(name, tmp_path / "caches") > 0 for name in benchmark.IMPORTS)
     assert all(wall > 0 and cpu >= 0 for wall, cpu in seconds.values())
     benchmark.report({"penstock, cold": [seconds]})
 

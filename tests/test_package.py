@@ -78,6 +78,19 @@ def test_the_first_stages_do_not_import_jax(module):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_plain_program_does_not_import_what_it_does_not_use():
+    done = run(
+        "import sys; from penstock import data_iterator, fn, types\n"
+        "fn.readers.file, fn.decoders.image, fn.resize\n"
+        "unused = ('PIL', 'google_crc32c', 'matplotlib', 'obstore', 'penstock.display.batch_html',\n"
+        "    'penstock.engine.host.process_executor', 'penstock.engine.input_hosts.host_connection',\n"
+        "    'penstock.image.execute.canvas_packing', 'penstock.plan.explain', 'penstock.sources.external.processes',\n"
+        "    'penstock.sources.formats', 'penstock.pictures', 'penstock.train')\n"
+        "print([name for name in unused if name in sys.modules])"
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
 def test_an_operator_is_loaded_when_it_is_first_used():
     done = run(
         "import sys; from penstock import fn\n"

@@ -6,11 +6,11 @@ work unchanged. In place of DALI's data types, penstock also accepts anything th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Any, Literal
 
 from penstock.core.constant import Constant as Constant
+from penstock.core.dataclass import dataclass
 from penstock.core.dtypes import DALIDataType as DALIDataType
 from penstock.core.dtypes import as_dtype as as_dtype
 from penstock.core.dtypes import is_bfloat16 as is_bfloat16

@@ -11,7 +11,7 @@ import pytest
 from mutations import MUTATIONS, mutated
 
 from penstock.errors import SampleError, SourceError
-from penstock.sources.formats.caffe import fast_tensor_protos
+from penstock.sources.formats.caffe import joined_records
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source, write_caffe2
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
 from penstock.sources.formats.caffe.tensor_protos import parse_tensor_protos
@@ -59,7 +59,7 @@ def test_both_parsers_tell_one_truth_of_damaged_records():
 @pytest.mark.parametrize("together", [True, False])
 def test_common_records_are_found_in_a_row(together, monkeypatch):
     if not together:
-        monkeypatch.setattr(fast_tensor_protos, "_SMALL", 0)
+        monkeypatch.setattr(joined_records, "_SMALL", 0)
     images, labels = [b"abc", b"jpeg" * 1000, b"x" * 130], [[5], [-1], [70_000]]
     records = [
         tensor(4, encode_bytes(6, image)) + tensor(2, encode_int(4, *label))

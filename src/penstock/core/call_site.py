@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import PurePath
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+from penstock.core.dataclass import dataclass
 from penstock.core.tracebacks import PACKAGE, hide_internal_frames
 from penstock.errors import PenstockError
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from penstock.core.dataclass import dataclass
 
 Indices = NDArray[np.int64]
 Array = np.ndarray[Any, Any]

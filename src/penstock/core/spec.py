@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
 import numpy as np
+
+from penstock.core.dataclass import dataclass
 
 # Extents of one sample, without the batch axis; None for extents in which samples may differ.
 Shape = tuple[int | None, ...]

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.core.dataclass import dataclass
 from penstock.core.slice_recorder import active_recorder
 from penstock.core.thread_clock import WallClock
 

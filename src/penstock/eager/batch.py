@@ -8,7 +8,6 @@ from typing import Any, overload
 import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX, Array, Column, Spec, with_call_site
-from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import check_layout
 from penstock.graph.tracing.expression import Expression
@@ -118,6 +117,8 @@ class Batch:
 
     def _repr_html_(self) -> str:
         """Return a table and the first images, for notebooks."""
+        from penstock.display.batch_html import MAX_SHOWN, batch_html  # noqa: PLC0415  # for notebooks alone
+
         return batch_html(
             type(self).__name__,
             list(self._column[:MAX_SHOWN]),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import jax
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.cached_samples import CachedSamples, open_caches
 from penstock.engine.host.chunk_executor import ChunkExecutor
@@ -24,7 +24,6 @@ from penstock.errors import DefinitionError
 from penstock.graph import Graph, Node, Reader, WholeBatchKernel
 from penstock.graph.ir.sample_cache import cached_reader
 from penstock.numerics.permutation import hash_words
-from penstock.plan.explain import explain
 from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
@@ -229,6 +228,8 @@ class Executable:
             rows: Rows of a batch.
             workers: Description of the worker processes of the host, if there are any.
         """
+        from penstock.plan.explain import explain  # noqa: PLC0415  # for texts alone
+
         blocks, devices, processes = self.layout.blocks, len(self.layout.all_devices), self.layout.processes
         batch = f"{rows} rows" + (f" in {blocks} blocks on {devices} devices" if devices > 1 else "")
         batch += f" of {processes} processes" if processes > 1 else ""

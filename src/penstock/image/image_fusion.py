@@ -11,12 +11,12 @@ from penstock.graph.ir.fusion_contract import FusedOperator, FusionGroup, Passes
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step
-from penstock.image.execute.canvas_packing import ImageCanvasProgram
 from penstock.image.execute.decode_executor import EncodedImages, decode_rows, reduce_images
 from penstock.image.execute.row_executor import DenseImages, Images, RaggedImages, execute_rows
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
 if TYPE_CHECKING:
+    from penstock.image.execute.canvas_packing import ImageCanvasProgram
     from penstock.image.image_operator import ImageDecoder, ImageOperator
 
 
@@ -112,8 +112,10 @@ class ImageFusion(FusionGroup):
             builder.set_sizes(link.output_spec.fixed_shape)
         return trace_passes(builder.passes, data)
 
-    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> ImageCanvasProgram:
+    def canvas(self, arguments: Sequence[Mapping[str, Any]]) -> "ImageCanvasProgram":
         """Plan the execution in the device program, with numbers from the host."""
+        from penstock.image.execute.canvas_packing import ImageCanvasProgram  # noqa: PLC0415  # for canvases alone
+
         limits = self._links[0].input_spec.storage_shape
         if self._decoder is not None or limits is None:
             raise ValueError("the largest size of its input is unknown")

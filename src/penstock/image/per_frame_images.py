@@ -1,11 +1,12 @@
 """Image operators on sequences with one argument per frame."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, HostBatchKernel
 from penstock.graph.ir.fusion_contract import FusedOperator

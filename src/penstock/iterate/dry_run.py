@@ -3,9 +3,9 @@
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.dataclass import dataclass
 from penstock.plan.placement import PlacementHint
 
 

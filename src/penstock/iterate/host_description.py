@@ -9,15 +9,12 @@ from typing import Any, cast
 
 from penstock.engine.executable import Executable
 from penstock.engine.host.chunk_executor import ChunkExecutor
-from penstock.engine.input_hosts.host_address import HostCredentials
-from penstock.engine.input_hosts.remote_executor import RemoteExecutor
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError
 from penstock.graph import StreamInput, parameters
 from penstock.iterate import dry_run
 from penstock.iterate.hosted_definition import program_identity
 from penstock.pipeline.pipeline import Pipeline
 from penstock.plan.stage_grouping import flat_stages
-from penstock.sources.external.processes.task_pickling import uses_own_generator
 
 
 def host_executor(iterator: Any) -> ChunkExecutor:
@@ -35,6 +32,9 @@ def host_executor(iterator: Any) -> ChunkExecutor:
     # A dry run computes no batch, and its hosts may not be there.
     if not pipeline.input_hosts or dry_run.active_dry_run() is not None:
         return pipeline.pool()
+    from penstock.engine.input_hosts.host_address import HostCredentials  # noqa: PLC0415  # for input hosts alone
+    from penstock.engine.input_hosts.remote_executor import RemoteExecutor  # noqa: PLC0415  # as above
+
     executable: Executable = iterator._executable  # noqa: SLF001
     _check_hostable(executable)
     return RemoteExecutor(
@@ -95,6 +95,8 @@ def _call(pipeline: Pipeline) -> dict[str, Any]:
 
 def _check_hostable(executable: Executable) -> None:
     """Check that a batch of a definition is a function of its step alone."""
+    from penstock.sources.external.processes.task_pickling import uses_own_generator  # noqa: PLC0415  # for input hosts alone
+
     for stage in flat_stages(executable.plan.stages):
         for node in stage.nodes:
             if isinstance(node.operator, StreamInput):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import jax
 
+from penstock.core.dataclass import dataclass
 from penstock.core.digests import short_digest
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, lead_reader

@@ -21,7 +21,6 @@ from penstock.iterate.iterator_state import StateIdentity, operator_arrays
 from penstock.iterate.next_batch_figure import show_next
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
-from penstock.plan.explain import describe_data
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
@@ -69,6 +68,8 @@ class InteractiveIterator(ABC):
         self.close()
 
     def __repr__(self) -> str:
+        from penstock.plan.explain import describe_data  # noqa: PLC0415  # for texts alone
+
         outputs = ", ".join(
             f"{name} {struct.dtype}{list(struct.shape)}"
             for name, struct in zip(self._names, self._structs(), strict=True)

@@ -5,7 +5,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from math import gcd
@@ -14,6 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import CallSite
+from penstock.core.dataclass import dataclass
 from penstock.core.warn_once import warn_once
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import StateError, short_repr

@@ -15,13 +15,13 @@ import os
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import InternalError
 
 # Kind of an argument: the dtype of a number; or the dtype, rank and layout of an array.

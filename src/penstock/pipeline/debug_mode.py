@@ -6,13 +6,14 @@ alone, as an eager call is, on the values of the nodes before it.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import jax
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable
 from penstock.engine.graph_program import GivenColumn, GraphProgram

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, cast
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import UsageError, short_repr
 
 

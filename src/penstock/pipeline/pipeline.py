@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self, Unpack
 
 from penstock.core import user_call_site, with_call_site
 from penstock.engine.host.chunk_executor import ChunkExecutor
-from penstock.engine.host.process_executor import ProcessExecutor
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
@@ -62,8 +61,7 @@ class Pipeline(DaliMethods):
         output_dtype: Required dtype of all outputs, or one per output; None means any.
         output_ndim: Required number of axes of a sample, or one per output; None means any.
         output_layout: Required layout of a sample, or one per output; None means any.
-        py_num_workers: Processes that call the sources of `fn.external_source(parallel=True)`; 0 calls them in this
-            process.
+        py_num_workers: Processes that call the sources of `fn.external_source(parallel=True)`; 0 means this process.
         py_start_method: Ignored. Workers are always new processes, because JAX has threads and cannot be forked.
         read_threads: Number of concurrent requests that read ahead from object stores and, if you set it, also from
             folders of files: for network file systems and slow disks. 0 disables reading ahead; -1 means 32 for each of
@@ -331,6 +329,8 @@ class Pipeline(DaliMethods):
     def pool(self, num_threads: int | None = None) -> ChunkExecutor:
         """Return a new executor for host work on this machine; with `num_threads` threads, if given."""
         if self.num_processes and num_threads is None:
+            from penstock.engine.host.process_executor import ProcessExecutor  # noqa: PLC0415  # for worker processes alone
+
             return ProcessExecutor(self.num_processes, self.read_threads, self._read_ahead_costs)
         if not self.exec_async:
             return SerialExecutor()

@@ -1,12 +1,12 @@
 """Options of a `Pipeline`: their types, DALI's hints, and the requirements on the outputs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import Annotated, Any, Literal, TypedDict
 
 from penstock.core import user_call_site
+from penstock.core.dataclass import dataclass
 from penstock.engine.input_hosts.host_address import HostAddress, parse_addresses
-from penstock.engine.input_hosts.host_connection import load_grpc
 from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_you_mean
 from penstock.graph import Graph
 from penstock.graph.arguments.argument_marks import Default
@@ -101,6 +101,8 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
             where=user_call_site(),
         )
     if hosts:
+        from penstock.engine.input_hosts.host_connection import load_grpc  # noqa: PLC0415  # for input hosts alone
+
         load_grpc()
     return hosts
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, error_policies
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits

@@ -12,7 +12,6 @@ import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
 from penstock.core.unsupported import refuse_attributes
-from penstock.display.batch_html import MAX_SHOWN, batch_html
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
 from penstock.pipeline.batch_text import batch_text
@@ -174,6 +173,8 @@ class TensorList:
 
     def _repr_html_(self) -> str:
         """Return a table and, of a batch in host memory, the first images, for notebooks."""
+        from penstock.display.batch_html import MAX_SHOWN, batch_html  # noqa: PLC0415  # for notebooks alone
+
         first = self._samples[:MAX_SHOWN] if self._tensor is TensorCPU else ()
         return batch_html(type(self).__name__, first, len(self), self._spec)
 

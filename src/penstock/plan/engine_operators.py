@@ -1,13 +1,14 @@
 """Operators that the planner adds to a graph: row counters, masks, and host descriptions of fused groups."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import CallSite, Column, Indices, Spec
+from penstock.core.dataclass import dataclass
 from penstock.graph import Operator
 from penstock.graph.ir.fusion_contract import CanvasProgram, FusibleOperator
 from penstock.graph.ir.node import Node, Value, infer_specs

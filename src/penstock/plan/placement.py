@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
 import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import (
     BatchKernel,

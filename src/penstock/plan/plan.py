@@ -1,9 +1,9 @@
 """The plan: stages of the host, values that cross, and the device program."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from penstock.core import ONE_SHAPE_FIX, ShapeKind
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError, InternalError
 from penstock.graph import DeviceKernel, Graph, Node, Value, WholeBatchKernel
 from penstock.plan.engine_operators import (

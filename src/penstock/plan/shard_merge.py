@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, cast
 
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import Graph, Node, Reader, StreamInput, Value, parameters
 from penstock.sources.stream import Stream

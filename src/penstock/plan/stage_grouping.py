@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import BatchKernel, Graph, Node, Reader, StreamInput, Value, WholeBatchKernel
 from penstock.graph.ir.branch_operators import BranchSelect

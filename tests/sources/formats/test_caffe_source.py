@@ -12,7 +12,9 @@ from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, ops
 from penstock.errors import DefinitionError, SourceError
+from penstock.sources.formats.caffe import joined_records
 from penstock.sources.formats.caffe.caffe_source import CaffeSource, parse_datum, write_caffe
+from penstock.sources.formats.caffe.fast_datums import parse_datums
 from penstock.testing import check_bad_samples, check_source
 
 
@@ -113,6 +115,68 @@ def test_mutated_records_are_value_errors_or_read(datum):
             found.image()
             theirs = datum.FromString(changed)
             assert (found.label or 0, bytes(found.data)) == (theirs.label, theirs.data)
+
+
+@pytest.mark.parametrize("pixels", [True, False])
+def test_both_parsers_agree_on_mutated_records(datum, pixels):
+    rng, parsed = random.Random(5), 0
+    fields = RAW if pixels else {"data": b"jpeg" * 40, "label": -300, "encoded": True}
+    good = datum(**fields).SerializeToString()
+    for _ in range(MUTATIONS):
+        record = mutated(good, rng)
+        fast = parse_datums([record], pixels=pixels, labeled=False)
+        try:
+            slow = parse_datum(record)
+            image = slow.image()
+        except ValueError:
+            assert fast is None, record
+            continue
+        if fast is not None:
+            parsed += 1
+            assert (slow.shape is not None) == pixels, record
+            assert fast[0][0].tolist() == image.tolist(), record
+            assert fast[1].tolist() == [[slow.label or 0]], record
+            assert (parse_datums([record], pixels=None, labeled=True) is None) == (slow.label is None), record
+    assert parsed > MUTATIONS // 50
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_batch_is_parsed_in_one_call(datum, together, monkeypatch):
+    if not together:
+        monkeypatch.setattr(joined_records, "_SMALL", 0)
+    sizes = [(2, 3, 1), (1, 1, 4), (5, 2, 3)]
+    images = [np.arange(np.prod(size), dtype=np.uint8).reshape(size) for size in sizes]
+    records = [
+        datum(
+            **dict(zip(("height", "width", "channels"), size, strict=True)),
+            data=image.tobytes(),
+            label=n - 1,
+            encoded=False,
+        )
+        for n, (size, image) in enumerate(zip(sizes, images, strict=True))
+    ]
+    records = [record.SerializeToString() for record in records]
+    parsed = parse_datums(records, pixels=True, labeled=True)
+    assert parsed is not None
+    assert [image.tolist() for image in parsed[0]] == [image.tolist() for image in images]
+    assert parsed[1].tolist() == [[-1], [0], [1]]
+    assert parse_datums(records, pixels=False, labeled=True) is None
+    assert parse_datums([*records, datum(data=b"a", label=1).SerializeToString()], pixels=True, labeled=True) is None
+    wrong = datum(**{**RAW, "height": 2**31 - 1, "width": 2**31 - 1, "channels": 4}).SerializeToString()
+    assert parse_datums([*records, wrong], pixels=True, labeled=True) is None
+
+
+def test_records_are_not_read_one_by_one(datum, tmp_path, monkeypatch):
+    path = database(tmp_path, *[datum(**{**RAW, "label": n}).SerializeToString() for n in range(4)])
+    for image, label in ((True, True), (False, True), (True, False)):
+        found = source(path, image=image, label=label)
+        with monkeypatch.context() as patch:
+            patch.setattr(CaffeSource, "_values", None)
+            fast = found.read(np.arange(4), [None] * len(found.specs))
+        slow = super(CaffeSource, found).read(np.arange(4), [None] * len(found.specs))
+        assert [list(map(np.ndarray.tolist, column)) for column in fast] == [
+            list(map(np.ndarray.tolist, column)) for column in slow
+        ]
 
 
 def test_definitions(tmp_path):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import SampleError
 from penstock.types import OnError
 

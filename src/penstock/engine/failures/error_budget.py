@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from penstock.core.dataclass import dataclass
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.failures.error_statistics import (
     BUCKETS,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
+from penstock.core.dataclass import dataclass
 from penstock.errors import StateError
 
 # Buckets per window of rows. Counts per bucket approximate a sliding window with a few numbers.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from penstock.core import Array, Column, Indices
+from penstock.core.dataclass import dataclass
 from penstock.engine.failures.bad_row import BadRow
 from penstock.sources.order.schedule import BatchStep
 from penstock.sources.storage.byte_range import ReadCost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, ShapeKind
+from penstock.core.dataclass import dataclass
 from penstock.core.tracebacks import cause_text
 from penstock.engine.failures.bad_row import BadRow, BadSample
 from penstock.engine.host.column_rows import scatter_column, select_rows

@@ -43,13 +43,14 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array, Indices
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import HOST_WAIT
 from penstock.core.thread_clock import WallClock
 from penstock.engine.failures.bad_row import BadRow

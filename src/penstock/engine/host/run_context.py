@@ -1,13 +1,14 @@
 """Context of a run: everything that its loader, program, stages and frames share."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.cached_samples import CachedSamples
 from penstock.engine.host.chunk_executor import ChunkExecutor

@@ -1,13 +1,14 @@
 """Sharded reader: maps the rows of a batch to samples, in the order of one reader."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, RowSelection
+from penstock.core.dataclass import dataclass
 from penstock.engine.host.column_rows import scatter_column
 from penstock.errors import DefinitionError, SampleError, UsageError
 from penstock.graph import Reader

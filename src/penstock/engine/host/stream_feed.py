@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Column, Indices
+from penstock.core.dataclass import dataclass
 from penstock.engine.host.column_rows import select_rows
 from penstock.errors import PenstockError, SourceError
 from penstock.graph import Node

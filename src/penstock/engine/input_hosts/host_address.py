@@ -6,10 +6,10 @@ import ipaddress
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.core import user_call_site
+from penstock.core.dataclass import dataclass
 from penstock.errors import UsageError
 
 ADDRESSES = "PENSTOCK_INPUT_HOSTS"

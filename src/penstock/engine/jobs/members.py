@@ -29,13 +29,14 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 # `atexit` runs the latest hook first. JAX registers its own at import, so `_end` below runs before JAX's barrier.
 import jax
 
 from penstock.core import slow_waits
+from penstock.core.dataclass import dataclass
 from penstock.engine.jobs.jax_runtime import coordination_client, process_number
 from penstock.engine.jobs.key_value_store import KeyValueStore
 from penstock.engine.jobs.loopback import confine_gloo, confine_nccl

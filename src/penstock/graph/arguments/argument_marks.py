@@ -1,11 +1,11 @@
 """Marks in annotations of arguments: limits, defaults, documentation, and what the identity of a call leaves out."""
 
 import typing
-from dataclasses import dataclass
 from typing import Annotated, Any, NotRequired, Required, TypeVar
 
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.types import DALIDataType
 
 T = TypeVar("T")

@@ -1,11 +1,11 @@
 """Requirements of inputs: dtypes, shapes and layouts that an operator declares in its signature."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.core.dtypes import to_dali_type
 from penstock.errors import DefinitionError
 from penstock.graph.ir.layouts import assumed_layout

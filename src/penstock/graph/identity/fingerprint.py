@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from penstock.core import CallSite
+from penstock.core.dataclass import dataclass
 from penstock.graph.ir.node import CallResult, Graph, Node, NodeHandle, OperatorCall
 from penstock.graph.ir.operator import Reader, ViewKernel
 from penstock.graph.ir.sample_cache import SampleCache

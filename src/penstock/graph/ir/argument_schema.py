@@ -1,12 +1,12 @@
 """Schema of per-sample arguments: checks while a definition is traced, and conversion to rows while it runs."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 
 _NUMBERS = "biuf"  # kinds of NumPy dtypes: booleans, signed and unsigned integers, floats

@@ -1,11 +1,11 @@
 """Operators behind `if`: masks of the rows that take a branch, and selection of each row's value afterwards."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Spec, bounds_or_none
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, Operator
 

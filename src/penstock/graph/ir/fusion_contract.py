@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection, Spec
+from penstock.core.dataclass import dataclass
 from penstock.graph.ir.operator import Operator
 
 

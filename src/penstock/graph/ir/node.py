@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from penstock.core import CallSite, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError, PenstockError, UnknownReaderError, did_you_mean
 from penstock.graph.ir.argument_schema import Argument
 from penstock.graph.ir.fusion_contract import FusedOperator

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph.ir.argument_schema import Argument
 from penstock.sources.order.sample_order import SampleOrder

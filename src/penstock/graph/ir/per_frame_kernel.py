@@ -1,12 +1,13 @@
 """Operators on sequences with inputs or arguments per frame."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph.ir.operator import BatchContext, BatchKernel, FramedCall, Operator
 

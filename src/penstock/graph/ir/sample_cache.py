@@ -1,11 +1,11 @@
 """Operator of cached values: what the cache may hold, and the part of a definition that it saves."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph.ir.node import Node, upstream_nodes
 from penstock.graph.ir.operator import Operator, Reader, StreamInput, WholeBatchKernel

@@ -14,11 +14,11 @@ User code never runs twice. The nodes that it holds are handles, which then refe
 import functools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any, Protocol, TypeVar
 
 from penstock.core.call_site import CallSite, pretend_at, user_call_site
+from penstock.core.dataclass import dataclass
 from penstock.errors import PenstockError
 from penstock.graph.ir.node import Node, NodeHandle, Value, handles
 from penstock.graph.ir.operator import StreamInput

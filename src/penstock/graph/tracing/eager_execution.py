@@ -1,8 +1,8 @@
 """Execution while a definition runs: eager computation in debug mode, and worker processes for users' sources."""
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from penstock.core.dataclass import dataclass
 from penstock.graph.ir.node import Node, Value
 
 

@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, SupportsIndex, cast
 from weakref import WeakSet
 
 from penstock.core import Spec
 from penstock.core.call_site import pretend_at, user_call_site
+from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
 from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.node import Graph, Node, NodeHandle, Value

@@ -1,13 +1,13 @@
 """One interface to all libraries that decode images."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
+from penstock.core.dataclass import dataclass
 from penstock.image.codecs import jpeg_header, libjpeg_turbo, nvimgcodec, pillow
 from penstock.image.codecs.exif_orientation import (
     UPRIGHT,

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
+from penstock.core.dataclass import dataclass
 from penstock.image.describe.steps import CastStep, CustomStep, ImageInfo, Step
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.dataclass import dataclass
 from penstock.image.describe.axis_mapping import AxisMapping, Rows, identity, where
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, CustomStep, FillStep, ScaleStep
 from penstock.types import is_bfloat16

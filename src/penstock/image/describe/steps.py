@@ -9,11 +9,12 @@ result is bit-for-bit the same. An operation that no other step can express, suc
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
+from penstock.core.dataclass import dataclass
 from penstock.image.describe.axis_mapping import Rows
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
+from penstock.core.dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -1,7 +1,6 @@
 """decoders.image: decoding of image files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Unpack
 
 import numpy as np
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from penstock.core import Array, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Default, DType, PerformanceHint, Range, apply, operator, with_defaults
 from penstock.image.codecs.image_codec import Backend, ImageCodec

@@ -7,12 +7,12 @@ are exact: -1 is less than any uint64.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from penstock.core import Shape, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.types import Constant

@@ -1,12 +1,13 @@
 """cast, cast_like: conversion to another dtype."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.graph import BatchContext, BatchKernel, DataNode, DType, apply, operator
 from penstock.image.describe.steps import CastStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator

@@ -1,13 +1,13 @@
 """constant: one value for all samples."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Spec
 from penstock.core.constant import narrowed
+from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, dali_object_hint, short_repr
 from penstock.graph import (
     BatchContext,

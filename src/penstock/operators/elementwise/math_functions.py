@@ -4,12 +4,12 @@ Integers are converted to float32; floats keep their type. `clamp` keeps integer
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from penstock.core import Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.numerics.ordered_sums import no_fma

@@ -1,12 +1,12 @@
 """Operator that resizes images."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Unpack
 
 import numpy as np
 
 from penstock.core import Array, Spec
+from penstock.core.dataclass import dataclass
 from penstock.graph import (
     SPATIAL,
     Argument,

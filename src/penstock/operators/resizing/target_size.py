@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypedDict
 
 from penstock.core import Shape, Spec, bounds_or_none
+from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import SPATIAL, Argument, DataNode, Default
 from penstock.image.codecs.image_header import MAX_PIXELS

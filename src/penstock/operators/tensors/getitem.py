@@ -1,13 +1,13 @@
 """getitem: indexing and slicing with Python's brackets."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import index as as_index
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Array, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import (
     BatchContext,

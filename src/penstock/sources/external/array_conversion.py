@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 
 from penstock.core import Array, Column, Spec
+from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
 from penstock.sources.external.library_samples import is_single_sample, library_sample
 

@@ -5,7 +5,6 @@ import os
 import re
 import stat
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import translate
 from itertools import islice
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.dataclass import dataclass
 from penstock.core.warn_once import warn_once
 from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.files.file_source import FileSource

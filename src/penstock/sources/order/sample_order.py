@@ -6,13 +6,13 @@ cost the same as 10^3, and resuming at any position of any epoch takes O(1).
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices
+from penstock.core.dataclass import dataclass
 from penstock.numerics.permutation import hash_words, permutation_position, permuted_index
 from penstock.sources.order.part_offsets import PartOffsets, grouped
 

@@ -1,7 +1,6 @@
 """Schedule of steps and epochs: the rows of each batch, the number of batches and their sequence. Pure functions."""
 
-from dataclasses import dataclass
-
+from penstock.core.dataclass import dataclass
 from penstock.errors import UsageError
 from penstock.types import LastBatchPolicy
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Indices, short_digest
+from penstock.core.dataclass import dataclass
 from penstock.numerics.random_bits import random_bits, row_counters
 from penstock.sources.order.sample_order import SampleSelection
 

@@ -1,8 +1,9 @@
 """Byte ranges of objects, and what a store returns for them."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from penstock.core.dataclass import dataclass
 
 
 class ByteRange(NamedTuple):

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.core import Array, Spec
+from penstock.core import Array, Column, Indices, Spec
 from penstock.sources.formats import protobuf_wire
+from penstock.sources.formats.caffe.fast_datums import parse_datums
 from penstock.sources.formats.lmdb.lmdb_records import write_records
 from penstock.sources.formats.lmdb.lmdb_source import LmdbSource
 from penstock.sources.formats.protobuf_wire import Record
@@ -91,10 +92,19 @@ class CaffeSource(LmdbSource):
         self._image, self._label = image_available, label_available
         self.named_values = int(image_available)
         super().__init__(paths, (image_available, label_available))
+        self._pixels = len(self.specs[0].shape) == len("HWC") if image_available else None
 
     def _specs_of(self, first: Sequence[Array]) -> tuple[Spec, ...]:
         pixels = Spec(np.dtype(np.uint8), (None,) * first[0].ndim)  # no layout, as in DALI
         return (*([pixels] if self._image else []), *([_CLASS] if self._label else []))
+
+    def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
+        """Return the values of the records at `indices`: encoded or raw image, class."""
+        parsed = parse_datums(self.records.get(indices), pixels=self._pixels, labeled=self._label)
+        if parsed is None:
+            return super().read(indices, out)
+        images, labels = parsed
+        return (*([images] if self._image else []), *([labels] if self._label else []))
 
     def _values(self, record: Record) -> list[Array]:
         datum = parse_datum(record)

@@ -7,12 +7,9 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
+from penstock.sources.formats.caffe.joined_records import scan_joined
 from penstock.sources.formats.protobuf_loop import read_varint, skip_byte, skip_varint
 from penstock.sources.formats.protobuf_wire import Record
-
-# Average size in bytes up to which records are copied into one buffer and parsed by one call. Larger records are
-# parsed in place.
-_SMALL = 1 << 14
 
 # Bytes of a packed label: a varint of 32 bits has at most five.
 _MOST_OF_A_LABEL = 5
@@ -23,16 +20,8 @@ def parse_common(records: Sequence[Record]) -> tuple[list[Array], NDArray[np.int
 
     The result is the same as that of `penstock.sources.formats.caffe.tensor_protos.parse_tensor_protos`.
     """
-    rows, sizes = len(records), np.array(list(map(len, records)))
-    places, labels = np.empty((rows, 2), np.int64), np.empty((rows, 1), np.int32)
-    if sizes.sum() > _SMALL * rows:
-        data = [np.frombuffer(record, np.uint8) for record in records]
-        for row, part in enumerate(data):
-            scan_records(part, sizes[row : row + 1], places[row : row + 1], labels[row : row + 1])
-    else:
-        joined = np.frombuffer(b"".join(records), np.uint8)
-        data = [joined] * rows
-        scan_records(joined, sizes.cumsum(), places, labels)
+    places, labels = np.empty((len(records), 2), np.int64), np.empty((len(records), 1), np.int32)
+    data = scan_joined(scan_records, records, places, labels)
     if (places[:, 0] == places[:, 1]).any():
         return None
     return [part[start:stop] for part, (start, stop) in zip(data, places.tolist(), strict=True)], labels
