@@ -147,6 +147,16 @@ def test_calls_that_dali_refuses(build, argument):
     assert "test_wrong_calls.py" in str(caught.value)
 
 
+@pytest.mark.parametrize("divisor", [0, types.Constant(0), np.int32([1, 0, 2])], ids=str)
+def test_integers_are_not_divided_by_a_constant_zero(divisor):
+    with Pipeline(4):
+        images = fn.readers.arrays(IMAGES, layout=HWC[0])
+        for divide in (lambda: images // divisor, lambda: images % divisor):
+            with pytest.raises(DefinitionError, match="divided by zero"):
+                divide()
+        images / divisor  # noqa: B018  # float32, which has an infinity: no error
+
+
 @pytest.mark.parametrize("blur", [fn.gaussian_blur, fn.laplacian])
 def test_filter_across_channels_is_mentioned(blur, caplog):
     """As in DALI, three axes without a layout are a volume."""
