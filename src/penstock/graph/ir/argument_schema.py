@@ -129,9 +129,12 @@ class Argument:
                 else value.reshape(())
             )
             return np.broadcast_to(value, (rows, *value.shape))
-        if self.fill is not None and isinstance(given, list) and (filled := self._filled(given)) is not None:
-            return filled
-        column: Any = np.stack(cast(list[Any], given)) if isinstance(given, list) else given
+        column: Any = given
+        if isinstance(given, list):
+            samples = cast(list[Any], given)
+            if self.fill is not None and (filled := self._filled(samples)) is not None:
+                return filled
+            column = np.stack(samples)
         shape = tuple(column.shape[1:])
         if not self._fits(shape):
             raise ValueError(f"an argument has shape {shape}, not {self._shape()}")
