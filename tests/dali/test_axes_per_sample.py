@@ -38,6 +38,42 @@ def test_padding(agree):
     )
 
 
+COUNTED = [np.int32(axes) for axes in ([0], [0, 1], [2, 0, -2])]
+NUMBERS = [np.int32(numbers) for numbers in ([1], [1, 2], [5, 1, 2])]
+
+
+def test_samples_that_name_different_numbers_of_axes(agree):
+    agree(
+        lambda lib, x, axes, numbers: (
+            lib.fn.slice(x, start=numbers, shape=1, axes=axes, out_of_bounds_policy="pad"),
+            lib.fn.slice(x, rel_start=0.5, rel_end=numbers * 0 + 1.0, axes=axes),
+            lib.fn.pad(x, axes=axes),
+            lib.fn.pad(x, axes=axes, shape=9),
+            lib.fn.pad(x, axes=axes, align=4),
+            lib.fn.pad(x, axes=axes, shape=numbers, align=3),
+        ),
+        *(BLOCKS, COUNTED, NUMBERS),
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, axes, numbers: fn.slice(x, start=numbers, shape=1, axes=axes), "there are 2 numbers for 1 axes"),
+        (lambda x, axes, numbers: fn.pad(x, align=numbers, axes=axes), "there are 2 numbers for 1 axes"),
+        (lambda x, axes, numbers: fn.slice(x, start=numbers, shape=1, axes=[0, 1]), "different counts of numbers"),
+        (lambda x, axes, numbers: fn.pad(x, shape=numbers), "different counts of numbers"),
+    ],
+    ids=["slice", "pad", "slice without axes", "pad without axes"],
+)
+def test_counts_that_differ_from_those_of_the_axes(call, message):
+    columns = ([np.zeros((3, 3, 3))] * 2, [np.int32([0, 1]), np.int32([0])], [np.int32([1]), np.int32([1, 1])])
+    with Pipeline(2) as pipeline:
+        pipeline.set_outputs(call(*(fn.external_source(source=[column], cycle=True) for column in columns)))
+    with pytest.raises(errors.SampleError, match=message):
+        pipeline.run()
+
+
 def test_thresholds_of_objects(agree):
     maps = [np.pad(np.ones((5, 4), np.int32), 2)] * 3
     agree(

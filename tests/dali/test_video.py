@@ -51,6 +51,8 @@ ALL = {"enable_frame_num": "sequence", "enable_timestamps": True}
         {"sequence_length": 3, "stride": 2, "enable_frame_num": "scalar"},
         {"sequence_length": 3, "stride": 2, "step": 2},
         {"sequence_length": 4, "step": 3, **ALL},
+        {"sequence_length": 3, "stride": 2, "step": 5, **ALL},
+        {"sequence_length": 3, "stride": 4, "step": 1, "pad_mode": "edge", **ALL},
         {"sequence_length": 5, "stride": 3, "pad_mode": "constant", "fill_value": [1, 2, 3], **ALL},
         {"sequence_length": 5, "stride": 3, "pad_mode": "edge", **ALL},
         {"sequence_length": 5, "stride": 3, "pad_mode": "reflect", **ALL},
@@ -138,6 +140,7 @@ def test_numbers_that_differ_per_sample(both, videos):
 @pytest.mark.parametrize("policy", ["partial", "pad"])
 def test_videos_that_are_fed(videos, policy):
     files = [np.fromfile(videos / name, np.uint8) for name in ("b/1.webm", "a/z.avi")]
+    files[1] = files[1][np.newaxis]  # rows of an array of shape (1, 1, n), as DALI's own programs feed them
     results = []
     for library in (dali, penstock):
         with library.Pipeline(2, 1, None, prefetch_queue_depth=1) as pipeline:
@@ -151,6 +154,15 @@ def test_videos_that_are_fed(videos, policy):
         for a, b in zip(theirs, mine, strict=True):
             assert len(a) == len(b)
             assert all(map(np.array_equal, a, b))
+
+
+def test_a_part_after_the_end_has_no_clip(videos, tmp_path):
+    (tmp_path / "list.txt").write_text(f"{videos}/b/1.webm 1 5 6\n")
+    for reader in (dali.fn.experimental.readers.video, penstock.fn.readers.video):
+        with pytest.raises((RuntimeError, penstock.errors.SourceError)):  # noqa: PT012  # DALI reads when it runs
+            with (dali if reader is dali.fn.experimental.readers.video else penstock).Pipeline(1, 1, None) as pipeline:
+                pipeline.set_outputs(*reader(file_list=str(tmp_path / "list.txt"), sequence_length=1))
+            pipeline.build()
 
 
 def test_what_is_fed_must_be_one_video(videos):

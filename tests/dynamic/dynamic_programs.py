@@ -27,8 +27,29 @@ def lists_are_tensors(ndd):
     return [ndd.tensor([[1, 2], [3, 4]]), ndd.tensor([1.5, 2]), ndd.tensor([True]), ndd.tensor([2**31])]
 
 
+def classes_are_constructors(ndd):
+    t, b = ndd.Tensor([[1, 2], [3, 4]], layout="AB"), ndd.Batch([ndd.Tensor([1, 2], layout="X")])
+    again = [ndd.Tensor(t), ndd.Tensor(t, dtype=ndd.float32), ndd.Tensor(t, copy=True)]
+    return [t, b, *again, ndd.Batch(np.zeros((2, 3)), layout="W"), ndd.batch(ndd.batch([1, 2])), ndd.Tensor(5)]
+
+
+def numbers_of_numpy(ndd):
+    lists = [[np.float64(1)], (np.uint8(3), 4), [np.float32(1), 2], [np.float16(3)], [np.zeros(2)], range(3)]
+    numbers = [np.float64(2.7), np.int64(3), np.bool_(1), 2.7]
+    return [ndd.tensor(data) for data in lists + numbers] + [ndd.tensor(data, dtype=ndd.int32) for data in numbers]
+
+
+def first_samples_decide(ndd):
+    arrays = [np.array([1]), np.float32([2.7]), [2.7]]
+    return [ndd.batch([[1], [2.7]]), ndd.batch(arrays), ndd.batch(arrays[1:]), ndd.batch([np.float64(1), 2])]
+
+
 def element_types(ndd):
-    return [ndd.tensor(np.float32([0.5, 2.5, -0.5, 300]), dtype=ndd.uint8), ndd.tensor([1.7], dtype="i32")]
+    return [
+        ndd.tensor([1], dtype=float),
+        ndd.tensor(np.float32([0.5, 2.5, -0.5, 300]), dtype=ndd.uint8),
+        ndd.tensor([1.7], dtype="i32"),
+    ]
 
 
 def division_truncates(ndd):

@@ -47,6 +47,14 @@ def test_a_program_with_readers_gives_what_dali_gives(program, folder):
     check_equal([summarize(result) for result in program(ours, folder)], expected)
 
 
+def test_texts_are_those_of_dali():
+    texts = []
+    for ndd in (theirs, ours):
+        values = [ndd.tensor(3), ndd.tensor(dynamic_programs.IMAGE, layout="HWC"), ndd.batch([[1], [2, 3]], layout="W")]
+        texts.append([str(value) for value in values] + [repr(value) for value in values])
+    assert texts[0] == texts[1]
+
+
 def test_there_are_25_programs():
     assert len(dynamic_programs.PROGRAMS) >= 25
     assert len(reader_programs.PROGRAMS) >= 15

@@ -101,6 +101,10 @@ WRONG = [
     (lambda x, _: fn.expand_dims(x, axes=-3), "axes"),
     (lambda x, _: fn.normalize(x, axes=[]), "axes"),
     (lambda x, _: fn.normalize(x, axes=-3), "axes"),
+    (lambda x, _: fn.normalize(x, axes=[0, 1], mean=1, stddev=2.5), "axes"),
+    (lambda x, _: fn.one_hot(fn.reshape(x, layout=""), num_classes=3, axis_name="F"), "axis_name"),
+    (lambda x, _: fn.one_hot(x[0, 0, 0], num_classes=3, axis_name="FG"), "axis_name"),
+    (lambda x, _: fn.crop(x, crop_h=3, crop_w=3, crop_d=fn.readers.arrays(np.ones((4, 3), np.int32))), "crop_d"),
     (lambda x, _: fn.reshape(x), "shape"),
     (lambda x, _: fn.reshape(x, rel_shape=[]), "rel_shape"),
     (lambda x, _: fn.reshape(x, shape=[5, 6, 3], src_dims=-3), "src_dims"),
@@ -145,6 +149,16 @@ def test_calls_that_dali_refuses(build, argument):
         build(fn.readers.arrays(IMAGES, layout=HWC[0]), fn.readers.arrays(BOXES))
     assert re.search(rf"\b{argument}\b", caught.value.args[0])
     assert "test_wrong_calls.py" in str(caught.value)
+
+
+@pytest.mark.parametrize("divisor", [0, types.Constant(0), np.int32([1, 0, 2])], ids=str)
+def test_integers_are_not_divided_by_a_constant_zero(divisor):
+    with Pipeline(4):
+        images = fn.readers.arrays(IMAGES, layout=HWC[0])
+        for divide in (lambda: images // divisor, lambda: images % divisor):
+            with pytest.raises(DefinitionError, match="divided by zero"):
+                divide()
+        images / divisor  # float32, which has an infinity: no error
 
 
 @pytest.mark.parametrize("blur", [fn.gaussian_blur, fn.laplacian])

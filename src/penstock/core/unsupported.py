@@ -50,7 +50,6 @@ ABSENT: Mapping[str, str] = {
     "external_source": "it is a module of DALI's inner parts: fn.external_source is the operator",
     "fn.optical_flow": "it needs NVIDIA's optical flow hardware; compute it in fn.jax_function",
     "Pipeline.add_sink": "give the operator preserve=True",
-    "Pipeline.checkpoint": "the iterator's get_state(), a few numbers, is the checkpoint",
     "Pipeline.external_source_shm_statistics": "executor_statistics() tells what the stages have done",
     "Pipeline.input_feed_count": "feed_input waits for nothing, so nothing has to be counted",
     "Pipeline.output_stream": _CUDA,

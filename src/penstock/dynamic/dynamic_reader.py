@@ -292,7 +292,7 @@ class Reader:
 
     def _deliver(self, outputs: Sequence[Samples]) -> Any:
         single = self._style is not None and self._style.delivery is _SAMPLES
-        return self._named([_only_sample(samples) if single else Batch(samples) for samples in outputs])
+        return self._named([_only_sample(samples) if single else Batch.of(samples) for samples in outputs])
 
     def _named(self, values: Sequence[Any]) -> Any:
         return tuple(values) if self._keys is None else dict(zip(self._keys, values, strict=True))
@@ -345,7 +345,7 @@ class Reader:
 
 
 def _only_sample(samples: Samples) -> Tensor:
-    return Tensor(samples[0], samples.layout)
+    return Tensor.of(samples[0], samples.layout)
 
 
 def _check_batch_size(batch_size: Any) -> int:

@@ -3,78 +3,46 @@
 from __future__ import annotations
 
 import importlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, cast, overload
 
 import numpy as np
 
 from penstock.core import Array, with_call_site
-from penstock.dynamic.device_name import Device
-from penstock.dynamic.device_name import device as as_device
+from penstock.display.batch_text import batch_text, tensor_text
 from penstock.dynamic.element_type import DType
 from penstock.dynamic.index_layout import kept_letters
+from penstock.dynamic.tensor_base import Elementwise
 from penstock.eager.batch import Batch as Samples
 from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError, short_repr
 
 
-class Elementwise(ABC):
-    """Base of `Tensor` and `Batch`: arithmetic and comparisons, sample by sample."""
-
-    __slots__ = ()
-    # `==` compares elements, so that a tensor cannot be a key.
-    __hash__ = None  # type: ignore[assignment]  # Python's way to say so; `object` declares a method
-
-    @property
-    def device(self) -> Device:
-        """Always the CPU: calls compute on the host."""
-        return Device.CPU
-
-    def evaluate(self) -> Self:
-        """Return this object: it is computed already."""
-        return self
-
-    def cpu(self) -> Self:
-        """Return this object: samples are in host memory."""
-        return self
-
-    def gpu(self, index: int | None = None) -> Self:
-        """Return this object: a device is a hint, as in pipelines.
-
-        Args:
-            index: Number of the GPU, a hint as well.
-        """
-        del index
-        return self
-
-    @with_call_site
-    def to_device(self, device: Any, force_copy: bool = False) -> Any:
-        """Return this object, or a copy: a device is a hint.
-
-        Args:
-            device: A `Device` or its name.
-            force_copy: True for a copy.
-
-        Raises:
-            UsageError: There is no such device.
-        """
-        as_device(device)
-        return self._copied() if force_copy else self
-
-    @abstractmethod
-    def _copied(self) -> Self: ...
-
-    def __pos__(self) -> Any:
-        return self
-
-
 class Tensor(Elementwise):
-    """One sample with an element type and a layout. Make one with `tensor` or `as_tensor`."""
+    """One sample with an element type and a layout, from the data that `tensor` and `as_tensor` take.
+
+    Args:
+        data: An array of any library, a number, a nested list, a `Tensor` or a `Batch`.
+        dtype: Element type; by default that of the data.
+        device: A hint; tensors are in host memory.
+        layout: Letters of the axes.
+        copy: True to copy the data.
+    """
 
     __slots__ = ("_array", "_layout")
 
-    def __init__(self, array: Array, layout: str = "") -> None:
-        self._array, self._layout = array, layout
+    @with_call_site
+    def __init__(
+        self, data: Any, dtype: Any = None, device: Any = None, layout: str | None = None, *, copy: bool = False
+    ) -> None:
+        made = (_conversion().tensor if copy else _conversion().as_tensor)(data, dtype, device, layout)
+        self._array, self._layout = made.array, made.layout or ""
+
+    @classmethod
+    def of(cls, array: Array, layout: str = "") -> Self:
+        """Return the tensor of an array, as it is."""
+        made = cls.__new__(cls)
+        made._array, made._layout = array, layout  # noqa: SLF001  # of this class
+        return made
 
     @property
     def array(self) -> Array:
@@ -117,7 +85,7 @@ class Tensor(Elementwise):
         return self._layout or None
 
     def _copied(self) -> Tensor:
-        return Tensor(self._array.copy(), self._layout)
+        return Tensor.of(self._array.copy(), self._layout)
 
     @with_call_site
     def torch(self, copy: bool = False) -> Any:
@@ -160,7 +128,7 @@ class Tensor(Elementwise):
             part = self._array[key]
         except (IndexError, ValueError) as error:
             raise _IndexError(str(error), given=short_repr(index), expected=f"an index of shape {self.shape}") from None
-        return Tensor(np.asarray(part), kept_letters(self._layout, key, self.ndim))
+        return Tensor.of(np.asarray(part), kept_letters(self._layout, key, self.ndim))
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
@@ -177,19 +145,37 @@ class Tensor(Elementwise):
         return self._array.__dlpack_device__()
 
     def __repr__(self) -> str:
-        layout = f", layout={self._layout}" if self._layout else ""
-        return f"Tensor(\n{self._array},\ndtype={self.dtype}{layout}, device=cpu, shape={self.shape})"
+        return tensor_text("Tensor", self._array, self._layout, "cpu", str(self.dtype))
 
 
 class Batch(Elementwise):
-    """Samples of one element type that may differ in shape. Make one with `batch` or `as_batch`."""
+    """Samples of one element type that may differ in shape, from the data that `batch` and `as_batch` take.
+
+    Args:
+        tensors: A list with a sample per item, or an array whose first axis is that of the samples.
+        dtype: Element type; by default that of the first sample.
+        device: A hint; batches are in host memory.
+        layout: Letters of the axes of a sample.
+        copy: True to copy the data.
+    """
 
     __slots__ = ("_samples",)
     # NumPy returns NotImplemented for `array + batch`, so that Python asks the batch.
     __array_ufunc__ = None
 
-    def __init__(self, samples: Samples) -> None:
-        self._samples = samples
+    @with_call_site
+    def __init__(
+        self, tensors: Any, dtype: Any = None, device: Any = None, layout: str | None = None, *, copy: bool = False
+    ) -> None:
+        made = (_conversion().batch if copy else _conversion().as_batch)(tensors, dtype, device, layout)
+        self._samples = made.samples
+
+    @classmethod
+    def of(cls, samples: Samples) -> Self:
+        """Return the batch of samples, as they are."""
+        made = cls.__new__(cls)
+        made._samples = samples  # noqa: SLF001  # of this class
+        return made
 
     @property
     def samples(self) -> Samples:
@@ -232,7 +218,7 @@ class Batch(Elementwise):
         return SampleSlice(self)
 
     def _copied(self) -> Batch:
-        return Batch(Samples([sample.copy() for sample in self.samples], self.samples.layout))
+        return Batch.of(Samples([sample.copy() for sample in self.samples], self.samples.layout))
 
     @with_call_site
     def torch(self, copy: bool | None = None, pad: bool = False) -> Any:
@@ -269,12 +255,10 @@ class Batch(Elementwise):
         raise ArgumentTypeError("a batch has no truth value", fix="a loop over its tensors")
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (Tensor(sample, self.samples.layout) for sample in self.samples)
+        return (Tensor.of(sample, self.samples.layout) for sample in self.samples)
 
     def __repr__(self) -> str:
-        rows = ",\n".join(str(sample) for sample in self.samples)
-        layout = f", layout={self.layout}" if self.layout else ""
-        return f"Batch(\n[{rows}],\ndtype={self.dtype}{layout}, device=cpu, num_samples={self.batch_size})"
+        return batch_text("Batch", list(self.samples), self.layout or "", "cpu", str(self.dtype))
 
 
 class TensorSequence(Sequence[Tensor]):
@@ -311,7 +295,7 @@ class TensorSequence(Sequence[Tensor]):
             if isinstance(index, list):
                 return TensorSequence(self._batch, [numbers[one] for one in index])
             samples = self._batch.samples
-            return Tensor(samples[numbers[index]], samples.layout)
+            return Tensor.of(samples[numbers[index]], samples.layout)
         except IndexError:
             raise _IndexError("the batch has fewer samples", given=index, expected=f"below {len(self)}") from None
 
@@ -325,7 +309,7 @@ class TensorSequence(Sequence[Tensor]):
     def as_batch(self, copy: bool = False) -> Batch:
         """Return the tensors as a batch, in their memory unless `copy` is True."""
         arrays = [tensor.array.copy() if copy else tensor.array for tensor in self]
-        return Batch(Samples(arrays, self._batch.samples.layout))
+        return Batch.of(Samples(arrays, self._batch.samples.layout))
 
 
 class SampleSlice:
@@ -340,7 +324,7 @@ class SampleSlice:
         parts = [
             tensor[tuple(_bound_of(entry, row) for entry in entries)] for row, tensor in enumerate(self._batch.tensors)
         ]
-        return Batch(Samples([part.array for part in parts], parts[0].layout))
+        return Batch.of(Samples([part.array for part in parts], parts[0].layout))
 
 
 def stack_samples(batch: Batch, *, pad: bool) -> Tensor:
@@ -352,7 +336,7 @@ def stack_samples(batch: Batch, *, pad: bool) -> Tensor:
     samples = batch.samples
     layout = f"N{samples.layout}" if samples.layout else ""
     if isinstance(samples.column, np.ndarray):
-        return Tensor(samples.column, layout)
+        return Tensor.of(samples.column, layout)
     arrays = list(samples)
     if len(set(batch.shape)) > 1:
         if not pad:
@@ -363,7 +347,11 @@ def stack_samples(batch: Batch, *, pad: bool) -> Tensor:
             )
         full = tuple(map(max, zip(*batch.shape, strict=True)))
         arrays = [np.pad(a, [(0, e - s) for e, s in zip(full, a.shape, strict=True)]) for a in arrays]
-    return Tensor(np.stack(arrays), layout)
+    return Tensor.of(np.stack(arrays), layout)
+
+
+def _conversion() -> Any:
+    return importlib.import_module("penstock.dynamic.tensor_conversion")  # which imports this module
 
 
 def _torch() -> Any:

@@ -131,7 +131,11 @@ def dtype(value: Any) -> DType:
         return value
     if isinstance(value, str):
         return DType.parse(value)
-    numpy = as_dtype(value)
+    if value is int or (isinstance(value, int) and not isinstance(value, DALIDataType)):
+        raise ArgumentTypeError(
+            "an integer does not tell its size", given=short_repr(value), fix="np.int32 or np.int64"
+        )
+    numpy = np.dtype(np.float32) if value is float else as_dtype(value)
     if numpy.kind not in _KINDS:
         raise ArgumentTypeError("dynamic mode has no such element type", given=short_repr(value))
     return DType(np.dtype(numpy))

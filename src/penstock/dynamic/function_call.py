@@ -97,7 +97,7 @@ def _compute(
 
 
 def _deliver(result: Samples, *, is_batch: bool) -> Any:
-    return Batch(result) if is_batch else Tensor(result[0], result.layout)
+    return Batch.of(result) if is_batch else Tensor.of(result[0], result.layout)
 
 
 def _argument(form: Any, key: str, value: Any, rows: int) -> Any:

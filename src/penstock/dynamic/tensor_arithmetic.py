@@ -11,8 +11,9 @@ import numpy as np
 
 from penstock.core import with_call_site
 from penstock.dynamic.body_call import ElementwiseUse
-from penstock.dynamic.dynamic_tensor import Batch, Elementwise, Tensor
+from penstock.dynamic.dynamic_tensor import Batch, Tensor
 from penstock.dynamic.loop_capture import active_step
+from penstock.dynamic.tensor_base import Elementwise
 from penstock.dynamic.tensor_conversion import as_tensor
 from penstock.eager.batch import Batch as Samples
 from penstock.errors import DefinitionError
@@ -32,7 +33,8 @@ def apply_elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     if step is not None and (captured := step.apply(ElementwiseUse(function, tuple(values)))) is not None:
         return captured
     result = function(*[to_samples(value, rows) if isinstance(value, Elementwise) else value for value in values])
-    return Batch(result) if any(isinstance(value, Batch) for value in values) else Tensor(result[0], result.layout)
+    is_batch = any(isinstance(value, Batch) for value in values)
+    return Batch.of(result) if is_batch else Tensor.of(result[0], result.layout)
 
 
 def common_batch_size(values: Iterable[Any], batch_size: int | None = None) -> int:

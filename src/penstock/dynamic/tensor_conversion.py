@@ -21,22 +21,22 @@ from penstock.sources.external.array_conversion import to_sample
 
 def _python_array(data: Any, target: np.dtype[Any] | None) -> Array:
     """Convert a number or list of Python. Without a target dtype, its numbers have 32 bits, as in DALI."""
-    items: list[Any] = list(data) if isinstance(data, list | tuple) else []
     try:
-        array = np.asarray([np.asarray(item) for item in items] if isinstance(data, list | tuple) else data)
+        array = np.asarray(data if isinstance(data, int | float) else [np.asarray(item) for item in data])
     except ValueError as error:
         raise DefinitionError(f"a list is one tensor: {error}", fix="batch(list) makes a sample of each item") from None
-    if target is not None:
-        return np.asarray(data, target)
-    if any(hasattr(item, "dtype") for item in items):
-        return array
-    return _with_32_bits(array)
+    return _with_32_bits(array) if target is None else np.asarray(data, target)
+
+
+def _is_python(data: Any) -> bool:
+    """Return True for a number, list, tuple or range. Numbers of NumPy have a dtype of their own."""
+    return isinstance(data, int | float | list | tuple | range) and not isinstance(data, np.generic)
 
 
 def _with_32_bits(array: Array) -> Array:
-    if array.dtype.kind == "f":
+    if array.dtype == np.float64:
         return array.astype(np.float32)
-    if array.dtype.kind in "iu":
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         kind = np.dtype(np.int32 if high < 2**31 else np.uint32)
         if low < np.iinfo(kind).min or high > np.iinfo(kind).max:
@@ -58,7 +58,7 @@ def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: boo
         array, old = data.array, data.layout or ""
     elif data is None or isinstance(data, str | bytes):
         raise ArgumentTypeError("a tensor contains numbers", given=f"a {type(data).__name__}", fix="np.frombuffer")
-    elif isinstance(data, int | float | list | tuple):
+    elif _is_python(data):
         array = _python_array(data, target)
     else:
         jax = sys.modules.get("jax")
@@ -80,7 +80,7 @@ def _to_tensor(data: Any, kind: Any, layout: str | None, *, copy: bool, pad: boo
     letters: Any = old if layout is None else layout
     if not isinstance(letters, str) or len(letters) not in (0, array.ndim):
         raise DefinitionError("layout needs one letter per axis", given=f"{letters!r} for shape {array.shape}")
-    return Tensor(array, letters)
+    return Tensor.of(array, letters)
 
 
 @with_call_site
@@ -149,15 +149,19 @@ def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | 
 def _to_batch(data: Any, kind: Any, layout: str | None, *, copy: bool) -> Batch:
     if isinstance(data, Tensor) and data.layout:
         raise UsageError("a tensor with a layout is not a batch", given=data.layout, fix="as_tensor(data, layout='')")
-    if isinstance(data, int | float) or getattr(data, "ndim", 1) == 0:
+    if not isinstance(data, Batch) and (isinstance(data, int | float) or getattr(data, "ndim", 1) == 0):
         raise ArgumentTypeError("a batch needs an axis of samples", given=short_repr(data))
-    samples = [_to_tensor(sample, kind, layout, copy=copy) for sample in data]
+    samples: list[Tensor] = []
+    for sample in data:
+        # The first sample decides. Numbers of Python are converted to its type, and arrays are cast below.
+        target = samples[0].dtype if kind is None and samples and _is_python(sample) else kind
+        samples.append(_to_tensor(sample, target, layout, copy=copy))
     if not samples:
         raise DefinitionError("a batch needs at least one sample", given="none")
     first = samples[0]
     if any(sample.dtype != first.dtype for sample in samples):
         samples = [_to_tensor(sample, first.dtype, None, copy=False) for sample in samples]
-    return Batch(Samples([sample.array for sample in samples], first.layout))
+    return Batch.of(Samples([sample.array for sample in samples], first.layout))
 
 
 def check_device(device: Any) -> None:
@@ -175,7 +179,7 @@ def repeat_sample(sample: Any, batch_size: int, device: Any = None, dtype: Any =
     if isinstance(sample, Batch):
         raise UsageError("a batch is not one sample", given="a Batch", fix="one of its tensors")
     tensor = as_tensor(sample, dtype, device)
-    return Batch(Samples([tensor.array] * batch_size, tensor.layout))
+    return Batch.of(Samples([tensor.array] * batch_size, tensor.layout))
 
 
 def _of_type(self: DType, data: Any) -> Tensor:

@@ -20,7 +20,7 @@ from penstock.engine.host.stream_feed import StreamFeeder
 from penstock.engine.run import Run
 from penstock.engine.sample_probe import resolve_shapes
 from penstock.engine.transfer.batch_layout import BatchLayout
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, StateError
 from penstock.graph import Graph, Node, Reader, WholeBatchKernel
 from penstock.graph.ir.sample_cache import cached_reader
 from penstock.numerics.permutation import hash_words
@@ -29,6 +29,7 @@ from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
 from penstock.plan.stage_grouping import StageKind
+from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
 
@@ -98,6 +99,25 @@ class Executable:
         """Feeds whose streams cannot seek, with the reason."""
         streams = [(node, self.program.streams[node.id][0]) for node in self.plan.graph.feeds]
         return [(node, stream.seek_obstacle) for node, stream in streams if stream.seek_obstacle is not None]
+
+    def check_seeks(self, *, fed_by_hand: bool = False) -> None:
+        """Check that users' sources can return any batch.
+
+        Args:
+            fed_by_hand: True to accept inputs that the user feeds: what is fed next is the next batch.
+
+        Raises:
+            StateError: A source can only continue from its current position.
+        """
+        for node, why in self.obstacles:
+            if fed_by_hand and isinstance(self.program.streams[node.id][0], FeedQueue):
+                continue
+            raise StateError(
+                f"the source of {node} cannot go to another place: {why}",
+                fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
+                "one with a length and items by number, such as a list",
+                where=node.where,
+            )
 
     def readings(self, order_seed: int, lead: Node | None, rows: int) -> dict[Node, ShardedReader]:
         """Create the sharded reader of each reader, for batches of `rows` rows.

@@ -9,7 +9,7 @@ from penstock.core.warn_once import warn_once
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.transfer.batch_layout import BatchLayout
-from penstock.errors import ArgumentTypeError, StateError, UsageError
+from penstock.errors import ArgumentTypeError, UsageError
 from penstock.graph import Graph, Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
@@ -119,21 +119,6 @@ def may_end_early(planned: Executable) -> bool:
     """
     feeds = {node.id for node in planned.plan.graph.feeds}
     return bool(feeds) and (planned.layout.processes <= 1 or not feeds & planned.program.local)
-
-
-def check_seeks(planned: Executable) -> None:
-    """Check that users' sources can return any batch.
-
-    Raises:
-        StateError: A source can only continue from its current position.
-    """
-    for node, why in planned.obstacles:
-        raise StateError(
-            f"the source of {node} cannot go to another place: {why}",
-            fix="a source that is told which sample or batch is meant, such as a function of types.SampleInfo; or "
-            "one with a length and items by number, such as a list",
-            where=node.where,
-        )
 
 
 def schedule_of(readings: Readings, rows: int, size: int, policy: LastBatchPolicy, layout: BatchLayout) -> Schedule:

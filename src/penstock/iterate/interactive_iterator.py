@@ -3,6 +3,7 @@
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from types import TracebackType
 from typing import Annotated, Any, Self
@@ -13,14 +14,13 @@ from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
-from penstock.errors import StateError, UsageError
+from penstock.errors import PenstockError, StateError, UsageError
 from penstock.graph import Node, Range, check_annotations
-from penstock.iterate.epoch_schedule import check_seeks
 from penstock.iterate.iterator_html import iterator_html
-from penstock.iterate.iterator_state import StateIdentity, operator_arrays
 from penstock.iterate.next_batch_figure import show_next
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
+from penstock.pipeline.run_state import StateIdentity, operator_arrays
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
@@ -104,6 +104,17 @@ class InteractiveIterator(ABC):
         """
         return islice(self, count)
 
+    def _ends_here(self) -> bool:
+        """Return True at the end of an epoch.
+
+        If only the source knows the end, it is asked for a batch: a loop that follows one which was left at the last
+        batch would otherwise be empty. DALI's iterators know because they run ahead.
+        """
+        if self._schedule.length_unknown and self._cursor.step.row:
+            with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
+                self._cursor.peek()
+        return self._cursor.at_end
+
     def epoch(self) -> Iterator[Any]:
         """Begin an epoch and return an iterator over its batches.
 
@@ -155,7 +166,7 @@ class InteractiveIterator(ABC):
         with self._lock:
             target = self._step_of(epoch, step)
             if target != self._cursor.step:
-                check_seeks(self._executable)
+                self._executable.check_seeks()
                 self._cursor.run.resume(target, self._known_state(target))
             self._cursor.seek(target)
 

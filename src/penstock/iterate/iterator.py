@@ -1,6 +1,5 @@
 """`DataIterator`: batches of pipelines as dictionaries of global arrays, epoch by epoch."""
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +24,6 @@ from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.iterate import dry_run
 from penstock.iterate.epoch_schedule import (
     check_feeds,
-    check_seeks,
     choose_epoch,
     epoch_is_exact,
     epoch_size,
@@ -43,12 +41,13 @@ from penstock.iterate.iterator_options import (
     make_layout,
     output_names,
     select_outputs,
+    shared_checkpoint,
 )
-from penstock.iterate.iterator_state import StateIdentity, encode_array, operator_arrays
 from penstock.iterate.iterator_statistics import IteratorStatistics
 from penstock.iterate.process_agreement import agree_on_definition, agree_on_shapes, join_iterator, make_error_budget
 from penstock.pipeline.pipeline import Pipeline
 from penstock.pipeline.run_cursor import RunCursor
+from penstock.pipeline.run_state import StateIdentity, encode_checkpoint, operator_arrays
 from penstock.sources.order.schedule import Schedule
 from penstock.sources.stream import EndOfStreamError
 from penstock.types import LastBatchPolicy, OnError
@@ -174,8 +173,7 @@ class DataIterator(InteractiveIterator):
         readings = self._readings(self._order_seed)
         schedule = schedule_of(readings, self.batch_size, size, last_batch_policy, layout)
         self._check_schedule(schedule)
-        unknown = lead is None and may_end_early(self._executable)
-        self._schedule = schedule = replace(schedule, length_unknown=unknown)
+        self._schedule = schedule = replace(schedule, length_unknown=lead is None and may_end_early(self._executable))
         check_feeds(self._executable, schedule)
         self.size = epoch_size(readings, schedule)
         # In DALI `_size` does not include the samples that fill up the last batch.
@@ -194,6 +192,8 @@ class DataIterator(InteractiveIterator):
             _log.info("the pipelines' seeds differ; the first one's, %d, orders all", self._order_seed)
         if dry is not None:
             dry.listener(self)
+        elif (restored := shared_checkpoint(group)) is not None:
+            self.set_state(restored)  # without a first batch, in which a bad sample would prevent resuming
         elif prepare_first_batch:
             self._prepare_first(graphs[0])
 
@@ -232,7 +232,7 @@ class DataIterator(InteractiveIterator):
 
     def __iter__(self) -> Self:
         with self._lock:
-            if self.at_end:
+            if self._ends_here():
                 self.reset()
         return self
 
@@ -354,7 +354,7 @@ class DataIterator(InteractiveIterator):
             cursor = self._cursor
             # A state of the current position needs no seek, so it is valid even for a source that cannot seek.
             if step != cursor.step:
-                check_seeks(self._executable)
+                self._executable.check_seeks()
             if cursor.budget is not None:
                 cursor.budget.restore(state.get("bad"))
             # The batches that are prepared ahead were computed with the other seeds, so the run is replaced.
@@ -370,9 +370,9 @@ class DataIterator(InteractiveIterator):
     # PyTorch's names, for programs and libraries that call them.
     state_dict, load_state_dict = get_state, set_state
 
-    def checkpoints(self) -> list[str]:
-        """Return the state as a list with one JSON text, for programs that store DALI's checkpoints."""
-        return [json.dumps(self.get_state(), default=encode_array)]
+    def checkpoints(self) -> list[bytes]:
+        """Return the state as JSON, once per pipeline: DALI's form, for ``Pipeline(checkpoint=...)``."""
+        return [encode_checkpoint(self.get_state())] * len(self._pipes)
 
     def stats(self) -> IteratorStatistics:
         """Return the calls, samples, wall and CPU time of each stage so far: a mapping that prints as a table.

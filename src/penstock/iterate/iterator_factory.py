@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import json
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, overload
@@ -307,16 +306,11 @@ def _decorator(
             if layout is None and "device_id" not in pipeline_options:
                 warn_of_unused_devices()
             _choose_workers(pipeline_options)
+            if checkpoints:
+                pipeline_options["checkpoint"] = checkpoints[0]  # a list, as in DALI, of equal states
             pipelines = _pipelines(traced, args, arguments, pipeline_options, layout, devices)
             _check_all_named(function, pipelines, names, others["on_error"])
-            if not checkpoints:
-                return kind(pipelines, **options)
-            # Otherwise the first batch of the epoch would be computed in vain, and a bad sample in it would prevent
-            # resuming.
-            iterator = kind(pipelines, **{**options, "prepare_first_batch": False})
-            # A list, as in DALI, but with one state for all pipelines.
-            iterator.set_state(json.loads(checkpoints[0]))
-            return iterator
+            return kind(pipelines, **options)
 
         # Input hosts call the definition for the blocks of a trainer's devices, not for their own.
         vars(make)["hosted"] = HostedDefinition(definition)

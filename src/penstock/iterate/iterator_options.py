@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 from jax.sharding import NamedSharding
@@ -38,6 +38,22 @@ def as_pipelines(pipelines: Pipeline | Sequence[Pipeline]) -> list[Pipeline]:
     if len(sizes) > 1:
         raise UsageError("all pipelines need the same batch size", given=", ".join(map(str, sorted(sizes))))
     return group
+
+
+def shared_checkpoint(group: Sequence[Pipeline]) -> Mapping[str, Any] | None:
+    """Return the state that the pipelines of an iterator were made with; None without one.
+
+    Raises:
+        UsageError: Their states differ.
+    """
+    states = [pipeline.restored_state for pipeline in group]
+    if any(state != states[0] for state in states):
+        raise UsageError(
+            "the pipelines of an iterator need the same checkpoint",
+            given="different ones, or none for some of them",
+            fix="checkpoint=checkpoints[i] for pipeline i, from checkpoints() of one iterator",
+        )
+    return states[0]
 
 
 def check_names(names: Sequence[str]) -> None:

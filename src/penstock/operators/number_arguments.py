@@ -24,6 +24,9 @@ OptionalNumbers = Annotated[Sequence[float] | DataNode | None, Argument(np.float
 # Values that kernels take for arguments that an operator does not have. They broadcast over the rows of a batch.
 ZERO, ONE = np.zeros(1, np.float32), np.ones(1, np.float32)
 
+# Fills `axes` of samples that name fewer axes than others.
+NO_AXIS = int(np.iinfo(np.int64).min)
+
 
 def number_count(value: Any) -> int | None:
     """Return the number of numbers in a constant, or in each sample of a node or a spec; None if it is unknown."""
@@ -57,8 +60,8 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
 
     Args:
         xp: Array namespace.
-        numbers: (rows, named axes), or (rows, 1) for all named axes.
-        axes: (rows, named axes), integers; negative ones count from the last axis.
+        numbers: (rows, named axes), or (rows, 1) for all named axes; NaN where a sample has fewer.
+        axes: (rows, named axes), integers; negative ones count from the last axis; `NO_AXIS` where a sample has fewer.
         ndim: Number of axes of the data.
         default: Value for the other axes, which broadcasts to (rows, ndim).
 
@@ -69,16 +72,45 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
         ValueError: An axis does not exist or is named twice, or there are more or fewer numbers. Only the host checks
             the axes; the device program cannot raise.
     """
-    if numbers.shape[1] not in (1, axes.shape[1]):
-        raise ValueError(f"there are {numbers.shape[1]} numbers for {axes.shape[1]} axes")
     named = (axes % ndim)[:, None, :] == xp.arange(ndim)[None, :, None]
     if xp is np:
-        wrong = ((axes < -ndim) | (axes >= ndim)).any(axis=1) | (named.sum(axis=2) > 1).any(axis=1)
+        present = axes != NO_AXIS
+        numbers, named = _numbers_for(present, numbers), named & present[:, None, :]
+        wrong = (((axes < -ndim) | (axes >= ndim)) & present).any(axis=1) | (named.sum(axis=2) > 1).any(axis=1)
         for row in np.flatnonzero(wrong)[:1]:
             raise ValueError(
                 f"axes must name each axis once, with numbers from {-ndim} to {ndim - 1}, not {axes[row].tolist()}"
             )
     return xp.where(named.any(axis=2), xp.where(named, numbers[:, None, :], 0).sum(axis=2), default)
+
+
+def _numbers_for(present: Any, numbers: Any) -> Any:
+    """Return a number for each named axis of each row.
+
+    Raises:
+        ValueError: A row has neither one number nor one per axis.
+    """
+    missing = np.isnan(numbers)
+    given, wanted = numbers.shape[1] - missing.sum(axis=1), present.sum(axis=1)
+    for row in np.flatnonzero((given != 1) & (given != wanted))[:1]:
+        raise ValueError(f"there are {given[row]} numbers for {wanted[row]} axes")
+    result = np.repeat(numbers[:, :1], present.shape[1], axis=1)
+    count = min(numbers.shape[1], present.shape[1])
+    result[:, :count] = np.where(missing[:, :count], result[:, :count], numbers[:, :count])
+    return result
+
+
+def check_equal_counts(numbers: Any) -> None:
+    """Check that all samples of a batch have equally many numbers.
+
+    Args:
+        numbers: (rows, numbers); NaN where a sample has fewer.
+
+    Raises:
+        ValueError: They do not.
+    """
+    if np.isnan(numbers).any():
+        raise ValueError("samples have different counts of numbers, and no axes of their own")
 
 
 def as_floats(numbers: Any) -> tuple[float, ...]:

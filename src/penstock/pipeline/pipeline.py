@@ -13,7 +13,6 @@ from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
 from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
 from penstock.graph.tracing.eager_execution import WorkerOptions
-from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.debug_mode import DebugExecutor
 from penstock.pipeline.definition import Definition
 from penstock.pipeline.definition_call import DefinitionCall
@@ -24,18 +23,20 @@ from penstock.pipeline.pipeline_options import (
     PipelineHints,
     check_hints,
     check_workers,
+    local_device,
     no_batch_size,
 )
+from penstock.pipeline.run_state import decode_checkpoint
+from penstock.pipeline.saved_pipeline import SavedPipeline
 from penstock.pipeline.session import PipelineSession
 from penstock.pipeline.tensor_list import TensorList
 from penstock.plan.placement import PlacementHint
 from penstock.sources.storage.byte_range import ReadCost
-from penstock.types import CPU_ONLY_DEVICE_ID
 
 DEFAULT_THREADS = 4
 
 
-class Pipeline(DaliMethods):
+class Pipeline(SavedPipeline):
     """A definition and the options of its execution.
 
     Make one by calling a function decorated with `pipeline_def`; or fill one in a `with` statement and name its outputs
@@ -57,7 +58,7 @@ class Pipeline(DaliMethods):
         prefetch_queue_depth: Number of batches prepared ahead. Of a dict, as in DALI, "cpu_size" counts.
         exec_async: If True, host work runs on threads; if False, in the caller's thread.
         placement: "host" or "device" runs everything that can run there in that place; "auto" chooses.
-        checkpoint: Not supported; restore an iterator with `set_state`.
+        checkpoint: Position at which `run` or an iterator begins: from `checkpoint()` or an iterator's `checkpoints()`.
         output_dtype: Required dtype of all outputs, or one per output; None means any.
         output_ndim: Required number of axes of a sample, or one per output; None means any.
         output_layout: Required layout of a sample, or one per output; None means any.
@@ -96,7 +97,7 @@ class Pipeline(DaliMethods):
         exec_async: bool = True,
         *,
         placement: PlacementHint = "auto",
-        checkpoint: None = None,
+        checkpoint: str | bytes | Mapping[str, Any] | None = None,
         output_dtype: Any = None,
         output_ndim: int | Sequence[int | None] | None = None,
         output_layout: str | Sequence[str | None] | None = None,
@@ -117,12 +118,7 @@ class Pipeline(DaliMethods):
             raise UsageError(
                 "num_threads must be at least 1", given=num_threads, fix="exec_async=False uses no threads"
             )
-        if device_id == CPU_ONLY_DEVICE_ID:
-            device_id = None
-        if device_id is not None and device_id < 0:
-            raise UsageError("Pipeline: device_id is out of range", given=device_id, expected="at least 0, or None")
-        if checkpoint is not None:
-            raise UsageError("a Pipeline takes no checkpoint", fix="restore the iterator: iterator.set_state(state)")
+        self.restored_state = None if checkpoint is None else decode_checkpoint(checkpoint, debug=debug)
         self.max_batch_size, self.num_processes = batch_size, num_processes
         ahead = exec_async and exec_pipelined and not debug
         self.input_hosts = check_workers(num_processes, input_hosts, ahead=ahead)
@@ -130,7 +126,7 @@ class Pipeline(DaliMethods):
         self.num_threads = DEFAULT_THREADS if num_threads < 0 else num_threads
         self._read_ahead_costs = (ReadCost.STORE,) if read_threads < 0 else (ReadCost.STORE, ReadCost.FILE)
         self.read_threads = min(max(64, 32 * self.num_threads), 512) if read_threads < 0 else read_threads
-        self.device_id = device_id
+        self.device_id = local_device(device_id)
         self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
         # DALI's separated executor takes a dict with a size per device. Only the host works ahead here.
@@ -323,7 +319,9 @@ class Pipeline(DaliMethods):
         graph = self.graph
         # A session is bound to the plan of one graph, and a later fed batch or `set_outputs` makes another graph.
         if self._session is None or self._session.graph is not graph:
-            self._session = PipelineSession.start(self, graph)
+            # A later session would deliver the batches after the checkpoint again.
+            state = None if self._session and self._session.has_begun else self.restored_state
+            self._session = PipelineSession.start(self, graph, state)
         return self._session
 
     def pool(self, num_threads: int | None = None) -> ChunkExecutor:

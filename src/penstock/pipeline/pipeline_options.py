@@ -11,7 +11,7 @@ from penstock.errors import ArgumentTypeError, DefinitionError, UsageError, did_
 from penstock.graph import Graph
 from penstock.graph.arguments.argument_marks import Default
 from penstock.plan.placement import PlacementHint
-from penstock.types import as_dtype
+from penstock.types import CPU_ONLY_DEVICE_ID, as_dtype
 
 # A larger batch is a typing error: its row numbers alone would take gigabytes.
 MAX_BATCH = 2**26
@@ -44,7 +44,7 @@ class PipelineOptions(PipelineHints, total=False):
     prefetch_queue_depth: int | Mapping[str, int]
     exec_async: bool
     placement: PlacementHint
-    checkpoint: None
+    checkpoint: str | bytes | Mapping[str, Any] | None
     output_dtype: Any
     output_ndim: int | Sequence[int | None] | None
     output_layout: str | Sequence[str | None] | None
@@ -105,6 +105,19 @@ def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahea
 
         load_grpc()
     return hosts
+
+
+def local_device(device_id: int | None) -> int | None:
+    """Return the index of a local device, or None for the default device.
+
+    Raises:
+        UsageError: The index is negative.
+    """
+    if device_id is None or device_id == CPU_ONLY_DEVICE_ID:
+        return None
+    if device_id < 0:
+        raise UsageError("Pipeline: device_id is out of range", given=device_id, expected="at least 0, or None")
+    return device_id
 
 
 def no_batch_size(batch_size: int | None) -> UsageError:

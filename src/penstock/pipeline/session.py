@@ -17,8 +17,10 @@ from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
 from penstock.errors import DefinitionError, UsageError
 from penstock.graph import Graph, Node, Value
+from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.pipeline.run_cursor import RunCursor
+from penstock.pipeline.run_state import StateIdentity, operator_arrays
 from penstock.pipeline.tensor_list import TensorList, tensor_list
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
@@ -39,19 +41,34 @@ class PipelineSession:
         executable: Its plan.
         cursor: The position.
         origins: Per output, where its samples were read; None if no single reader tells.
+        identity: Identity of its states.
+        readings: The readers.
+        seeds: Seed of random numbers, and seed of the readers' orders.
+        has_begun: True after the first batch.
     """
 
     graph: Graph
     executable: Executable
     cursor: RunCursor[Any]
     origins: tuple[SampleOrigin | None, ...]
+    identity: StateIdentity
+    readings: Mapping[Node, ShardedReader]
+    seeds: tuple[int, int]
+    has_begun: bool = False
 
     @classmethod
-    def start(cls, pipeline: Pipeline, graph: Graph) -> Self:
+    def start(cls, pipeline: Pipeline, graph: Graph, state: Mapping[str, Any] | None) -> Self:
         """Plan a graph with the options of a pipeline, and stop before its first batch.
+
+        Args:
+            pipeline: The pipeline.
+            graph: The graph.
+            state: Result of `state`, of a session of the same definition, whose position comes first; None for the
+                first batch.
 
         Raises:
             PenstockError: The definition or its first sample is invalid.
+            StateError: The state belongs to another definition or data set, or a source cannot go to the position.
         """
         if "skip" in error_policies(graph, "raise"):
             raise UsageError(
@@ -66,15 +83,41 @@ class PipelineSession:
             )
         layout, batch_size = SingleDevice(pipeline.device_id), pipeline.max_batch_size
         executable = Executable.build([graph], layout, pipeline.placement, dense_outputs=False)
-        readings = executable.readings(pipeline.order_seed, None, batch_size)
+        seed, order_seed = pipeline.seed, pipeline.order_seed
+        readings = executable.readings(order_seed, None, batch_size)
         strides = tuple(reading.stride(batch_size) for reading in readings.values())
-        schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides)
+        # Readers continue from epoch to epoch, but a source may end an epoch.
+        ends = bool(graph.feeds)
+        schedule = Schedule(batch_size, None, (*strides, batch_size)[0], strides, length_unknown=ends)
+        sources = tuple([reading.readers[0].source for reading in readings.values()])
+        identity = StateIdentity(canonical_definition(graph), executable.dataset, len(readings), sources=sources)
+        step = schedule.first()
+        if state is not None:
+            step, seed, order_seed = identity.step(
+                state,
+                schedule,
+                lambda seed: executable.readings(seed, None, batch_size).values(),
+                new_definition=False,
+            )
+            if step != schedule.first():
+                executable.check_seeks(fed_by_hand=True)
+            readings = executable.readings(order_seed, None, batch_size)
         # DALI's queue includes the batch that `run` returns; with depth 1, `run` calls a source late.
         depth = max(pipeline.prefetch_queue_depth - bool(graph.feeds), 0)
-        run = executable.start(readings, pipeline.seed, pipeline.pool(), depth, schedule, StageTimers(), narrow=False)
+        run = executable.start(readings, seed, pipeline.pool(), depth, schedule, StageTimers(), narrow=False)
         budget = ErrorBudget((), ErrorLimits(), None, None, batch_size)
         origins = tuple([_sample_origin(value, readings) for value in executable.plan.graph.outputs])
-        return cls(graph, executable, RunCursor(run, schedule, Run.outputs, budget), origins)
+        cursor = RunCursor(run, schedule, Run.outputs, budget)
+        if state is not None:
+            run.resume(step, operator_arrays(state))
+            cursor.seek(step)
+        return cls(graph, executable, cursor, origins, identity, readings, (seed, order_seed))
+
+    def state(self) -> dict[str, Any]:
+        """Return the position as plain JSON, and the arrays that operators carry."""
+        step, cursor = self.cursor.step, self.cursor
+        operators = cursor.run.carried(step)
+        return self.identity.state(step, cursor.schedule, *self.seeds, self.readings.values(), operators)
 
     def outputs(self) -> tuple[TensorList, ...]:
         """Return the next batch.
@@ -90,6 +133,7 @@ class PipelineSession:
         except EndOfStreamError:
             raise StopIteration from None
         origins = [origin and functools.partial(origin, step) for origin in self.origins]
+        self.has_begun = True
         specs = [value.spec for value in self.executable.plan.graph.outputs]
         return tuple([tensor_list(*output) for output in zip(outputs, specs, origins, strict=True)])
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from penstock.core import ONE_SHAPE_FIX, Array, Spec, with_call_site
 from penstock.core.unsupported import refuse_attributes
+from penstock.display.batch_text import batch_text
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import Range, check_annotations
-from penstock.pipeline.batch_text import batch_text
 from penstock.pipeline.tensor import TensorCPU, TensorGPU, as_arrays, as_layout, same_size_dtype, write_to
+from penstock.types import to_dali_type
 
 
 class TensorList:
@@ -169,7 +170,8 @@ class TensorList:
         if not len(self):
             return repr(self)
         device = "cpu" if self._tensor is TensorCPU else "gpu"
-        return batch_text(type(self).__name__, self._samples, self._layout, device)
+        dtype = f"DALIDataType.{to_dali_type(self.dtype).name}"
+        return batch_text(type(self).__name__, self._samples, self._layout, device, dtype)
 
     def _repr_html_(self) -> str:
         """Return a table and, of a batch in host memory, the first images, for notebooks."""

@@ -121,7 +121,7 @@ class Checkpoint(Callback):
         _ = loop.history.steps  # waits for the steps; TerminateOnNaN raises here, before a bad state is saved
         arrays = jax.block_until_ready(array_tree(loop.state))
         # By now all processes have taken their batches and reported bad samples.
-        (about["iterator"],) = iterator.checkpoints()
+        about["iterator"] = iterator.checkpoints()[0].decode()
         folder = self._files.folder / on_process_0(lambda: self._begin(about, loop))
         if self._last_save is not None:
             self._last_save.forget()

@@ -141,7 +141,7 @@ def args_classes() -> dict[str, type]:
         def __post_init__(self) -> None:
             # Here, because Orbax may call the handler on another thread, and only the thread of the consumer may
             # wait for devices.
-            (self.state,) = check_has_state(self.item).checkpoints()
+            self.state = check_has_state(self.item).checkpoints()[0].decode()
 
     @ocp.args.register_with_handler(IteratorCheckpointHandler, for_restore=True)
     @dataclass

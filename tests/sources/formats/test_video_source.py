@@ -143,7 +143,7 @@ def test_damaged_videos_are_named(tmp_path):
             source(tmp_path / name)
     with pytest.raises(SourceNotFoundError, match="does not exist"):
         source(tmp_path / "none.mp4")
-    with pytest.raises(SourceError, match="shorter than 58 frames"):
+    with pytest.raises(SourceError, match="shorter than 60 frames"):
         source(tmp_path / "broken.avi", length=20, stride=3)
 
 

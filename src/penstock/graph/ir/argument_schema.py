@@ -49,6 +49,7 @@ class Argument:
         high: Greatest value allowed.
         varies: False if the argument must be a constant.
         example: A valid value, for planning while the argument is not known.
+        fill: Number that fills shorter vectors on the host, if samples may have different counts; None if they may not.
     """
 
     dtype: Any = np.float64
@@ -57,6 +58,7 @@ class Argument:
     high: float = np.inf
     varies: bool = True
     example: float = 1.0
+    fill: float | None = None
 
     def check(self, what: str, given: Any) -> None:
         """Check a constant, or the spec of a node.
@@ -127,7 +129,12 @@ class Argument:
                 else value.reshape(())
             )
             return np.broadcast_to(value, (rows, *value.shape))
-        column: Any = np.stack(cast(list[Any], given)) if isinstance(given, list) else given
+        column: Any = given
+        if isinstance(given, list):
+            samples = cast(list[Any], given)
+            if self.fill is not None and (filled := self._filled(samples)) is not None:
+                return filled
+            column = np.stack(samples)
         shape = tuple(column.shape[1:])
         if not self._fits(shape):
             raise ValueError(f"an argument has shape {shape}, not {self._shape()}")
@@ -137,6 +144,16 @@ class Argument:
         if xp is np and column.size and not self._in_range(column.min().item(), column.max().item()):
             raise ValueError(f"an argument is {column.tolist()[0] if rows == 1 else 'out of range'}, not {self}")
         return column.astype(_narrow(xp, self.dtype))
+
+    def _filled(self, vectors: list[Any]) -> Any:
+        """Return vectors of different lengths as one array; None if they have one length or are no vectors."""
+        lengths = {len(vector) if np.ndim(vector) == 1 else 0 for vector in vectors}
+        if len(lengths) == 1 or not min(lengths):
+            return None
+        result = np.full((len(vectors), max(lengths)), self.fill, self.dtype)
+        for row, vector in zip(result, vectors, strict=True):
+            row[: len(vector)] = self.broadcast_rows(np, vector[None], 1, varying=True)[0]
+        return result
 
     def _in_range(self, least: float, most: float) -> bool:
         """Return True if numbers between these two are finite and in range. If one is NaN, so are both of these."""

@@ -243,6 +243,9 @@ def normalize(
     numbers = axis_numbers(axes, axis_names, data.spec)
     statistics = {"mean": mean, "stddev": stddev}
     varying: dict[str, Any] = {name: value for name, value in statistics.items() if isinstance(value, DataNode)}
+    scalars = [name for name, value in statistics.items() if value is not None and not np.ndim(cast(Any, value))]
+    if (axes is not None or axis_names is not None) and len(scalars) == len(statistics) and not varying:
+        raise DefinitionError("mean and stddev as numbers leave nothing to reduce over axes", given=axes or axis_names)
     if "H" in data.layout:
         check_statistics(data, mean, stddev)
     if batch and varying:

@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 from penstock.errors import DefinitionError
 from penstock.graph import SPATIAL, Argument, DataNode, Default, Range
 from penstock.image.describe.crop_window import POLICIES, POSITION_ARGUMENTS, SIZE_ARGUMENTS, CropWindow, PolicyName
-from penstock.operators.number_arguments import as_floats, number_count
+from penstock.operators.number_arguments import as_floats, check_number_count, number_count
 from penstock.operators.tensors.cat import cat
 
 Number = float | DataNode
@@ -89,6 +89,10 @@ def make_window(
     policy = POLICIES[arguments.get("out_of_bounds_policy", "error")]
     fill = as_floats(arguments.get("fill_values", 0.0))
     window = CropWindow(layout, axes, arguments.get("rounding") == "truncate", policy, fill)
+    # Sizes and positions of axes that the data do not have; nothing else looks at them.
+    used = {table[axis] for axis in axes for table in (SIZE_ARGUMENTS, POSITION_ARGUMENTS)}
+    for name in {*given, *POSITION_ARGUMENTS.values()} & set(arguments) - used:
+        check_number_count(name, arguments[name], 1)
     place = {SIZE_ARGUMENTS[axis]: sizes[SIZE_ARGUMENTS[axis]] for axis in axes}
     return window, place | {POSITION_ARGUMENTS[axis]: arguments.get(POSITION_ARGUMENTS[axis], 0.5) for axis in axes}
 

@@ -11,7 +11,13 @@ from penstock.graph import Argument, BatchContext, DataNode, Operator, WholeBatc
 from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
-from penstock.operators.number_arguments import check_number_count, number_count, numbers_per_axis
+from penstock.operators.number_arguments import (
+    NO_AXIS,
+    check_equal_counts,
+    check_number_count,
+    number_count,
+    numbers_per_axis,
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ class PadTo(ImageOperator):
         if axes is not None:
             shape = numbers_per_axis(xp, shape, axes, count, 0)
             align = numbers_per_axis(xp, align, axes, count, 1)
+        for numbers in (shape, align) if xp is np else ():
+            check_equal_counts(numbers)
         steps, minimums = (xp.broadcast_to(n, (images.rows, count)).astype(np.int32) for n in (align, shape))
         result: list[Step] = []
         for n, axis in enumerate(self.axes):
@@ -83,7 +91,7 @@ class PadToLargest(Operator, WholeBatchKernel):
         rows, ndim = len(data), data[0].ndim
         largest: Any = np.max([sample.shape for sample in data], axis=0)
         axes = np.tile(self.axes, (rows, 1)) if axes is None else axes
-        named = numbers_per_axis(np, np.ones_like(axes), axes, ndim, 0) > 0
+        named = numbers_per_axis(np, np.ones_like(axes[:, :1]), axes, ndim, 0) > 0
         requested = numbers_per_axis(np, np.tile(self.shape, (rows, 1)), axes, ndim, 0)
         minimums: Any = where(named, where(requested > 0, requested, largest), 0)
         steps = numbers_per_axis(np, align, axes, ndim, 1).astype(np.int64)
@@ -108,10 +116,10 @@ def pad(
     data: DataNode,
     *,
     fill_value: Annotated[float | DataNode, Argument()] = 0.0,
-    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0)] = None,
+    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0, fill=NO_AXIS)] = None,
     axis_names: str | None = None,
-    shape: Annotated[int | Sequence[int] | DataNode | None, Argument(shape=(None,), low=1)] = None,
-    align: Annotated[int | Sequence[int] | DataNode, Argument(shape=(None,), low=1)] = 1,
+    shape: Annotated[int | Sequence[int] | DataNode | None, Argument(shape=(None,), low=1, fill=np.nan)] = None,
+    align: Annotated[int | Sequence[int] | DataNode, Argument(shape=(None,), low=1, fill=np.nan)] = 1,
 ) -> DataNode:
     """Pad arrays at the end of their axes, to a shape or to the largest extents in the batch.
 

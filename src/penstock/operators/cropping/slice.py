@@ -16,12 +16,19 @@ from penstock.image.image_operator import ImageOperator
 from penstock.numerics.casting import result_dtype
 from penstock.operators.cropping.border_window import BORDERS, BorderWindow, WindowPolicy, convert
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.number_arguments import as_floats, check_number_count, number_count, numbers_per_axis
+from penstock.operators.number_arguments import (
+    NO_AXIS,
+    as_floats,
+    check_equal_counts,
+    check_number_count,
+    number_count,
+    numbers_per_axis,
+)
 from penstock.operators.tensors.reshape import reshape
 from penstock.types import DALIImageType
 
 Bounds = Sequence[float] | float | DataNode
-Bound = Annotated[Bounds | None, Argument(shape=(None,))]
+Bound = Annotated[Bounds | None, Argument(shape=(None,), fill=np.nan)]
 
 _STARTS, _ENDS = ("start", "rel_start"), ("end", "rel_end", "shape", "rel_shape")
 
@@ -114,12 +121,14 @@ class Slice(ImageOperator):
 
     def _bounds(self, xp: Any, number: int, extents: Any, bounds: Mapping[str, Any]) -> tuple[Any, Any]:
         if "axes" not in bounds:
+            for bound in bounds.values() if xp is np else ():
+                check_equal_counts(bound)
             values = {name: bound[:, number if bound.shape[1] > 1 else 0] for name, bound in bounds.items()}
             start, stop = self._ends(values, extents)
             return _nearest(xp, start), _nearest(xp, stop)
         axes, ndim = bounds["axes"], len(self.axes)
         # Axes that a sample does not name are not cut, whatever the numbers of the bounds.
-        named = numbers_per_axis(xp, xp.ones_like(axes), axes, ndim, 0)[:, number] > 0
+        named = numbers_per_axis(xp, xp.ones_like(axes[:, :1]), axes, ndim, 0)[:, number] > 0
         values = {
             name: numbers_per_axis(xp, bound, axes, ndim, 0)[:, number]
             for name, bound in bounds.items()
@@ -160,7 +169,7 @@ def slice(  # noqa: A001  # DALI's name
     rel_start: Bound = None,
     rel_end: Bound = None,
     rel_shape: Bound = None,
-    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0)] = None,
+    axes: Annotated[int | Sequence[int] | DataNode | None, Argument(np.int64, (None,), example=0, fill=NO_AXIS)] = None,
     axis_names: str = "WH",
     normalized_anchor: bool = True,
     normalized_shape: bool = True,

@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.core import Shape, Spec
 from penstock.core.dataclass import dataclass
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, short_repr
 from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
 from penstock.types import Constant
 
@@ -231,10 +231,19 @@ def _operand(value: Any) -> Any:
     return Constant(value) if is_scalar else cast(Any, value)
 
 
+def _has_zero(divisor: Any) -> bool:
+    """Return True if a divisor is a constant with a zero. DALI refuses it too, where a program on a device gives 0."""
+    value = divisor.value if isinstance(divisor, Constant) else divisor
+    return isinstance(value, int | float | np.number | np.ndarray) and not np.all(cast(Any, value))
+
+
 def _define(kind: Binary | Unary) -> None:
     @operator(f"arithmetic.{kind.symbol}")
     def apply_to(*operands: Any) -> DataNode:  # pyright: ignore[reportUnusedFunction]  # it is registered
-        return apply(kind, *map(_operand, operands))
+        result = apply(kind, *map(_operand, operands))
+        if kind.symbol in ("floordiv", "mod") and result.value.spec.dtype.kind in "iu" and _has_zero(operands[1]):
+            raise DefinitionError("integers cannot be divided by zero", given=short_repr(operands[1]))
+        return result
 
 
 for _symbol in _BINARY:

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.core import Array, CallSite, Spec, user_call_site
 from penstock.core.warn_once import warn_once
-from penstock.errors import DefinitionError, SampleError
+from penstock.errors import DefinitionError, SampleError, short_repr
 from penstock.graph import (
     BatchContext,
     BatchKernel,
@@ -127,7 +127,7 @@ def one_hot(
         num_classes: Number of classes, the extent of the new axis.
         axis: Position of the new axis; -1 is after the last. By default, a sample with a single number, of any shape,
             becomes a vector, and other samples get the axis after the last.
-        axis_name: Letter of the new axis in the layout.
+        axis_name: Letter of the new axis in the layout. Needs a layout of labels that are not single numbers.
         dtype: Element type of the result; FLOAT16 is not supported, as in DALI.
         on_value: Value at the index of the class, truncated for integer types.
         off_value: Value at all other indexes, truncated for integer types.
@@ -159,6 +159,12 @@ def one_hot(
             raise DefinitionError(f"{target} cannot represent on_value and off_value", given=(on_value, off_value))
     if axis is None or axis < 0:
         axis = None if axis is None and _is_single(data) else data.ndim
+    if axis_name is not None and len(axis_name) != 1:
+        raise DefinitionError("axis_name must be one letter", given=short_repr(axis_name))
+    if axis is not None and axis_name and data.ndim and not data.layout:
+        raise DefinitionError(
+            "axis_name needs names of the other axes", given=data.spec, fix="fn.reshape(labels, layout=...)"
+        )
     return apply(OneHot(num_classes, axis, on_value, off_value, target, axis_name or "", user_call_site()), data)
 
 

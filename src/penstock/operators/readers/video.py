@@ -50,11 +50,12 @@ class VideoArguments(LabeledReaderArguments, total=False):
         file_root: Folder with one folder of videos per class; classes are numbered in the order of their names.
         file_list: Text file with a line per video; its paths are relative to the working directory.
         labels: Class numbers, one per entry of `filenames`; an empty list numbers the files.
-        stride: Distance between frames of a clip, in frames.
+        stride: Distance between frames of a clip, in frames. As in DALI, a clip needs `sequence_length` times `stride`
+            frames, also after its last one.
         step: Distance between the first frames of consecutive clips; -1 for the length of a clip.
-        pad_mode: Padding of a last clip that is too short: "none" drops the clip; "constant" repeats `fill_value`;
-            "edge" or "repeat" the last frame; "reflect" or "reflect_101" mirrors the frames before it; "symmetric" or
-            "reflect_1001" also repeats the last frame.
+        pad_mode: Padding of the first clip that is too short, which is the last one: "none" drops the clip; "constant"
+            repeats `fill_value`; "edge" or "repeat" the last frame; "reflect" or "reflect_101" mirrors the frames
+            before it; "symmetric" or "reflect_1001" also repeats the last frame.
         pad_sequences: Older spelling of pad_mode="constant".
         fill_value: Value of padded frames, 0 to 255; one number, or one per channel.
         uniform_sample: If True, a video or its part is one clip of frames at equal distances, without padding.

@@ -36,7 +36,8 @@ class VideoFeedQueue(FeedQueue):
             SourceError: The data is not a single video, as a vector of bytes.
         """
         column = to_column(data)
-        if len(column) != 1 or (column[0].dtype, column[0].ndim) != (np.dtype(np.uint8), 1):
+        # As in DALI, the vector may have leading axes of extent 1.
+        if len(column) != 1 or column[0].dtype != np.uint8 or column[0].shape[-1:] != (column[0].size,):
             raise SourceError(
                 f"{self.name} accepts one encoded video at a time",
                 given=", ".join(f"{sample.dtype}{list(sample.shape)}" for sample in column),

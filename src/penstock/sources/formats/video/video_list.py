@@ -48,8 +48,16 @@ class Entry:
     def frames(self, video: VideoIndex, rounding: Rounding) -> tuple[int, int]:
         """Return the first frame of the part and the end (exclusive)."""
         start = 0 if self.start is None else _place(self.start, video, rounding.frames, rounding.start_up)
+        if self.start is not None and not rounding.frames and self.start >= _duration(video):
+            start = len(video)  # otherwise the last frame, which is before the start
         stop = len(video) if self.end is None else _place(self.end, video, rounding.frames, rounding.end_up)
         return start, max(min(stop, len(video)), start)
+
+
+def _duration(video: VideoIndex) -> float:
+    """Return the end of the last frame in seconds, if that lasts as long as the one before it."""
+    last = video.times[-2:]
+    return float(2 * last[-1] - last[0]) * video.tick if len(last) > 1 else float("inf")
 
 
 def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:

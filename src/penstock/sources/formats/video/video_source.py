@@ -45,6 +45,11 @@ class ClipOptions:
     timestamps: bool = False
     rounding: Rounding = ROUNDING
 
+    @property
+    def span(self) -> int:
+        """Number of frames that a clip needs: as in DALI, a whole stride for each of its frames."""
+        return self.length * self.stride
+
 
 class VideoSource(Source):
     """Clips of videos, file by file in the order of their frames.
@@ -76,7 +81,7 @@ class VideoSource(Source):
         self._files: Indices = np.repeat(np.arange(len(entries)), [len(result) for result in starts])
         self._starts: Indices = np.concatenate(starts) if starts else np.empty(0, np.int64)
         if not len(self):
-            frames = f"{(options.length - 1) * options.stride + 1} frames"
+            frames = f"{options.span} frames"
             fix = 'a shorter sequence_length or stride, or another pad_mode than "none"'
             raise SourceError(
                 f"the videos are shorter than {frames}", given=", ".join(e.path for e in entries[:4]), fix=fix
@@ -249,7 +254,8 @@ def _starts(start: int, stop: int, options: ClipOptions) -> Indices:
     """Return the first frames of the clips in a range of frames."""
     if options.uniform:
         return np.array([start][: stop - start], np.int64)
-    step = options.length * options.stride if options.step <= 0 else options.step
-    # Without padding, only clips that fit as a whole are read.
-    whole = 0 if options.pad_mode != "none" else (options.length - 1) * options.stride
-    return np.arange(start, max(stop - whole, start), step, dtype=np.int64)
+    step = options.span if options.step <= 0 else options.step
+    whole = max((stop - start - options.span) // step + 1, 0)
+    # With padding, the first clip that does not fit is the last one, as in DALI.
+    padded = options.pad_mode != "none" and start + whole * step < stop
+    return start + step * np.arange(whole + padded, dtype=np.int64)

@@ -13,7 +13,7 @@ from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.errors import PenstockWarning, StateError
 from penstock.graph import Reader
 from penstock.graph.identity.fingerprint import CanonicalDefinition
-from penstock.iterate.iterator_state import StateIdentity
+from penstock.pipeline.run_state import StateIdentity
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.order.schedule import BatchStep, Schedule
 

@@ -1,4 +1,4 @@
-"""State of an iterator: a few numbers, as plain JSON."""
+"""State of a run at a position, of an iterator or of `Pipeline.run`: a few numbers, as plain JSON."""
 
 import base64
 import hashlib
@@ -17,9 +17,9 @@ from penstock.core import CallSite
 from penstock.core.dataclass import dataclass
 from penstock.core.warn_once import warn_once
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.errors import StateError, short_repr
+from penstock.errors import StateError, UsageError, short_repr
 from penstock.graph.identity.fingerprint import CanonicalDefinition
-from penstock.iterate.file_sizes import file_sizes_digest
+from penstock.pipeline.file_sizes import file_sizes_digest
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.source import Source
 from penstock.types import LastBatchPolicy
@@ -37,7 +37,7 @@ _SEEDS, _EPOCHS, _ROWS = 1 << 64, 1 << 32, 1 << 62
 
 @dataclass(frozen=True)
 class StateIdentity:
-    """Identity of the iterator to which states belong.
+    """Identity of the iterator or pipeline to which states belong.
 
     Args:
         definition: The definition.
@@ -213,6 +213,37 @@ def _order_of(readings: Iterable[ShardedReader]) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:8]
 
 
+def decode_checkpoint(checkpoint: Any, *, debug: bool) -> Mapping[str, Any]:
+    """Return the state in a checkpoint.
+
+    Args:
+        checkpoint: JSON, or a state itself.
+        debug: True if it is for a pipeline in debug mode, which computes batches that have no position.
+
+    Raises:
+        UsageError: It is for debug mode.
+        StateError: It is something else.
+    """
+    if debug:
+        raise UsageError("a pipeline in debug mode cannot be restored", given="checkpoint", fix="debug=False")
+    if isinstance(checkpoint, str | bytes):
+        try:
+            checkpoint = json.loads(checkpoint)
+        except ValueError as error:
+            raise StateError(
+                "this is not a checkpoint",
+                given=short_repr(checkpoint),
+                expected="JSON, as checkpoint() of a pipeline or checkpoints() of an iterator returned it",
+            ) from error
+    _check_form(checkpoint)
+    return cast(Mapping[str, Any], checkpoint)
+
+
+def encode_checkpoint(state: Mapping[str, Any]) -> bytes:
+    """Return a state as JSON."""
+    return json.dumps(state, default=_encode_array).encode()
+
+
 def _check_form(state: Any) -> None:
     if not isinstance(state, Mapping):
         raise StateError(
@@ -301,7 +332,7 @@ def _difference(packed: Any, definition: CanonicalDefinition) -> tuple[str | Non
     return f"{was} in the state", f"{last} here{more}", definition.lines[start] if start < stop else None
 
 
-def encode_array(array: Any) -> dict[str, Any]:
+def _encode_array(array: Any) -> dict[str, Any]:
     """Return an array as JSON."""
     values = np.asarray(array)
     return {

@@ -1,11 +1,9 @@
-"""Text of a batch, as `print` shows it: values, dtype, layout and shapes, in DALI's form."""
+"""Texts of batches and samples, as `print` shows them: values, dtype, layout and shapes, in DALI's form."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
-from penstock.types import to_dali_type
 
 _INDENT = "    "
 
@@ -24,7 +22,7 @@ _NEW_SHAPE = "\n" + " " * len("shape=[")
 _EDGE = 2
 
 
-def batch_text(name: str, samples: Sequence[Any], layout: str, device: str) -> str:
+def batch_text(name: str, samples: Sequence[Any], layout: str, device: str, dtype: str) -> str:
     """Return the text of a batch.
 
     Args:
@@ -32,8 +30,9 @@ def batch_text(name: str, samples: Sequence[Any], layout: str, device: str) -> s
         samples: Arrays of one dtype and one number of axes, not empty.
         layout: Layout of a sample, or "".
         device: "cpu" or "gpu".
+        dtype: Text of the dtype.
 
-    >>> print(batch_text("TensorListCPU", [np.int32([1, 2]), np.int32([3])], "W", "cpu"))
+    >>> print(batch_text("TensorListCPU", [np.int32([1, 2]), np.int32([3])], "W", "cpu", "DALIDataType.INT32"))
     TensorListCPU(
         [[1 2],
         [3]],
@@ -54,7 +53,7 @@ def batch_text(name: str, samples: Sequence[Any], layout: str, device: str) -> s
     on_one_line = sum(map(len, shapes)) + 2 * len(shapes) < _WIDTH
     fields = [
         f"[{values}]",
-        f"dtype=DALIDataType.{to_dali_type(first.dtype).name}",
+        f"dtype={dtype}",
         *([f'layout="{layout}"'] if layout else []),
         f'device="{device}"',
         f"num_samples={len(samples)}",
@@ -63,6 +62,26 @@ def batch_text(name: str, samples: Sequence[Any], layout: str, device: str) -> s
     body = ",\n".join(fields).replace("\n", f"\n{_INDENT}")
     # Lines between arrays stay empty.
     return f"{name}(\n{_INDENT}{body})".replace(f"\n{_INDENT}\n", "\n\n").replace(f"\n{_INDENT}\n", "\n\n")
+
+
+def tensor_text(name: str, array: Any, layout: str, device: str, dtype: str) -> str:
+    """Return the text of a sample. The arguments are those of `batch_text`.
+
+    >>> print(tensor_text("Tensor", np.int32([1, 2]), "", "cpu", "i32"))
+    Tensor(
+        [1 2],
+        dtype=i32,
+        device="cpu",
+        shape=(2,))
+    """
+    fields = [
+        np.array2string(array, prefix=_INDENT, edgeitems=_EDGE),
+        f"dtype={dtype}",
+        *([f'layout="{layout}"'] if layout else []),
+        f'device="{device}"',
+        f"shape={array.shape}",
+    ]
+    return f"{name}(\n{_INDENT}" + f",\n{_INDENT}".join(fields) + ")"
 
 
 def _array_text(array: Any) -> str:
