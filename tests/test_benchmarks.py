@@ -312,14 +312,14 @@ def test_processes(capsys):
     processes = module("processes")
     processes.compare(rounds=1, batches=2)
     assert "ratio" in capsys.readouterr().out
-    assert processes.kill(kills=1, batches=12, seed=1)
+    assert processes.kill(kills=1, batches=24, seed=1)
 
 
 def test_hosts(photographs, capsys):
     hosts = module("hosts")
     hosts.compare(photographs, rounds=1, batches=2)
     assert "target 1.4" in capsys.readouterr().out
-    assert hosts.survive(faults=2, batches=20, seed=1)
+    assert hosts.survive(faults=2, batches=30, seed=1)
 
 
 def test_parallel_source():

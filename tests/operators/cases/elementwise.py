@@ -27,7 +27,7 @@ CASES = {
         OperatorCase(lambda x: fn.one_hot(x, num_classes=10), [LABELS[:, 0]]),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=300, dtype=types.UINT8, on_value=7, off_value=1), [SMALL]),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=5, axis=0), [SMALL]),
-        OperatorCase(lambda x: fn.one_hot(x, num_classes=5, axis=-1, axis_name="C"), [LABELS]),
+        OperatorCase(lambda x: fn.one_hot(x, num_classes=5, axis=-1, axis_name="C"), [LABELS], ("N",)),
         OperatorCase(lambda x: fn.one_hot(x, num_classes=5), [FLOATS * 3]),
         OperatorCase(lambda x: fn.one_hot(x), [LABELS[:, 0]]),
     ],
