@@ -1,8 +1,8 @@
 """Data classes that are cheap to define: `dataclass` of the standard library, with comparison and text in shared code.
 
 The standard library compiles `__eq__`, `__hash__` and `__repr__` for each class, which takes half of the time that a
-class takes. An import of the package defines more than a hundred classes: the modules that it loads use this decorator, and
-others may use that of the standard library.
+class takes. An import of the package defines more than a hundred classes: the modules that it loads use this decorator,
+and others may use that of the standard library.
 """
 
 import dataclasses
