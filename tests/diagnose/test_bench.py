@@ -324,6 +324,6 @@ def test_measuring_does_not_move_the_iterator():
 def test_missing_extra_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "gilknocker", None)
     program = tmp_path / "train.py"
-    program.write_text(PROGRAM.format(definition=WAITING, threads=1))
+    program.write_text(PROGRAM.format(definition=WAITING, threads=1, rows=16))
     assert main(["bench", str(program)]) == 1
     assert 'pip install "penstock[bench]"' in capsys.readouterr().err
