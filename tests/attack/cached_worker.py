@@ -1,6 +1,6 @@
 """Program of the attack on shared caches: reads photographs through a disk cache and a code cache until it is killed.
 
-It prints a digest of the batches of each epoch, and ends after `EPOCHS` epochs.
+It prints a digest of the batches of each epoch, and ends after EPOCHS epochs.
 
     python cached_worker.py PHOTOS CACHE EPOCHS
 """
