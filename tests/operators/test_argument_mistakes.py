@@ -2,12 +2,14 @@
 
 import re
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import penstock
 from penstock import fn, math, types
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError
+from penstock.operators.number_arguments import numbers_per_axis
 
 IMAGE = np.zeros((1, 2, 4, 3), np.uint8)
 MISTAKES = [
@@ -103,3 +105,10 @@ def test_a_sample_that_cannot_be_computed_is_named(build, said):
         pipeline.set_outputs(build(fn.readers.arrays(IMAGE, layout="HWC")))
     with pytest.raises(SampleError, match=said):
         pipeline.run()
+
+
+@pytest.mark.parametrize("xp", [np, jnp])
+def test_numbers_must_be_as_many_as_the_axes(xp):
+    axes, numbers = xp.zeros((3, 1), np.int32), xp.ones((3, 2), np.float32)
+    with pytest.raises(ValueError, match="there are 2 numbers for 1 axes"):
+        numbers_per_axis(xp, numbers, axes, 3, 0)

@@ -81,6 +81,8 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
             raise ValueError(
                 f"axes must name each axis once, with numbers from {-ndim} to {ndim - 1}, not {axes[row].tolist()}"
             )
+    elif numbers.shape[1] not in (1, axes.shape[1]):
+        raise ValueError(f"there are {numbers.shape[1]} numbers for {axes.shape[1]} axes")
     return xp.where(named.any(axis=2), xp.where(named, numbers[:, None, :], 0).sum(axis=2), default)
 
 

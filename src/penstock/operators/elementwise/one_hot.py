@@ -53,10 +53,8 @@ class OneHot(Operator, BatchKernel):
         if self.axis is None:
             return Spec(self.dtype, (self.classes,), self.axis_name)
         shape = (*labels.shape[: self.axis], self.classes, *labels.shape[self.axis :])
-        layout = ""
         # A layout names all axes or none, so an unnamed new axis clears it.
-        if self.axis_name and (labels.layout or not labels.shape):
-            layout = labels.layout[: self.axis] + self.axis_name + labels.layout[self.axis :]
+        layout = labels.layout[: self.axis] + self.axis_name + labels.layout[self.axis :] if self.axis_name else ""
         return Spec(self.dtype, shape, check_layout(layout, labels, len(shape)))
 
     def batch(self, context: BatchContext, labels: Any) -> Any:
