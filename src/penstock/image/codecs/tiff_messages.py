@@ -21,11 +21,15 @@ _LONGEST = 200
 
 _local = threading.local()
 
+# If two threads installed handlers at once, those of one would be freed, and libtiff might call them.
+_installing = threading.Lock()
+
 
 @contextmanager
 def collected_tiff_messages() -> Generator[list[str]]:
     """Collect libtiff's messages of this thread in a list instead of printing them."""
-    _install()
+    with _installing:
+        _install()
     outer, messages = getattr(_local, "messages", None), list[str]()
     _local.messages = messages
     try:
