@@ -187,7 +187,9 @@ NEEDS = [
 ]
 """The package that is missing, the public name that needs it, and a use of the name."""
 
-EXTRAS_OF = {package: {e for _, p, e in all_imports() if p == package} for _, package, _ in all_imports()}
+
+def extras_of(package):
+    return {extra for _, imported, extra in all_imports() if imported == package}
 
 
 def hide(monkeypatch, package):
@@ -205,7 +207,7 @@ def test_a_use_without_the_extra_names_it(package, use, monkeypatch, tmp_path):
     with Pipeline(batch_size=1, num_threads=1), pytest.raises(MissingExtraError) as error:
         use()
     assert f"needs the package '{package}" in str(error.value)
-    assert any(f'pip install "penstock[{extra}]"' in str(error.value) for extra in EXTRAS_OF[package])
+    assert any(f'pip install "penstock[{extra}]"' in str(error.value) for extra in extras_of(package))
     assert not list(tmp_path.iterdir())
 
 

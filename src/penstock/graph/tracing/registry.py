@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 
 from penstock.core import user_call_site
@@ -305,8 +305,7 @@ def lookup(name: str) -> OperatorFunction[..., Any]:
     if name not in _operators and name in _homes:
         import_module(_homes[name])
     if name not in _operators:
-        # After the built-in operators, because this searches all installed packages.
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
+        for entry in _offered_by_packages().get(name, ()):
             entry.load()  # imports the module, whose decorator registers the operator
     if name not in _operators:
         raise UnknownNameError(f"there is no operator {name!r}", fix=did_you_mean(name, registered()))
@@ -320,13 +319,25 @@ def registered() -> list[str]:
 
 def is_available(name: str) -> bool:
     """Tell whether there is an operator of this name, perhaps in another package that is not loaded yet."""
-    # Other packages last, because this searches all that are installed.
-    return name in _operators or name in _homes or bool(entry_points(group=ENTRY_POINTS, name=name))
+    return name in _operators or name in _homes or name in _offered_by_packages()
 
 
 def available() -> frozenset[str]:
     """Return the names of all operators, including those of other packages that are not loaded yet."""
-    return frozenset({*_operators, *_homes, *(entry.name for entry in entry_points(group=ENTRY_POINTS))})
+    return frozenset({*_operators, *_homes, *_offered_by_packages()})
+
+
+@functools.cache
+def _offered_by_packages() -> Mapping[str, Sequence[EntryPoint]]:
+    """Return the entry points of other packages by the name of their operator.
+
+    The search reads the metadata of all installed packages, which takes tens of milliseconds. It runs once per process,
+    and only for a name that is not built in.
+    """
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        found.setdefault(entry.name, []).append(entry)
+    return found
 
 
 def declare_modules(modules: Mapping[str, str]) -> None:
