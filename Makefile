@@ -23,6 +23,8 @@ ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures eng
 	multiprocess/test_launch.py::test_first_failure_ends_all_processes)
 # what the package does without extras: the README, one use of each operator, decoders; and that it names the extras
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators/test_contract.py image/codecs)
+# the longest tests come first, so that no worker ends with several of them; pytest runs what it is given twice once
+LONGEST := tests/multiprocess tests/train $(wildcard tests/test_*.py)
 # properties are searched in .venv; a few examples show what an environment changes
 FEW := HYPOTHESIS_PROFILE=few
 # modules become bytecode when they are first imported: to compile all of them takes longer than everything else. Images of
@@ -56,8 +58,8 @@ test: lint
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 test-all: test test-plain $(VENV)/.test-all
-	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass; test-plain has run the examples"
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py $(LONGEST) src tests
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")

@@ -47,7 +47,7 @@ def summed_loss(logits, labels):
 def linen(rate, seed):
     """Return the state, the logits, and a function from a loss of logits to value, gradient and update."""
     module = LinenCNN()
-    params = module.init(jax.random.split(jax.random.key(seed))[1], jnp.ones((1, 28, 28, 1)))["params"]
+    params = jax.jit(module.init)(jax.random.split(jax.random.key(seed))[1], jnp.ones((1, 28, 28, 1)))["params"]
     state = TrainState.create(apply_fn=module.apply, params=params, tx=optax.adam(rate))
 
     def logits(state, images):

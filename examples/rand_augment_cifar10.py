@@ -91,7 +91,7 @@ def main() -> None:
     make = partial(data_iterator, sharding=train.batch_sharding())
     tests = make(testing, last_batch_policy=LastBatchPolicy.PAD)(options.folder, batch_size=options.batch_size)
     network = Network()
-    params = network.init(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))["params"]
+    params = jax.jit(network.init)(jax.random.key(0), jnp.zeros((1, 32, 32, 3)))["params"]
     for name, augmented in (("plain", False), ("RandAugment", True)):
         images = make(training)(
             options.folder, augmented, batch_size=options.batch_size, seed=1, enable_conditionals=augmented

@@ -45,7 +45,7 @@ class LinenNet(nn.Module):
 
 def linen_training():
     network, optimizer = LinenNet(), optax.sgd(0.05)
-    state = network.init(jax.random.key(0), X[:1], train=False)
+    state = jax.jit(lambda key, x: network.init(key, x, train=False))(jax.random.key(0), X[:1])
     state = {**state, "moments": optimizer.init(state["params"]), "key": jax.random.key(1), "step": jnp.int32(0)}
 
     def step(state, batch):
