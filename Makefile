@@ -23,8 +23,6 @@ ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures eng
 	multiprocess/test_launch.py::test_first_failure_ends_all_processes)
 # what the package does without extras: the README, one use of each operator, decoders; and that it names the extras
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators/test_contract.py image/codecs)
-# the longest tests come first, so that no worker ends with several of them; pytest runs what it is given twice once
-LONGEST := tests/multiprocess tests/train $(wildcard tests/test_*.py)
 # properties are searched in .venv; a few examples show what an environment changes
 FEW := HYPOTHESIS_PROFILE=few
 # modules become bytecode when they are first imported: to compile all of them takes longer than everything else. Images of
@@ -35,6 +33,11 @@ INSTALL = -m pip install --disable-pip-version-check --no-compile
 # XLA's compiler takes a third of their time, so they share what it has compiled.
 CACHED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.05 \
 	JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
+# Without most optimizations, XLA compiles small programs in half the time. The tests of operators in .venv keep all of them,
+# and so do programs that train for many steps.
+QUICKLY := $(CACHED) JAX_DISABLE_MOST_OPTIMIZATIONS=1
+# tests that start processes or train networks
+JOBS := tests/multiprocess tests/train $(filter-out tests/test_examples.py,$(wildcard tests/test_*.py))
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
@@ -58,8 +61,10 @@ test: lint
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 test-all: test test-plain $(VENV)/.test-all
-	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass; test-plain has run the examples"
-	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py $(LONGEST) src tests
+	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass: jobs, trainings and programs"
+	$(QUICKLY) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) $(JOBS)
+	@echo "test-all: all others; test-plain has run the examples"
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
@@ -102,14 +107,14 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 	$(PLAIN)/bin/python -m pip uninstall --yes --quiet penstock
 	$(PLAIN)/bin/python $(INSTALL) $(PLAIN)/dist/*.whl
 	@echo "test-plain: README, operators and codecs without extras"
-	$(CACHED) $(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
+	$(QUICKLY) $(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
 	@echo "test-plain: the demo and the other examples, with what the group examples installs"
 	$(PLAIN)/examples/bin/python $(INSTALL) --group examples
 	$(CACHED) $(PLAIN)/examples/bin/python -m pytest $(WORKERS) tests/test_examples.py
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(CACHED) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
+	$(QUICKLY) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being
@@ -168,5 +173,5 @@ $(PLAIN)/.python: pyproject.toml
 $(NEWER)/.test: pyproject.toml
 	$(NEWER_PYTHON) -m venv $(NEWER)
 	$(NEWER)/bin/python $(INSTALL) --upgrade pip
-	$(NEWER)/bin/python $(INSTALL) --editable . --group test-all
+	$(NEWER)/bin/python $(INSTALL) --editable . --group test
 	touch $@
