@@ -3,7 +3,7 @@
 # make test-all   does that, and runs all other tests
 # make docs   builds the documentation into docs/_build/html and runs its pages
 # make gpu    runs what needs an accelerator: tests, and a benchmark of the ImageNet example
-# CI runs `make test test-all docs`. They set up what they need in environments of their own: .venv, .venv-plain for the package
+# CI runs `make test test-all docs`, after `make lint`. They set up what they need in environments of their own: .venv, .venv-plain for the package
 # without its extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -47,13 +47,13 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test test-all gpu docs linkcheck lint environments test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
-test: lint
+test: $(if $(LINTED),$(VENV)/.test,lint)
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
 	rm -f $(PASSED)
@@ -97,6 +97,9 @@ lint: $(VENV)/.test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/codespell benchmarks changes examples src tools *.md
 	$(BIN)/zizmor --offline --persona=pedantic .github
+
+# what `make test-all` needs besides .venv
+environments: $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
 test-plain: $(PLAIN)/.python $(VENV)/.release
