@@ -3,7 +3,7 @@
 # make test-all   does that, and runs all other tests
 # make docs   builds the documentation into docs/_build/html and runs its pages
 # make gpu    runs what needs an accelerator: tests, and a benchmark of the ImageNet example
-# CI runs `make test test-all docs`, after `make lint`. They set up what they need in environments of their own: .venv, .venv-plain for the package
+# CI runs `make test test-all docs`. They set up what they need in environments of their own: .venv, .venv-plain for the package
 # without its extras, and .venv-newer for a newer Python.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
@@ -53,6 +53,7 @@ demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
+# CI has run `make lint` while it made the environments
 test: $(if $(LINTED),$(VENV)/.test,lint)
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
