@@ -47,14 +47,13 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test test-all gpu docs linkcheck lint environments test-plain test-newer wheel format clean
+.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
-# CI has run `make lint` while it made the environments
-test: $(if $(LINTED),$(VENV)/.test,lint)
+test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
 	@echo "test: the package without extras, and a newer Python"
 	rm -f $(PASSED)
@@ -98,9 +97,6 @@ lint: $(VENV)/.test
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/codespell benchmarks changes examples src tools *.md
 	$(BIN)/zizmor --offline --persona=pedantic .github
-
-# what `make test-all` needs besides .venv
-environments: $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
 test-plain: $(PLAIN)/.python $(VENV)/.release
