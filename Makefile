@@ -173,5 +173,5 @@ $(PLAIN)/.python: pyproject.toml
 $(NEWER)/.test: pyproject.toml
 	$(NEWER_PYTHON) -m venv $(NEWER)
 	$(NEWER)/bin/python $(INSTALL) --upgrade pip
-	$(NEWER)/bin/python $(INSTALL) --editable . --group test
+	$(NEWER)/bin/python $(INSTALL) --editable . --group test-all
 	touch $@

@@ -17,5 +17,6 @@ print(job and job.started_by, jax.process_index(), jax.device_count(), jax.local
 print("to stderr", file=sys.stderr)
 sockets = psutil.Process(os.getpid()).net_connections("inet")
 listening = sorted(entry.laddr.ip for entry in sockets if entry.status == psutil.CONN_LISTEN)
-print("[" + json.dumps([jax.process_index(), os.environ.get("NCCL_SOCKET_IFNAME"), listening]))
+# The line and its end in one write: Gloo's threads print to stdout, too.
+print("[" + json.dumps([jax.process_index(), os.environ.get("NCCL_SOCKET_IFNAME"), listening]) + "\n", end="")
 process_allgather(np.ones(1))
