@@ -33,11 +33,6 @@ INSTALL = -m pip install --disable-pip-version-check --no-compile
 # XLA's compiler takes a third of their time, so they share what it has compiled.
 CACHED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.05 \
 	JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
-# Without most optimizations, XLA compiles small programs in half the time. The tests of operators in .venv keep all of them,
-# and so do programs that train for many steps.
-QUICKLY := $(CACHED) JAX_DISABLE_MOST_OPTIMIZATIONS=1
-# tests that start processes or train networks
-JOBS := tests/multiprocess tests/train $(filter-out tests/test_examples.py,$(wildcard tests/test_*.py))
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
@@ -61,10 +56,8 @@ test: lint
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 test-all: test test-plain $(VENV)/.test-all
-	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass: jobs, trainings and programs"
-	$(QUICKLY) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) $(JOBS)
-	@echo "test-all: all others; test-plain has run the examples"
-	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py
+	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
 	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
@@ -107,14 +100,14 @@ test-plain: $(PLAIN)/.python $(VENV)/.release
 	$(PLAIN)/bin/python -m pip uninstall --yes --quiet penstock
 	$(PLAIN)/bin/python $(INSTALL) $(PLAIN)/dist/*.whl
 	@echo "test-plain: README, operators and codecs without extras"
-	$(QUICKLY) $(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
+	$(CACHED) $(FEW) $(PLAIN)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_PLAIN)
 	@echo "test-plain: the demo and the other examples, with what the group examples installs"
 	$(PLAIN)/examples/bin/python $(INSTALL) --group examples
 	$(CACHED) $(PLAIN)/examples/bin/python -m pytest $(WORKERS) tests/test_examples.py
 
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
-	$(QUICKLY) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
+	$(CACHED) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being

@@ -21,10 +21,9 @@ ROOT = Path(__file__).parents[2]
 
 def _environment(**more):
     """Return the environment of a test process, without the variables of an outer job."""
-    # How programs are compiled, which the Makefile sets, stays.
-    compiler = ("JAX_COMPILATION_CACHE_", "JAX_PERSISTENT_CACHE_", "JAX_DISABLE_MOST_OPTIMIZATIONS")
+    cache = ("JAX_COMPILATION_CACHE_", "JAX_PERSISTENT_CACHE_")  # of compiled programs, which the Makefile sets
     outer = ("JAX_", "PENSTOCK_", "OMPI_")
-    kept = {key: value for key, value in os.environ.items() if key.startswith(compiler) or not key.startswith(outer)}
+    kept = {name: value for name, value in os.environ.items() if name.startswith(cache) or not name.startswith(outer)}
     return {**kept, "JAX_PLATFORMS": "cpu", "PYTHONWARNINGS": "ignore::DeprecationWarning", **more}
 
 
