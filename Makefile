@@ -70,10 +70,11 @@ gpu: $(VENV)/.test
 
 # -E: all pages are read, and thus run, each time; otherwise a page that failed would pass in the next build.
 # -j 3: Sphinx writes with one process less than it is given, so two would write one page after the other.
+# python -m sphinx: the processes that run pages would import the script sphinx-build again.
 docs: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/codespell README.md docs
-	$(CACHED) $(BIN)/sphinx-build -b html -E -W --keep-going -n -j 3 -d docs/_build/doctrees docs docs/_build/html
+	$(CACHED) $(BIN)/python -m sphinx -b html -E -W --keep-going -n -j 3 -d docs/_build/doctrees docs docs/_build/html
 	$(CACHED) $(BIN)/python -m pytest $(WORKERS) docs/tests
 
 # links to other servers, without running the pages

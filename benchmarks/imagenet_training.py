@@ -26,8 +26,9 @@ import jax
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
-# Steps before each measurement: they compile the step, and fill the queues.
-WARM_UP = 5
+# Batches before each measurement. They compile the step and, as photographs of other sizes arrive, loops; and they fill
+# the queues.
+WARM_UP = 20
 
 
 def main(arguments: list[str] | None = None) -> None:

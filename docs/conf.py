@@ -32,6 +32,7 @@ repository_url = "https://github.com/penstock-data/penstock"
 
 extensions = [
     "myst_nb",
+    "forked_kernels",
     "repository_links",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",

@@ -3,10 +3,12 @@
 import jax
 import numpy as np
 import pytest
+from cases import CASES
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from penstock import data_iterator, fn, types
+from penstock.testing import check_operator
 
 pytestmark = [
     pytest.mark.gpu,
@@ -38,3 +40,12 @@ def test_accelerator_and_host_agree(digits_lmdb):
         assert one["x"].devices() == set(jax.devices())
         np.testing.assert_allclose(one["x"], other["x"], rtol=0, atol=4 * np.finfo(np.float32).eps)
         assert np.array_equal(one["y"], other["y"])
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=f"{name}-{n}") for name, cases in CASES.items() for n, case in enumerate(cases)],
+)
+def test_operator_keeps_the_contract_on_the_accelerator(case, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_operator(case)
