@@ -42,11 +42,14 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo prepare test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
+
+# what `test` and `test-all` check and install first, which CI does side by side
+prepare: $(VENV)/.types $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
@@ -82,13 +85,12 @@ linkcheck: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/sphinx-build -b linkcheck -D nb_execution_mode=off -j 2 docs docs/_build/linkcheck
 
-lint: $(VENV)/.test
+lint: $(VENV)/.types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/check_tree.py
 	$(BIN)/python tools/generate_stubs.py --check
-	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/codespell benchmarks changes examples src tools *.md
 	$(BIN)/zizmor --offline --persona=pedantic .github
 
@@ -139,6 +141,11 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml
 	@echo "installing the packages of the quick tests: 1.5 GB on disk"
 	$(BIN)/python $(INSTALL) --editable . --group test --group lint
 	touch $@ $(VENV)/.demo
+
+# pyright takes more than a minute, so it runs only if something changed
+$(VENV)/.types: $(VENV)/.test $(shell find src typings -name '*.py' -o -name '*.pyi')
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	touch $@
 
 $(VENV)/.test-all: $(VENV)/.test
 	@echo "installing what Penstock is compared with, such as DALI: 1.5 GB more"

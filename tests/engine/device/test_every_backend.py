@@ -32,9 +32,15 @@ def modules(monkeypatch):
         compiled = jit(function, **options)
 
         def call(*arguments):
-            if not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
-                found.append(jax.export.export(compiled, platforms=PLATFORMS)(*arguments).mlir_module())
-            return compiled(*arguments)
+            if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+                return compiled(*arguments)
+            exported = jax.export.export(compiled, platforms=PLATFORMS)(*arguments)
+            found.append(exported.mlir_module())
+            if exported.nr_devices > 1:
+                return compiled(*arguments)
+            # Nobody looks at the values, and to compile the program for this machine takes longer than to lower it.
+            zeros = (jnp.zeros(leaf.shape, leaf.dtype) for leaf in exported.out_avals)
+            return jax.tree.unflatten(exported.out_tree, zeros)
 
         return call
 
