@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -144,16 +144,23 @@ class PipelineSession:
 
 
 def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> SampleOrigin | None:
-    """Return the origin of a value's samples, if a single reader determines it."""
+    """Return the origin of a value's samples: of one reader, or of several that an operator joins."""
     try:
-        source = reader_value_of(value)
+        source = reader_value_of(value, lambda node: node.operator.joins_names)
     except DefinitionError:  # the branches of a condition read from different readers
         return None
+    if source is not None and source.node.operator.joins_names:
+        parts = [_sample_origin(item, readings) for item in source.node.inputs]
+        return functools.partial(_joined, tuple(filter(None, parts)))
     reading = next((reading for node, reading in readings.items() if source and node.id == source.node.id), None)
     # With on_error="replace" a row may contain another sample than the order says.
     if source is None or reading is None or any(reader.on_error == "replace" for reader in reading.readers):
         return None
     return functools.partial(_origin, reading, source.index)
+
+
+def _joined(parts: Sequence[SampleOrigin], step: BatchStep, row: int) -> str:
+    return ";".join(filter(None, [part(step, row) for part in parts]))
 
 
 def _origin(reading: ShardedReader, output: int, step: BatchStep, row: int) -> str:

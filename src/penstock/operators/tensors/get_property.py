@@ -10,7 +10,7 @@ from penstock.core import Array, Column, Spec
 from penstock.graph import BatchContext, DataNode, Operator, Reader, WholeBatchKernel, apply, operator
 from penstock.graph.ir.node import Node, Value
 from penstock.graph.ir.reader_lineage import reader_value_of
-from penstock.operators.cropping.multi_paste import MultiPaste, MultiPasteBatch
+from penstock.operators.cropping.multi_paste import MultiPasteBatch
 from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.permute_batch import PermuteBatch
 from penstock.sources.combine.provenance import SampleNames
@@ -20,7 +20,7 @@ _BYTES = Spec(np.dtype(np.uint8), (None,))
 
 @dataclass(frozen=True)
 class JoinNames(Operator, WholeBatchKernel):
-    """Names of the images on a canvas, separated by semicolons.
+    """Names of the samples that a sample is made of, separated by semicolons.
 
     Args:
         ids: Numbers of the samples on each canvas; None if the last input contains them. Empty if each input has one
@@ -46,7 +46,7 @@ class JoinNames(Operator, WholeBatchKernel):
 
 
 def _combines(node: Node) -> bool:
-    return isinstance(node.operator, PermuteBatch | MultiPaste | MultiPasteBatch)
+    return node.operator.joins_names or isinstance(node.operator, PermuteBatch | MultiPasteBatch)
 
 
 def _names(value: Value, common: Any = None) -> Any:
@@ -64,8 +64,8 @@ def _names(value: Value, common: Any = None) -> Any:
         # The origins are read by a second reader with the same order, so that no other output has to carry them.
         reader = cast(Reader, kind)
         return apply(replace(reader, source=SampleNames(reader.source, origin.index)), beside=node, common=common)
-    if isinstance(kind, MultiPaste):
-        return apply(JoinNames(()), *[_names(image, {}) for image in node.inputs], common=common)
+    if kind.joins_names:
+        return apply(JoinNames(()), *[_names(item, {}) for item in node.inputs], common=common)
     names, others = _names(node.inputs[0], {}), [DataNode(item) for item in node.inputs[1:]]
     if not isinstance(names, DataNode):
         return names
@@ -83,7 +83,7 @@ def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> Da
     "source_info" is the origin of a sample: the path of its file, as passed to the reader or relative to its folder, or
     another description, such as a file and a row number. These values have one: the first output of a reader, all
     features of a record, each component of a sample in a tar file, and values computed from exactly one of these.
-    Canvases of `fn.multi_paste` have the origins of their images, separated by semicolons. All other values have an
+    Canvases of `fn.multi_paste` and outputs of `fn.jax_function` have those of all their inputs, separated by semicolons. All other values have an
     empty one. Paths differ in length, so iterators need `fn.pad`.
 
     Args:
