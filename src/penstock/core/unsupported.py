@@ -41,7 +41,7 @@ ABSENT: Mapping[str, str] = {
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
     "experimental.dynamic.pytorch": "numpy.asarray or torch.from_dlpack takes a tensor",
-    "experimental.torchvision": "the operators of penstock.fn",
+    "experimental.torchvision": "the operators of penstock.fn, which docs/how-to/migrate/pytorch.md lists by transform",
     "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
     **dict.fromkeys(
         ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),

@@ -36,8 +36,8 @@ def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnE
         SampleError: Sample 0 is bad.
         DefinitionError: The definition does not work for sample 0.
     """
-    # First the values that every sample has: their shapes may determine those of values in branches, which sample 0 of a
-    # stream does not have if it takes another branch.
+    # First the values that every sample has: their shapes may determine those of values in branches, which sample 0
+    # of a stream does not have if it takes another branch.
     for every_sample in (True, False):
         values = values_needing_one_shape(program.graph, dense_outputs=dense_outputs)
         values = tuple([value for value in values if value.node.guard is None or not every_sample])
