@@ -21,7 +21,7 @@ _VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes w
 _INNER = (
     "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
     "backend.OpSpec backend.Pipeline backend.PipelineDebug backend.SharedMem backend.Stream backend.check_cuda_runtime "
-    "backend.cuda_checked backend.deprecation_warning backend.initialized internal pickling "
+    "backend.cuda_checked backend.deprecation_warning backend.initialized internal "
     "pipeline.WorkerPool pipeline.dali_pickle pipeline.pipeline_tls pipeline.tls python_function_plugin "
     "reducers types.unique"
 )
@@ -56,6 +56,7 @@ ABSENT: Mapping[str, str] = {
     "Pipeline.pop_current": "leave the `with` statement",
     "Pipeline.push_current": "use `with pipeline:`",
     "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
+    "pickling": "leave @pickle_by_value out: worker processes get the code of functions that they cannot import",
     "plugin.jax.integration": "jax.numpy.asarray makes arrays of what pipeline.run() returns",
     "plugin.mxnet": _JAX,
     "plugin.paddle": _JAX,
