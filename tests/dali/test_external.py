@@ -308,3 +308,38 @@ def test_an_object_of_dalis_is_told_from_penstocks(name):
         theirs = dali.fn.external_source(LISTED)
     with penstock.Pipeline(2), pytest.raises((TypeError, ValueError), match=r"it is DALI's(.|\n)*test_external"):
         STRANGERS[name](theirs)
+
+
+def test_a_layout_is_told_for_each_row_of_a_batch_of_any_size():
+    sizes, results = (2, 3, 1), []
+    for lib in (dali, penstock):
+        batches = [[np.zeros((2, 3), np.uint8)] * rows for rows in sizes]
+        with lib.Pipeline(3, 1, None) as pipeline:
+            images = lib.fn.external_source(batches, layout="HW")
+            pipeline.set_outputs(lib.fn.get_property(images, key="layout"))
+        pipeline.build()
+        results.append([[bytes(np.array(row)) for row in pipeline.run()[0]] for _ in sizes])
+    assert results[1] == results[0] == [[b"HW"] * rows for rows in sizes]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("ran", [1, 2, 3])
+def test_a_reset_after_the_last_batch_begins_the_next_epoch(ran, depth):
+    def source(info):
+        if info.idx_in_epoch >= 6:
+            raise StopIteration
+        return np.int32([info.epoch_idx, info.idx_in_epoch])
+
+    results = []
+    for lib in (dali, penstock):
+        with lib.Pipeline(2, 1, None, prefetch_queue_depth=depth) as pipeline:
+            pipeline.set_outputs(lib.fn.external_source(source, batch=False))
+        pipeline.build()
+        for _ in range(ran):
+            pipeline.run()
+        pipeline.reset()
+        try:
+            results.append(np.array(pipeline.run()[0][0]).tolist())
+        except StopIteration:
+            results.append("the end")
+    assert results[0] == results[1]

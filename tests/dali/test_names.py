@@ -1,5 +1,6 @@
 """Every public name of DALI is here, or is refused with a sentence: the table in docs/how-to/migrate/dali.md."""
 
+import ast
 import importlib
 import inspect
 import os
@@ -98,6 +99,8 @@ def test_every_name_is_here_or_says_what_to_do():
         ("import penstock.plugin.pytorch.fn", "torch.from_dlpack"),
         ("import penstock.plugin_manager", "docs/how-to/extend/operators.md"),
         ("import penstock.plugin.jax.integration", "jax.numpy.asarray"),
+        ("import penstock.experimental.torchvision", "docs/how-to/migrate/pytorch.md"),
+        ("from penstock.experimental.torchvision.v2 import functional", "docs/how-to/migrate/pytorch.md"),
     ],
 )
 def test_importing_a_module_that_only_dali_has_says_what_to_do(statement, fix):
@@ -124,6 +127,16 @@ def test_the_inner_base_of_iterators_can_be_imported_and_says_what_to_do():
 def test_a_module_that_nothing_has_is_as_unknown_as_ever():
     with pytest.raises(ModuleNotFoundError, match="No module named"):
         importlib.import_module("penstock.plugin.pytorhc")
+
+
+@pytest.mark.parametrize("module", ["", "v2/functional/"])
+def test_each_transform_of_the_torchvision_module_has_a_counterpart(module):
+    # It cannot be imported without PyTorch.
+    code = (Path(dali.__file__).parent / f"experimental/torchvision/{module}__init__.py").read_text()
+    names = ast.literal_eval(re.search(r"__all__ = (\[.*?\])", code, re.DOTALL)[1])
+    page = PAGE.with_name("pytorch.md").read_text()
+    words = {word.lower() for word in re.findall(r"\w+", page)}
+    assert [name for name in names if not {name.lower(), name.replace("_", "")} & words] == []
 
 
 def lines():

@@ -168,3 +168,10 @@ def test_mistakes():
             fn.transforms.rotation(maps, angle=three)
         with pytest.raises(DefinitionError, match="arguments per frame are not supported"):
             fn.erase(videos, shape=fn.per_frame(fn.readers.arrays(np.ones((1, 2, 2), np.float32))))
+
+
+def test_axes_after_the_frames_have_no_names(both):
+    (ours,), (theirs,) = both(
+        lambda lib, x: lib.fn.reshape(lib.fn.per_frame(x), layout="F**"), [np.ones((2, 2, 3), np.float32)]
+    )
+    assert ours[0].shape == theirs[0].shape == (2, 2, 3)

@@ -218,3 +218,8 @@ def test_erase_in_other_layouts(agree):
     videos = [RNG.integers(1, 200, (2, 6, 7, 3), np.uint8) for _ in range(3)]
     agree(lambda lib, x: lib.fn.erase(x, anchor=(0, 3, 3), shape=(1, 1, 2)), videos, layouts=("FHWC",))
     agree(lambda lib, x: lib.fn.erase(x, anchor=1, shape=1, axis_names="F"), videos, layouts=("FHWC",))
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0, 3), (-1, 4)])
+def test_an_image_without_pixels_has_an_empty_window(agree, shape):
+    agree(lambda lib, x: lib.fn.random_crop_generator(x), [np.array(shape, np.int64)])

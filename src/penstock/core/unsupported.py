@@ -21,7 +21,7 @@ _VIDEO = "fn.readers.video reads clips of files, and fn.decoders.video decodes w
 _INNER = (
     "backend.DLDeviceType backend.ExternalContextCheckpoint backend.Init backend.IsDriverInitialized backend.OpSchema "
     "backend.OpSpec backend.Pipeline backend.PipelineDebug backend.SharedMem backend.Stream backend.check_cuda_runtime "
-    "backend.cuda_checked backend.deprecation_warning backend.initialized internal pickling "
+    "backend.cuda_checked backend.deprecation_warning backend.initialized internal "
     "pipeline.WorkerPool pipeline.dali_pickle pipeline.pipeline_tls pipeline.tls python_function_plugin "
     "reducers types.unique"
 )
@@ -41,7 +41,7 @@ ABSENT: Mapping[str, str] = {
     "backend.SetCUDACurrentDevice": "the sharding of an iterator says which devices hold its batches",
     "backend.TryGetSchema": _SCHEMA,
     "experimental.dynamic.pytorch": "numpy.asarray or torch.from_dlpack takes a tensor",
-    "experimental.torchvision": "the operators of penstock.fn",
+    "experimental.torchvision": "the operators of penstock.fn, which docs/how-to/migrate/pytorch.md lists by transform",
     "fn._conditional": "write `if`, in a pipeline with enable_conditionals=True",
     **dict.fromkeys(
         ("fn.external_source(random_shuffle=)", "fn.external_source(shard_id=)", "fn.external_source(num_shards=)"),
@@ -56,6 +56,7 @@ ABSENT: Mapping[str, str] = {
     "Pipeline.pop_current": "leave the `with` statement",
     "Pipeline.push_current": "use `with pipeline:`",
     "Pipeline.save_graph_to_dot_file": "explain() shows the plan as text",
+    "pickling": "leave @pickle_by_value out: worker processes get the code of functions that they cannot import",
     "plugin.jax.integration": "jax.numpy.asarray makes arrays of what pipeline.run() returns",
     "plugin.mxnet": _JAX,
     "plugin.paddle": _JAX,

@@ -36,9 +36,18 @@ def resolve_shapes(program: MergedProgram, *, dense_outputs: bool, on_error: OnE
         SampleError: Sample 0 is bad.
         DefinitionError: The definition does not work for sample 0.
     """
-    values = values_needing_one_shape(program.graph, dense_outputs=dense_outputs)
-    if not values:
-        return program
+    # First the values that every sample has: their shapes may determine those of values in branches, which sample 0
+    # of a stream does not have if it takes another branch.
+    for every_sample in (True, False):
+        values = values_needing_one_shape(program.graph, dense_outputs=dense_outputs)
+        values = tuple([value for value in values if value.node.guard is None or not every_sample])
+        if values:
+            program = _with_shapes(program, values, on_error)
+    return program
+
+
+def _with_shapes(program: MergedProgram, values: tuple[Value, ...], on_error: OnError) -> MergedProgram:
+    """Fill in the shapes that some values, and the values that they are computed from, have at sample 0."""
     seen = _samples(program, ragged_sources(values), values, on_error)
     shapes = propagate_shapes(values, {value: sample.shape for value, sample in seen.items()})
     return replace(program, graph=apply_shapes(program.graph, shapes))

@@ -102,8 +102,8 @@ class Pipeline(SavedPipeline):
         output_ndim: int | Sequence[int | None] | None = None,
         output_layout: str | Sequence[str | None] | None = None,
         debug: bool = False,
-        py_num_workers: Annotated[int, Range(0, 4096)] = 1,
-        py_start_method: Literal["fork", "forkserver", "spawn"] = "spawn",
+        py_num_workers: Annotated[int | None, Range(0, 4096)] = 1,
+        py_start_method: Literal["fork", "forkserver", "spawn"] | None = "spawn",
         py_callback_pickler: Any = None,
         read_threads: Annotated[int, Range(-1, 4096)] = -1,
         num_processes: Annotated[int, Range(0, 256)] = 0,
@@ -138,12 +138,14 @@ class Pipeline(SavedPipeline):
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
         self.debug = debug
-        self.py_num_workers, self.py_start_method = py_num_workers, py_start_method
+        # DALI's own programs pass None where no source is parallel.
+        self.py_num_workers = 1 if py_num_workers is None else py_num_workers
+        self.py_start_method = py_start_method or "spawn"
         trace = Trace(
             "pipeline" if type(self) is Pipeline else type(self).__name__,
             rows=batch_size,
             batch=batch_size,
-            worker_options=WorkerOptions(py_num_workers, py_callback_pickler),
+            worker_options=WorkerOptions(self.py_num_workers, py_callback_pickler),
             checkpoints=bool(hints.get("enable_checkpointing")),
         )
         requirements = OutputRequirements(output_dtype, output_ndim, output_layout)

@@ -21,12 +21,13 @@ class PipelineHints(TypedDict, total=False):
     """Options of DALI's Pipeline that only change speed, memory or diagnostics. They have no effect here."""
 
     exec_dynamic: Annotated[bool | None, Default(True)]
-    bytes_per_sample: Annotated[int, Default(0)]
-    set_affinity: Annotated[bool, Default(False)]
+    experimental_exec_dynamic: Annotated[bool | None, Default(True)]
+    bytes_per_sample: Annotated[int | None, Default(0)]
+    set_affinity: Annotated[bool | None, Default(False)]
     max_streams: Annotated[int | None, Default(-1)]
     default_cuda_stream_priority: Annotated[int | None, Default(0)]
-    enable_memory_stats: Annotated[bool, Default(False)]
-    enable_checkpointing: Annotated[bool, Default(False)]
+    enable_memory_stats: Annotated[bool | None, Default(False)]
+    enable_checkpointing: Annotated[bool | None, Default(False)]
     stream_policy: Any
     concurrency: Any
 
@@ -48,8 +49,8 @@ class PipelineOptions(PipelineHints, total=False):
     output_dtype: Any
     output_ndim: int | Sequence[int | None] | None
     output_layout: str | Sequence[str | None] | None
-    py_num_workers: int
-    py_start_method: Literal["fork", "forkserver", "spawn"]
+    py_num_workers: int | None
+    py_start_method: Literal["fork", "forkserver", "spawn"] | None
     py_callback_pickler: Any
     read_threads: int
     debug: bool

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -15,13 +16,14 @@ from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.run import Run
 from penstock.engine.transfer.batch_layout import SingleDevice
-from penstock.errors import DefinitionError, UsageError
+from penstock.errors import DefinitionError, PenstockError, UsageError
 from penstock.graph import Graph, Node, Value
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.reader_lineage import reader_value_of
 from penstock.pipeline.run_cursor import RunCursor
 from penstock.pipeline.run_state import StateIdentity, operator_arrays
 from penstock.pipeline.tensor_list import TensorList, tensor_list
+from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import EndOfStreamError
 
@@ -44,6 +46,7 @@ class PipelineSession:
         identity: Identity of its states.
         readings: The readers.
         seeds: Seed of random numbers, and seed of the readers' orders.
+        sources_ahead: True if sources are asked for a batch before `run` returns the one before it.
         has_begun: True after the first batch.
     """
 
@@ -54,6 +57,7 @@ class PipelineSession:
     identity: StateIdentity
     readings: Mapping[Node, ShardedReader]
     seeds: tuple[int, int]
+    sources_ahead: bool
     has_begun: bool = False
 
     @classmethod
@@ -111,7 +115,9 @@ class PipelineSession:
         if state is not None:
             run.resume(step, operator_arrays(state))
             cursor.seek(step)
-        return cls(graph, executable, cursor, origins, identity, readings, (seed, order_seed))
+        fed = any(isinstance(executable.program.streams[node.id][0], FeedQueue) for node in executable.plan.graph.feeds)
+        ahead = ends and depth > 0 and not fed
+        return cls(graph, executable, cursor, origins, identity, readings, (seed, order_seed), ahead)
 
     def state(self) -> dict[str, Any]:
         """Return the position as plain JSON, and the arrays that operators carry."""
@@ -139,21 +145,33 @@ class PipelineSession:
 
     def reset(self) -> None:
         """Begin the next epoch if an external source has ended this one."""
+        # A source that works ahead has been asked for the batch after the last one, so the end of the epoch is known
+        # before `run` raises StopIteration. Programs that compare two pipelines reset both when the first one ends.
+        if self.sources_ahead and self.cursor.step.row and not self.cursor.at_end:
+            with contextlib.suppress(EndOfStreamError, PenstockError):  # an error belongs to the next batch
+                self.cursor.peek()
         if self.cursor.at_end:
             self.cursor.end_epoch()
 
 
 def _sample_origin(value: Value, readings: Mapping[Node, ShardedReader]) -> SampleOrigin | None:
-    """Return the origin of a value's samples, if a single reader determines it."""
+    """Return the origin of a value's samples: of one reader, or of several that an operator joins."""
     try:
-        source = reader_value_of(value)
+        source = reader_value_of(value, lambda node: node.operator.joins_names)
     except DefinitionError:  # the branches of a condition read from different readers
         return None
+    if source is not None and source.node.operator.joins_names:
+        parts = [_sample_origin(item, readings) for item in source.node.inputs]
+        return functools.partial(_joined, tuple(filter(None, parts)))
     reading = next((reading for node, reading in readings.items() if source and node.id == source.node.id), None)
     # With on_error="replace" a row may contain another sample than the order says.
     if source is None or reading is None or any(reader.on_error == "replace" for reader in reading.readers):
         return None
     return functools.partial(_origin, reading, source.index)
+
+
+def _joined(parts: Sequence[SampleOrigin], step: BatchStep, row: int) -> str:
+    return ";".join(filter(None, [part(step, row) for part in parts]))
 
 
 def _origin(reading: ShardedReader, output: int, step: BatchStep, row: int) -> str:

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from penstock.core import ShapeKind, Spec
 from penstock.errors import PenstockError
+from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.graph.ir.node import Graph, Node, Value, infer_specs
+from penstock.graph.ir.operator import BatchKernel
 
 Shapes = Mapping[Value, tuple[int, ...]]
 
@@ -13,15 +15,15 @@ Shapes = Mapping[Value, tuple[int, ...]]
 def values_needing_one_shape(graph: Graph, *, dense_outputs: bool) -> tuple[Value, ...]:
     """Return the ragged values of which a consumer needs one shape.
 
-    Consumers that need it are iterators, which deliver arrays, and operators with `needs_one_shape`, such as a reshape
-    to a fixed shape.
+    Consumers that need it are iterators, which deliver arrays, operators with `needs_one_shape`, such as a reshape to a
+    fixed shape, and operators that compute from a JAX function's output, in a device program of dense arrays.
 
     Args:
         graph: The definition.
         dense_outputs: True if its outputs must be dense.
     """
     todo = list(graph.outputs) if dense_outputs else []
-    todo += [value for node in graph.nodes if node.operator.needs_one_shape for value in node.inputs]
+    todo += [value for node in graph.nodes if node.operator.needs_one_shape or _is_dense(node) for value in node.inputs]
     demanded: dict[Value, None] = {}
     while todo:
         value = todo.pop()
@@ -33,6 +35,12 @@ def values_needing_one_shape(graph: Graph, *, dense_outputs: bool) -> tuple[Valu
         else:
             demanded[value] = None
     return tuple(demanded)
+
+
+def _is_dense(node: Node) -> bool:
+    # Images of fused operators may be ragged: they have a canvas.
+    operator = node.operator
+    return node.device_only and isinstance(operator, BatchKernel) and not isinstance(operator, FusibleOperator)
 
 
 def ragged_sources(values: tuple[Value, ...]) -> tuple[Value, ...]:

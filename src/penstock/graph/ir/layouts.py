@@ -73,10 +73,11 @@ def check_layout(layout: str | None, spec: Spec, ndim: int) -> str:
         return spec.layout if len(spec.shape) == ndim else ""
     if not isinstance(layout, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users are not type-checked
         raise ArgumentTypeError("layout must be a string", given=short_repr(layout), expected='such as "HWC"')
-    if layout and (len(layout) != ndim or len(set(layout)) != ndim):
+    names = layout.replace("*", "")  # DALI's letter for axes without a name
+    if layout and (len(layout) != ndim or len(set(names)) != len(names)):
         raise DefinitionError(
             "layout must name each axis once",
             given=short_repr(layout),
-            expected=f"{ndim} different letters, or ''",
+            expected=f"{ndim} different letters, or ''; * for an axis without a name",
         )
     return layout

@@ -111,6 +111,11 @@ class Operator(ABC):
     # True if a row of the output may come from another row of the inputs.
     moves_rows: ClassVar[bool] = False
 
+    @property
+    def joins_names(self) -> bool:
+        """True if a sample is named after the samples of all inputs, as a canvas after its images."""
+        return False
+
     # True if an input whose layout begins with F has an entry per frame, as such an argument does.
     per_frame_inputs: ClassVar[bool] = False
 

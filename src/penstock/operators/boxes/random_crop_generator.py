@@ -32,6 +32,8 @@ class RandomCropGenerator(Operator, SampleKernel):
     def sample(self, context: SampleContext, shape: Array) -> Any:
         """Return the first row and column, and height and width."""
         assert context.bits is not None  # because random_bits is not 0
+        if shape[0] < 1 or shape[1] < 1:  # an image without pixels has only the empty window
+            return np.zeros(2, np.int32), np.zeros(2, np.int32)
         window = self.window(shape[:1], shape[1:2], context.bits[None])
         top, left, height, width = (int(value[0]) for value in window)
         return np.array([top, left], np.int32), np.array([height, width], np.int32)

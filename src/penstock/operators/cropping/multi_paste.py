@@ -48,6 +48,11 @@ class MultiPaste(Operator, BatchKernel):
     layout: str
     dtype: np.dtype[Any]
 
+    @property
+    def joins_names(self) -> bool:
+        """True: a canvas has several images."""
+        return True
+
     def infer(self, *images: Spec, output_size: Any = None, **_arguments: Any) -> Spec:
         """Return the spec of the canvas, whose size defaults to the common size of the images."""
         if any(image.dtype != images[0].dtype or len(image.shape) != len(self.layout) for image in images):

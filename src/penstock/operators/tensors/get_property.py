@@ -2,15 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
 from penstock.core import Array, Column, Spec
-from penstock.graph import BatchContext, DataNode, Operator, Reader, WholeBatchKernel, apply, operator
+from penstock.graph import (
+    BatchContext,
+    BatchKernel,
+    DataNode,
+    Operator,
+    Reader,
+    StreamInput,
+    WholeBatchKernel,
+    apply,
+    operator,
+)
 from penstock.graph.ir.node import Node, Value
-from penstock.graph.ir.reader_lineage import reader_value_of
-from penstock.operators.cropping.multi_paste import MultiPaste, MultiPasteBatch
+from penstock.graph.ir.reader_lineage import reader_value_of, upstream_readers
+from penstock.operators.cropping.multi_paste import MultiPasteBatch
 from penstock.operators.elementwise.constant import constant
 from penstock.operators.tensors.permute_batch import PermuteBatch
 from penstock.sources.combine.provenance import SampleNames
@@ -20,7 +30,7 @@ _BYTES = Spec(np.dtype(np.uint8), (None,))
 
 @dataclass(frozen=True)
 class JoinNames(Operator, WholeBatchKernel):
-    """Names of the images on a canvas, separated by semicolons.
+    """Names of the samples that a sample is made of, separated by semicolons.
 
     Args:
         ids: Numbers of the samples on each canvas; None if the last input contains them. Empty if each input has one
@@ -46,7 +56,7 @@ class JoinNames(Operator, WholeBatchKernel):
 
 
 def _combines(node: Node) -> bool:
-    return isinstance(node.operator, PermuteBatch | MultiPaste | MultiPasteBatch)
+    return node.operator.joins_names or isinstance(node.operator, PermuteBatch | MultiPasteBatch)
 
 
 def _names(value: Value, common: Any = None) -> Any:
@@ -64,8 +74,8 @@ def _names(value: Value, common: Any = None) -> Any:
         # The origins are read by a second reader with the same order, so that no other output has to carry them.
         reader = cast(Reader, kind)
         return apply(replace(reader, source=SampleNames(reader.source, origin.index)), beside=node, common=common)
-    if isinstance(kind, MultiPaste):
-        return apply(JoinNames(()), *[_names(image, {}) for image in node.inputs], common=common)
+    if kind.joins_names:
+        return apply(JoinNames(()), *[_names(item, {}) for item in node.inputs], common=common)
     names, others = _names(node.inputs[0], {}), [DataNode(item) for item in node.inputs[1:]]
     if not isinstance(names, DataNode):
         return names
@@ -76,6 +86,32 @@ def _names(value: Value, common: Any = None) -> Any:
     return apply(JoinNames(ids), names, *([] if ids else [others[pasted.varying.index("in_ids")]]), common=common)
 
 
+@dataclass(frozen=True)
+class LayoutLetters(Operator, BatchKernel):
+    """Letters of a layout, once per row of a stream."""
+
+    letters: bytes
+    accepts_ragged: ClassVar[bool] = True
+
+    def infer(self, *_inputs: Spec) -> Spec:
+        """Return the spec of a vector of bytes."""
+        return Spec(np.dtype(np.uint8), (len(self.letters),))
+
+    def batch(self, context: BatchContext, *_inputs: Any) -> Any:
+        """Return a row of letters per sample."""
+        letters = context.xp.asarray(np.frombuffer(self.letters, np.uint8))
+        return context.xp.broadcast_to(letters, (context.rows, len(self.letters)))
+
+
+def _layout(data: DataNode) -> DataNode:
+    letters = data.layout.encode()
+    # A batch of a stream may have fewer rows than others, so a constant does not tell how many.
+    streams = [node for node in upstream_readers(data.value.node) if isinstance(node.operator, StreamInput)]
+    if streams:
+        return apply(LayoutLetters(letters), DataNode(streams[0].values[0]))
+    return constant.forward(np.frombuffer(letters, np.uint8))
+
+
 @operator("get_property")
 def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> DataNode:
     """Return a property of samples as a vector of bytes.
@@ -83,8 +119,8 @@ def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> Da
     "source_info" is the origin of a sample: the path of its file, as passed to the reader or relative to its folder, or
     another description, such as a file and a row number. These values have one: the first output of a reader, all
     features of a record, each component of a sample in a tar file, and values computed from exactly one of these.
-    Canvases of `fn.multi_paste` have the origins of their images, separated by semicolons. All other values have an
-    empty one. Paths differ in length, so iterators need `fn.pad`.
+    Canvases of `fn.multi_paste` and outputs of `fn.jax_function` have those of all inputs, separated by semicolons. All
+    other values have an empty one. Paths differ in length, so iterators need `fn.pad`.
 
     Args:
         data: Any value.
@@ -107,6 +143,6 @@ def get_property(data: DataNode, *, key: Literal["layout", "source_info"]) -> Da
         b'HWC'
     """
     if key == "layout":
-        return constant.forward(np.frombuffer(data.layout.encode(), np.uint8))
+        return _layout(data)
     names = _names(data.value)
     return names if isinstance(names, DataNode) else constant.forward(names)

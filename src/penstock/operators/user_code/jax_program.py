@@ -54,6 +54,11 @@ class JaxProgram(Operator, DeviceKernel):
         return True
 
     @property
+    def joins_names(self) -> bool:
+        """True if a row of the output depends on the same row of each input."""
+        return not self.whole
+
+    @property
     def mixes_rows(self) -> bool:
         """True if the function sees all rows and so may mix them."""
         return self.whole
