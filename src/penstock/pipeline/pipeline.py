@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Unpack
 from penstock.core import user_call_site, with_call_site
 from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
-from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
 from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.pipeline.debug_mode import DebugExecutor
@@ -206,8 +206,8 @@ class Pipeline(SavedPipeline):
         if self.debug:
             self._debug_executor().feed(name, data, layout)
             return
-        # The queues of fed inputs exist only after the definition was traced.
-        self._recorded()
+        if name not in self._definition.trace.fed:  # its queue may exist only after the definition was traced
+            self._recorded()
         self._definition.feed(name, data, layout)
 
     def iter_setup(self) -> None:
@@ -260,7 +260,9 @@ class Pipeline(SavedPipeline):
         """Call `define`. If a source is not ready, the definition runs again when a batch is needed, as in DALI."""
         try:
             self.define(definition)
-        except SourceNotReadyError:
+        except PenstockError:
+            if not self._definition.interrupted:
+                raise
             if definition != self.define_graph:
                 vars(self)["define_graph"] = definition  # an attribute hides the method
 
@@ -279,6 +281,7 @@ class Pipeline(SavedPipeline):
         if self._definition.graph is None:
             if self.debug:
                 raise ContextError("in debug mode a definition is unknown until it runs", fix="call run() first")
+            self._definition.feed_interrupted()
             self.define(self.define_graph)
         assert self._definition.graph is not None  # define has set it
         return self._definition.graph
