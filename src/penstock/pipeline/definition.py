@@ -82,10 +82,28 @@ class Definition:
         """True if there is a graph, and every input of unknown kind has a batch that tells it."""
         return self.graph is not None and all(stream.has_batch for stream in self._assumed(self.graph))
 
-    def feed_interrupted(self) -> None:
-        """Fill the queues of an interrupted definition, which needs the kinds of their batches."""
-        if self.interrupted:
-            self._fill([stream for stream in self.trace.fed.values() if stream.is_assumed])
+    def run_with_feeds(self, define: Callable[[], None]) -> None:
+        """Run the definition, and again with the first batches of its fed inputs if it needs their kinds.
+
+        Args:
+            define: Calls `record`.
+
+        Raises:
+            PenstockError: The definition raises it.
+        """
+        is_fed = self.interrupted and self._feed_interrupted()
+        try:
+            define()
+        except PenstockError:
+            if is_fed or not self._feed_interrupted():
+                raise
+            define()
+
+    def _feed_interrupted(self) -> bool:
+        """Fill the queues that an interrupted definition waits for, and return True if it has such queues."""
+        assumed = [stream for stream in self.trace.fed.values() if stream.is_assumed] if self.interrupted else []
+        self._fill(assumed)
+        return bool(assumed) and all(stream.has_batch for stream in assumed)
 
     def settle(self) -> None:
         """Repeat the calls of the definition if they were made with assumed kinds.

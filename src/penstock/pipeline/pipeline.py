@@ -207,7 +207,7 @@ class Pipeline(SavedPipeline):
             self._debug_executor().feed(name, data, layout)
             return
         if name not in self._definition.trace.fed:  # its queue may exist only after the definition was traced
-            self._recorded()
+            self._trace_early()
         self._definition.feed(name, data, layout)
 
     def iter_setup(self) -> None:
@@ -248,11 +248,7 @@ class Pipeline(SavedPipeline):
 
     @check_annotations
     def define(self, definition: Callable[[], Any]) -> None:
-        """Run a definition and make what it returns the outputs.
-
-        Raises:
-            PenstockError: The definition raises it.
-        """
+        """Run a definition and make what it returns the outputs."""
         with self:
             self._definition.record(definition)
 
@@ -281,8 +277,7 @@ class Pipeline(SavedPipeline):
         if self._definition.graph is None:
             if self.debug:
                 raise ContextError("in debug mode a definition is unknown until it runs", fix="call run() first")
-            self._definition.feed_interrupted()
-            self.define(self.define_graph)
+            self._definition.run_with_feeds(lambda: self.define(self.define_graph))
         assert self._definition.graph is not None  # define has set it
         return self._definition.graph
 
@@ -310,11 +305,14 @@ class Pipeline(SavedPipeline):
             self.define_early(define_graph)
         if self.debug:
             return
+        self._trace_early()
+        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
+            self._start()
+
+    def _trace_early(self) -> None:
         # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
-        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
-            self._start()
 
     def _start(self) -> PipelineSession:
         if self.debug:
