@@ -169,6 +169,21 @@ def test_points_that_a_matrix_repeats_have_a_layout_only_if_they_had_one(letters
     assert seen(penstock) == seen(dali) == (letters and f"F{letters}", [(3, 5, 2)] * 2)
 
 
+REPEATED = {
+    "filter": lambda lib, x, kernels, matrices: lib.fn.filter(x, lib.fn.per_frame(kernels)),
+    "fill value": lambda lib, x, kernels, matrices: lib.fn.filter(
+        x, KERNEL, lib.fn.per_frame(lib.fn.cast(kernels, dtype=lib.types.UINT8)[:, 0, 0]), border="fill"
+    ),
+    "warp": lambda lib, x, kernels, matrices: lib.fn.warp_affine(x, lib.fn.per_frame(matrices), fill_value=7),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_an_image_is_repeated_for_inputs_per_frame(agree, name):
+    images = [video[0] for video in VIDEOS]
+    agree(REPEATED[name], images, KERNELS, MATRICES, layouts=("HWC", "", ""), off=1)
+
+
 def test_mistakes():
     with Pipeline(batch_size=1):
         videos = fn.readers.arrays(np.zeros((1, 2, 4, 4, 3), np.uint8), layout="FHWC")
