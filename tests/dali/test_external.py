@@ -292,6 +292,60 @@ def test_a_function_whose_result_is_empty_for_zeros():
     assert pipeline.run()[0].shape() == [(2, 4, 3), (3, 4, 3)]
 
 
+class Needy(dict):
+    """Programs that are only valid for the kind that `iter_setup` feeds, which their definition does not tell."""
+
+    def pipeline(self, library, name):
+        """A pipeline of two inputs, fed after it is built."""
+        define = self[name]
+
+        class Fed(library.Pipeline):
+            def __init__(self):
+                super().__init__(BATCH, 1, None, prefetch_queue_depth=1)
+                self.inputs = library.ops.ExternalSource(), library.ops.ExternalSource()
+
+            def define_graph(self):
+                self.images, self.numbers = (make() for make in self.inputs)
+                return define(library, self.images, self.numbers)
+
+            def iter_setup(self):
+                self.feed_input(self.images, [np.full((6, 7, 2, 1), row, np.int16) for row in range(BATCH)], "XYZC")
+                self.feed_input(self.numbers, np.arange(BATCH, dtype=np.float32))
+
+        return Fed()
+
+
+def corner(image, number):
+    return image[:2, 0, 1, 0] + number * (image.shape[1] == 7 and image[5, 6, 1, 0] >= 0)
+
+
+NEEDY = Needy(
+    {
+        "a layout": lambda lib, x, n: (lib.fn.erase(x, anchor=[1], shape=[3], axis_names="Y", fill_value=7), n),
+        "a function": lambda lib, x, n: lib.fn.python_function(x, n, function=corner),
+        "a function of batches": lambda lib, x, n: lib.fn.python_function(
+            n, x, function=lambda n, x: list(map(corner, x, n)), batch_processing=True
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize("name", NEEDY)
+def test_what_only_accepts_the_kind_that_is_fed(name):
+    def seen(library):
+        pipeline = NEEDY.pipeline(library, name)
+        pipeline.build()
+        return [[np.array(sample).tolist() for sample in pipeline.run()[0]] for _ in range(2)]
+
+    assert seen(penstock) == seen(dali)
+
+
+def test_a_mistake_that_no_kind_cures_is_found_while_tracing():
+    mistaken = Needy(mistake=lambda lib, x, n: lib.fn.flip(x, horizontal="x"))
+    with pytest.raises(TypeError, match="horizontal"):
+        mistaken.pipeline(penstock, "mistake").build()
+
+
 STRANGERS = {
     "node": lambda theirs: penstock.fn.flip(theirs),
     "operand": lambda theirs: penstock.fn.readers.arrays([1, 2]) + theirs,

@@ -5,9 +5,11 @@ from operator import attrgetter
 import numpy as np
 import pytest
 
+import penstock
 from penstock import Pipeline, fn
 from penstock.errors import DefinitionError
 
+dali = pytest.importorskip("nvidia.dali")
 RNG = np.random.default_rng(4)
 VIDEOS = [RNG.integers(0, 256, (3, 8, 9, 3), np.uint8), RNG.integers(0, 256, (2, 7, 5, 3), np.uint8)]
 NUMBERS = [np.float32([0.5, 1.2, 2]), np.float32([3, 0.7])]
@@ -152,6 +154,34 @@ def test_layouts(both):
         assert fn.per_frame(fn.readers.arrays(np.zeros((1, 2, 3), np.float32))).spec.layout == "F*"
         with pytest.raises(DefinitionError, match="layout must begin with F"):
             fn.per_frame(numbers)
+
+
+@pytest.mark.parametrize("letters", ["", "NX"])
+def test_points_that_a_matrix_repeats_have_a_layout_only_if_they_had_one(letters):
+    def seen(library):
+        with library.Pipeline(2, 1, None) as pipeline:
+            points = library.fn.external_source(lambda: [np.ones((5, 2), np.float32)] * 2, layout=letters)
+            matrices = library.fn.external_source(lambda: [np.ones((3, 2, 3), np.float32)] * 2)
+            pipeline.set_outputs(library.fn.coord_transform(points, MT=library.fn.per_frame(matrices)))
+        (result,) = pipeline.run()
+        return result.layout(), result.shape()
+
+    assert seen(penstock) == seen(dali) == (letters and f"F{letters}", [(3, 5, 2)] * 2)
+
+
+REPEATED = {
+    "filter": lambda lib, x, kernels, matrices: lib.fn.filter(x, lib.fn.per_frame(kernels)),
+    "fill value": lambda lib, x, kernels, matrices: lib.fn.filter(
+        x, KERNEL, lib.fn.per_frame(lib.fn.cast(kernels, dtype=lib.types.UINT8)[:, 0, 0]), border="fill"
+    ),
+    "warp": lambda lib, x, kernels, matrices: lib.fn.warp_affine(x, lib.fn.per_frame(matrices), fill_value=7),
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_an_image_is_repeated_for_inputs_per_frame(agree, name):
+    images = [video[0] for video in VIDEOS]
+    agree(REPEATED[name], images, KERNELS, MATRICES, layouts=("HWC", "", ""), off=1)
 
 
 def test_mistakes():

@@ -121,3 +121,16 @@ def test_select_masks_refuses_vertices_that_do_not_exist(both, ends):
         pipeline.set_outputs(*define(penstock, *fn.readers.arrays((polygons, vertices))))
     with pytest.raises(SampleError, match="of 6 vertices"):
         pipeline.run()
+
+
+def test_select_masks_refuses_polygons_of_other_columns(both):
+    def define(lib, polygons):
+        return tuple(lib.fn.segmentation.select_masks(np.int32([0]), polygons, np.zeros((6, 2), np.float32)))
+
+    polygons = np.zeros((1, 1, 4), np.int32)
+    with pytest.raises(RuntimeError, match="3 columns"):
+        both(lambda lib, p: define(lib, p), polygons)
+    with Pipeline(1) as pipeline:
+        pipeline.set_outputs(*define(penstock, fn.external_source(lambda: polygons)))
+    with pytest.raises(SampleError, match="polygons must have 3 columns"):
+        pipeline.run()

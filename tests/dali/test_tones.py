@@ -251,3 +251,25 @@ def test_what_dali_refuses():
             images = penstock.fn.readers.arrays(IMAGES[0][None], layout="HWC")
             with pytest.raises(PenstockError):
                 define(penstock, images)
+
+
+NORMALIZED = {
+    "deviations of 0": lambda lib, x, s: lib.fn.normalize(x, axes=[0], stddev=s, shift=1),
+    "no degree of freedom": lambda lib, x, s: lib.fn.normalize(x, axes=[0], ddof=2),
+    "one degree of freedom, with an epsilon": lambda lib, x, s: lib.fn.normalize(x, axes=[0], ddof=1, epsilon=0.25),
+    "a mean, no degree of freedom": lambda lib, x, s: lib.fn.normalize(x, mean=1.0, ddof=6, scale=2, shift=3),
+    "a batch": lambda lib, x, s: lib.fn.normalize(x, batch=True, ddof=12, dtype=lib.types.UINT8, shift=5),
+    "a constant deviation of 0": lambda lib, x, s: lib.fn.normalize(x, axes=[0], stddev=np.float32([[0, 1, 2]])),
+    "a number of 0": lambda lib, x, s: lib.fn.normalize(x, mean=2.5, stddev=0.0),
+}
+
+
+# A device computes no statistics of a batch, and no infinities.
+@pytest.mark.filterwarnings("ignore:divide by zero:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [(name, "auto") for name in NORMALIZED] + [(name, "device") for name in list(NORMALIZED)[:4]],
+)
+def test_normalization_without_a_deviation(agree, name, placement):
+    data = [np.float32([[1, 2, 3], [5, 7, 11]]), np.float32([[0, 2, 3], [5, 7, 1]])]
+    agree(NORMALIZED[name], data, [np.float32([[0, 1, 2]]), np.float32([[1, 0, 2]])], rtol=1e-6, placement=placement)

@@ -153,7 +153,7 @@ def test_run_may_be_a_programs_own():
 
 
 def test_what_a_pipeline_tells_of_itself():
-    pipeline = Pipeline(3, 2, seed=5, set_affinity=True)
+    pipeline = Pipeline(3, 2, seed=5, set_affinity=True, experimental_exec_dynamic=True)
     assert (pipeline.batch_size, pipeline.exec_pipelined, pipeline.cpu_queue_size) == (3, True, 2)
     assert (pipeline.set_affinity, pipeline.exec_separated, pipeline.max_streams) == (True, False, -1)
     assert pipeline.executor_statistics() == {}

@@ -24,7 +24,7 @@ HINTS: Mapping[str, Any] = {
     "enable_memory_stats": False,
     "exec_dynamic": True,
     "exec_separated": False,
-    "experimental_exec_dynamic": True,
+    "experimental_exec_dynamic": None,
     "max_streams": -1,
     "set_affinity": False,
     "stream_policy": None,

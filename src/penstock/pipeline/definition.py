@@ -26,7 +26,8 @@ class Definition:
         self.trace = trace
         self.requirements = requirements
         self.graph: Graph | None = None
-        # True if a source was not ready while the definition ran, so that it has to run again.
+        # True if a source was not ready while the definition ran, or nothing was fed yet and a call refused every
+        # assumed kind. The definition then has to run again.
         self.interrupted = False
         self._refill = refill
         self._outputs: Sequence[Any] | Mapping[str, Any] = ()
@@ -42,8 +43,9 @@ class Definition:
             self.trace.journal.restart()
         try:
             outputs = function()
-        except SourceNotReadyError:
-            self.interrupted = True
+        except PenstockError as error:
+            if isinstance(error, SourceNotReadyError) or error is self.trace.journal.unresolved:
+                self.interrupted = True
             raise
         self.set_outputs(outputs if isinstance(outputs, tuple | list | Mapping) else (outputs,))
 
@@ -80,6 +82,29 @@ class Definition:
         """True if there is a graph, and every input of unknown kind has a batch that tells it."""
         return self.graph is not None and all(stream.has_batch for stream in self._assumed(self.graph))
 
+    def run_with_feeds(self, define: Callable[[], None]) -> None:
+        """Run the definition, and again with the first batches of its fed inputs if it needs their kinds.
+
+        Args:
+            define: Calls `record`.
+
+        Raises:
+            PenstockError: The definition raises it.
+        """
+        is_fed = self.interrupted and self._feed_interrupted()
+        try:
+            define()
+        except PenstockError:
+            if is_fed or not self._feed_interrupted():
+                raise
+            define()
+
+    def _feed_interrupted(self) -> bool:
+        """Fill the queues that an interrupted definition waits for, and return True if it has such queues."""
+        assumed = [stream for stream in self.trace.fed.values() if stream.is_assumed] if self.interrupted else []
+        self._fill(assumed)
+        return bool(assumed) and all(stream.has_batch for stream in assumed)
+
     def settle(self) -> None:
         """Repeat the calls of the definition if they were made with assumed kinds.
 
@@ -89,8 +114,7 @@ class Definition:
         assumed = self._assumed(self.graph)
         if not assumed:
             return
-        if any(not stream.has_batch for stream in assumed) and (refill := self._refill()) is not None:
-            refill()
+        self._fill(assumed)
         for stream in assumed:
             try:
                 stream.fix_kind()
@@ -102,6 +126,10 @@ class Definition:
         with self.trace.active():
             self.trace.journal.replay()
         self.set_outputs(self._outputs)
+
+    def _fill(self, streams: Sequence[Any]) -> None:
+        if any(not stream.has_batch for stream in streams) and (refill := self._refill()) is not None:
+            refill()
 
     def _assumed(self, graph: Graph | None) -> list[Any]:
         """Return the inputs of a graph whose kind is still an assumption."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, Unpack
 from penstock.core import user_call_site, with_call_site
 from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.worker_threads import SerialExecutor, ThreadExecutor
-from penstock.errors import ArgumentTypeError, ContextError, SourceNotReadyError, UsageError
+from penstock.errors import ArgumentTypeError, ContextError, PenstockError, UsageError
 from penstock.graph import Graph, Range, Trace, check_annotations
 from penstock.graph.tracing.eager_execution import WorkerOptions
 from penstock.pipeline.debug_mode import DebugExecutor
@@ -208,8 +208,8 @@ class Pipeline(SavedPipeline):
         if self.debug:
             self._debug_executor().feed(name, data, layout)
             return
-        # The queues of fed inputs exist only after the definition was traced.
-        self._recorded()
+        if name not in self._definition.trace.fed:  # its queue may exist only after the definition was traced
+            self._trace_early()
         self._definition.feed(name, data, layout)
 
     def iter_setup(self) -> None:
@@ -250,11 +250,7 @@ class Pipeline(SavedPipeline):
 
     @check_annotations
     def define(self, definition: Callable[[], Any]) -> None:
-        """Run a definition and make what it returns the outputs.
-
-        Raises:
-            PenstockError: The definition raises it.
-        """
+        """Run a definition and make what it returns the outputs."""
         with self:
             self._definition.record(definition)
 
@@ -262,7 +258,9 @@ class Pipeline(SavedPipeline):
         """Call `define`. If a source is not ready, the definition runs again when a batch is needed, as in DALI."""
         try:
             self.define(definition)
-        except SourceNotReadyError:
+        except PenstockError:
+            if not self._definition.interrupted:
+                raise
             if definition != self.define_graph:
                 vars(self)["define_graph"] = definition  # an attribute hides the method
 
@@ -281,7 +279,7 @@ class Pipeline(SavedPipeline):
         if self._definition.graph is None:
             if self.debug:
                 raise ContextError("in debug mode a definition is unknown until it runs", fix="call run() first")
-            self.define(self.define_graph)
+            self._definition.run_with_feeds(lambda: self.define(self.define_graph))
         assert self._definition.graph is not None  # define has set it
         return self._definition.graph
 
@@ -309,11 +307,14 @@ class Pipeline(SavedPipeline):
             self.define_early(define_graph)
         if self.debug:
             return
+        self._trace_early()
+        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
+            self._start()
+
+    def _trace_early(self) -> None:
         # An interrupted definition runs again when a batch is needed, not here, where its source may still be empty.
         if self._definition.graph is None and not self._definition.interrupted:
             self.define_early(self.define_graph)
-        if self._definition.is_ready:  # otherwise a batch must be fed first, after `build`, as in DALI
-            self._start()
 
     def _start(self) -> PipelineSession:
         if self.debug:

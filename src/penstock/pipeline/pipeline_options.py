@@ -21,7 +21,7 @@ class PipelineHints(TypedDict, total=False):
     """Options of DALI's Pipeline that only change speed, memory or diagnostics. They have no effect here."""
 
     exec_dynamic: Annotated[bool | None, Default(True)]
-    experimental_exec_dynamic: Annotated[bool | None, Default(True)]
+    experimental_exec_dynamic: Annotated[bool | None, Default(None)]
     bytes_per_sample: Annotated[int | None, Default(0)]
     set_affinity: Annotated[bool | None, Default(False)]
     max_streams: Annotated[int | None, Default(-1)]

@@ -9,7 +9,7 @@ from PIL import Image
 from pipeline_runs import run
 
 from penstock import Pipeline, fn, types
-from penstock.errors import SampleError
+from penstock.errors import DefinitionError, SampleError
 
 
 def drawn(draw, epochs=1):
@@ -117,6 +117,20 @@ def test_draws_of_64_bits_are_the_same_on_the_device(draw):
     assert host.dtype == device.dtype
     assert not np.isnan(device.astype(np.float64)).any()
     np.testing.assert_allclose(device, host, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("parameter", "dtype"), [(1e18, types.FLOAT64), (1e8, types.FLOAT)], ids=str)
+def test_draws_of_large_parameters_are_not_all_the_mean(parameter, dtype):
+    numbers = drawn(lambda: fn.random.beta(alpha=parameter, beta=parameter, dtype=dtype, shape=20000))
+    deviations = (np.float64(numbers) - 0.5) * 2 * np.sqrt(2 * parameter)
+    # Of a normal distribution, 0.8 % are closer to the mean than 0.01, and 31.7 % are farther than 1.
+    assert np.mean(np.abs(deviations) < 0.01) < 0.02
+    assert np.mean(np.abs(deviations) > 1) == pytest.approx(0.317, abs=0.02)
+
+
+def test_parameters_beyond_float32_are_refused():
+    with Pipeline(1), pytest.raises(DefinitionError, match="beta is out of range"):
+        fn.random.beta(beta=1e100)
 
 
 BOXES = np.float32([[[0.1, 0.1, 0.5, 0.6], [0.4, 0.3, 0.9, 0.9]]] * 4)

@@ -39,9 +39,12 @@ class PerFrameOperator(Operator, BatchKernel):
         frames = [_frame(spec) if f"input {at}" in framed else spec for at, spec in enumerate(inputs)]
         result = self.inner.infer(*frames, **self.specs(arguments))
         assert isinstance(result, Spec)  # per-frame kernels have one output
-        # A layout has a letter per axis, so axes without names get a placeholder after F.
+        # As in DALI, data without a layout that is repeated for the frames of an argument remains without one. Other
+        # axes without names get a placeholder after F, because a layout has a letter per axis.
+        repeated = not self.inner.per_frame_inputs and self.call.layouts[:1] == ("",)
+        layout = result.layout or ("" if repeated else "*" * len(result.shape))
         shape = (next(iter(counts.values()), None), *result.shape)
-        return replace(result, shape=shape, layout="F" + (result.layout or "*" * len(result.shape)), bounds=())
+        return replace(result, shape=shape, layout=f"F{layout}" if layout or not repeated else "", bounds=())
 
     def specs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments for one frame, checked against the operator's schema."""

@@ -8,7 +8,8 @@ rule covers programs that feed their inputs later:
   with the next assumption.
 * When the first batch is fed, the recorded calls are made again with the kind of the batch.
 
-User code never runs twice. The nodes that it holds are handles, which then refer to the new values.
+User code does not run twice. The nodes that it holds are handles, which then refer to the new values. The exception is
+a function that defines a pipeline, if one of its calls refuses every assumption: it runs again with the first batch.
 """
 
 import functools
@@ -80,6 +81,9 @@ class CallJournal:
         self._calls: list[_RecordedCall] = []
         self._assumed: dict[AssumedInput, int] = {}
         self._generators: GlobalGenerators | None = None
+        # The error of a call that refuses every assumed kind for a reason that depends on the kind: it may accept the
+        # kind that is fed.
+        self.unresolved: PenstockError | None = None
 
     @contextmanager
     def watching_generators(self, name: str) -> Generator[None]:
@@ -173,17 +177,19 @@ class CallJournal:
         """
         needed = self._upstream((run.args, run.keywords))
         current = {stream: n for stream, n in self._assumed.items() if stream in needed and stream.candidate_count > 1}
+        reasons = {refused.args[0]}
         for changes in _alternatives(list(current)):
             self._assume(current | changes)
             try:
                 self._make_again(strict=True)
                 return run()
-            except PenstockError:
-                continue
+            except PenstockError as error:
+                reasons.add(error.args[0])
         # The attempts have moved the user's handles to nodes of other kinds: this moves them back.
         if current:
             self._assume(current)
             self._make_again(strict=True)
+        self.unresolved = refused if len(reasons) > 1 else None
         raise refused
 
     def _upstream(self, arguments: Any) -> set[Any]:

@@ -1,7 +1,7 @@
 """`fn.normalize`."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, cast
 
@@ -75,26 +75,35 @@ class _Normalize(Operator):
         shape = next((shape for shape in shapes if len(shape) == ndim), (1,) * ndim)
         return tuple(axis for axis, extent in enumerate(shape) if extent == 1)
 
+    def _variance(self, squares: Any, count: int) -> Any:
+        """Return the variance from the sum of squared deviations; 0 if it has no degree of freedom, as in DALI."""
+        freedom = count - self.ddof
+        return squares / np.float32(freedom) if freedom > 0 else squares * np.float32(0)
+
     def _inverse(self, xp: Any, variance: Any) -> Any:
         """Return the reciprocal of a computed standard deviation; 0 where the variance is 0, as in DALI."""
         variance = variance + xp.asarray(self.epsilon, np.float32)
-        constant = variance == xp.zeros((), np.float32)
-        one = xp.ones((), np.float32)
-        # The inner `where` avoids a division by zero, which NumPy reports even if the outer `where` discards it.
-        return xp.where(
-            constant, xp.zeros((), np.float32), one / no_fma(xp, xp.sqrt(xp.where(constant, one, variance)))
-        )
+        return _reciprocal(xp, variance, lambda value: no_fma(xp, xp.sqrt(value)))
 
     def _inverse_stddev(self, xp: Any, stddev: Any) -> Any:
-        """Return the reciprocal of a given standard deviation."""
+        """Return the reciprocal of a given standard deviation; 0 where it is 0, except for a number, as in DALI."""
+        is_number = stddev is self.stddev and not np.ndim(stddev)
+        stddev = xp.asarray(stddev, np.float32)
         if self.epsilon:
             stddev = xp.sqrt(no_fma(xp, stddev * stddev) + xp.asarray(self.epsilon, np.float32))
-        return xp.ones((), np.float32) / stddev
+        return xp.ones((), np.float32) / stddev if is_number else _reciprocal(xp, stddev)
 
     def _finish(self, xp: Any, centered: Any, inverse: Any) -> Any:
         # no_fma: XLA would contract the product and the sum into an FMA, whose bits differ from NumPy's.
         scaled = no_fma(xp, centered * (inverse * xp.asarray(self.scale, np.float32)))
         return cast_saturating(xp, scaled + xp.asarray(self.shift, np.float32), self.dtype)
+
+
+def _reciprocal(xp: Any, value: Any, root: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Return the reciprocal of a value, or of its root; 0 where the value is 0."""
+    zero, one = xp.zeros((), np.float32), xp.ones((), np.float32)
+    # The inner `where` avoids a division by zero, which NumPy reports even if the outer `where` discards it.
+    return xp.where(value == zero, zero, one / root(xp.where(value == zero, one, value)))
 
 
 @dataclass(frozen=True)
@@ -140,7 +149,7 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
         total(values, mean, False, sums)
         mean = sums / np.float32(count)
         total(values, mean, True, sums)
-        factor = self._inverse(np, sums / np.float32(max(count - self.ddof, 1))) * np.float32(self.scale)
+        factor = self._inverse(np, self._variance(sums, count)) * np.float32(self.scale)
         result = np.empty(data.shape, np.float32) if out is None or out.dtype != np.float32 else out
         # Repeat the statistics so that up to 16 pixels form one line: the compiled loop runs over long lines.
         repeats = math.gcd(count, 16)
@@ -160,11 +169,9 @@ class Normalize(_Normalize, SampleKernel, BatchKernel):
             mean = no_fma(xp, _sum(xp, values, axes) / np.float32(count))
         centered = values - xp.asarray(mean, np.float32)
         if stddev is not None:
-            return self._finish(xp, centered, self._inverse_stddev(xp, xp.asarray(stddev, np.float32)))
+            return self._finish(xp, centered, self._inverse_stddev(xp, stddev))
         squares = _sum(xp, centered, axes, squared=True)
-        return self._finish(
-            xp, centered, self._inverse(xp, no_fma(xp, squares / np.float32(max(count - self.ddof, 1))))
-        )
+        return self._finish(xp, centered, self._inverse(xp, no_fma(xp, self._variance(squares, count))))
 
 
 @dataclass(frozen=True)
@@ -182,10 +189,10 @@ class NormalizeBatch(_Normalize, WholeBatchKernel):
             mean = sum(np.sum(x, axis=axes, keepdims=True, dtype=np.float64) for x in samples) / count
         centered = [sample - np.asarray(mean, np.float32) for sample in samples]
         if self.stddev is not None:
-            inverse = self._inverse_stddev(np, np.asarray(self.stddev, np.float32))
+            inverse = self._inverse_stddev(np, self.stddev)
         else:
             squares = sum(np.sum(x * x, axis=axes, keepdims=True, dtype=np.float64) for x in centered)
-            inverse = self._inverse(np, np.asarray(squares / max(count - self.ddof, 1), np.float32))
+            inverse = self._inverse(np, np.asarray(self._variance(squares, count), np.float32))
         return [self._finish(np, sample, inverse) for sample in centered]
 
 

@@ -15,6 +15,7 @@ from penstock.image.image_operator import ImageOperator
 from penstock.image.passes.correlation_pass import CorrelationPass
 from penstock.numerics.casting import output_dtype
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
+from penstock.operators.repeated_frames import repeated_for_frames
 from penstock.types import Constant
 
 # Other names that DALI has for border modes.
@@ -122,7 +123,8 @@ def filter(  # noqa: A001  # DALI's name
         dtype: Dtype of the result, FLOAT or that of the input; by default that of the input.
 
     Returns:
-        Filtered images in the layout of the input; integers are rounded and saturate.
+        Filtered images in the layout of the input; integers are rounded and saturate. If `filter` or `fill_value` has
+        an entry per frame (`fn.per_frame`), the result of an image is a sequence.
 
     Raises:
         DefinitionError: `filter` does not have two axes, the border or mode is unknown, the input is a volume, or the
@@ -142,5 +144,6 @@ def filter(  # noqa: A001  # DALI's name
     mode_of_border = _BORDER_NAMES.get(border, border)
     # In DALI the filter is an input, so users wrap arrays as types.Constant.
     weights = filter.array() if isinstance(filter, Constant) else filter
+    data = repeated_for_frames(data, weights, fill_value)
     kernel = Filter(assumed_layout(data.spec), mode_of_border, mode == "valid", output_dtype(data.spec.dtype, dtype))
     return apply(kernel, data, filter=weights, anchor=anchor, fill_value=0.0 if fill_value is None else fill_value)

@@ -22,8 +22,12 @@ _WORDS = 3 * _ATTEMPTS + 1
 # If both parameters are below this, all draws are 0 or 1, and only the ratio of the parameters matters.
 _ONLY_RATIO_BELOW = 2.0**-80
 
-# Smaller numbers are 0 in float32.
-Parameter = Annotated[float | DataNode, Range(math.nextafter(2.0**-150, 1))]
+# From this parameter on, an attempt is accepted but for less than one in 10 million, and the test of an attempt, a
+# difference of large numbers, only measures rounding errors.
+_ALWAYS_ACCEPTED_FROM = 2.0**20
+
+# Smaller numbers are 0 in float32, and larger ones infinite.
+Parameter = Annotated[float | DataNode, Range(math.nextafter(2.0**-150, 1), float(np.finfo(np.float32).max))]
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,7 @@ def _log_gamma_variate(xp: Any, shape: Any, draws: Any, epsilon: float) -> Any:
     # U**(1 / shape), section 6 of the paper; here a sum of logarithms.
     small = shape < one
     scale = xp.where(small, shape + one, shape) - third
+    is_certain = scale >= number(_ALWAYS_ACCEPTED_FROM)
     slope = one / xp.sqrt(number(9) * scale)
     result = xp.log(scale) + xp.zeros(draws.shape[::2], draws.dtype)
     accepted = xp.zeros(draws.shape[::2], bool)
@@ -78,7 +83,7 @@ def _log_gamma_variate(xp: Any, shape: Any, draws: Any, epsilon: float) -> Any:
         cube = root * root * root
         log_cube = xp.log(xp.where(cube > 0, cube, one))
         bound = number(0.5) * normal * normal + scale - scale * cube + scale * log_cube
-        first_accepted = (cube > 0) & (xp.log(limit + tiny) < bound) & ~accepted
+        first_accepted = (cube > 0) & (is_certain | (xp.log(limit + tiny) < bound)) & ~accepted
         result = xp.where(first_accepted, xp.log(scale) + log_cube, result)
         accepted = accepted | first_accepted
     boost = xp.log(draws[:, 3 * _ATTEMPTS] + tiny) / xp.where(small, shape, one)

@@ -25,6 +25,8 @@ class SelectMasks(Operator, SampleKernel):
 
     def sample(self, context: SampleContext, mask_ids: Array, polygons: Array, vertices: Array) -> Any:
         """Return masks in the order of `mask_ids`, and the polygons of each in their order."""
+        if polygons.shape[1] != 3:
+            raise ValueError(f"polygons must have 3 columns (mask, first vertex, end), not {polygons.shape[1]}")
         chosen = mask_ids.tolist()
         if len(set(chosen)) < len(chosen):
             raise ValueError(f"mask_ids contains a mask twice: {chosen}")

@@ -12,6 +12,7 @@ from penstock.graph import DataNode, Images, apply, operator, select_arguments
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.passes.sampling_coordinates import Affine
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
+from penstock.operators.repeated_frames import repeated_for_frames
 from penstock.operators.warping.warp_options import (
     AffineWarp,
     OutputSize,
@@ -89,7 +90,8 @@ def warp_affine(
         **arguments: See `WarpArguments`.
 
     Returns:
-        Warped images in the layout of the input.
+        Warped images in the layout of the input. If `mtx` has a matrix per frame (`fn.per_frame`), the result of an
+        image is a sequence.
 
     Raises:
         DefinitionError: The matrix is given twice or has the wrong shape, or the interpolation or dtype is not
@@ -108,6 +110,7 @@ def warp_affine(
     """
     if mtx is not None and matrix is not None:
         raise DefinitionError("the matrix is given twice", given="mtx and matrix=", fix="leave out one")
+    data = repeated_for_frames(data, mtx)
     options = affine_options(data, select_arguments(WarpArguments, arguments))
     ndim = len(options.axes)
     given = matrix if mtx is None else mtx

@@ -13,6 +13,7 @@ from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
 from penstock.image.kernels.border_modes import Border
 from penstock.image.passes.sampling_coordinates import Projective
+from penstock.operators.repeated_frames import repeated_for_frames
 from penstock.operators.warping.warp_options import (
     OutputSize,
     WarpOptions,
@@ -118,6 +119,7 @@ def warp_perspective(
             given="none" if matrix is None else "matrix_input and matrix=",
             fix="matrix=[...], nine numbers" if matrix is None else "leave out one",
         )
+    data = repeated_for_frames(data, matrix_input)
     numbers = flat_matrix(matrix if matrix_input is None else matrix_input, 3, 3)
     interpolation = warp_interpolation(interp_type, cubic=True)
     options = warp_options(data, interpolation, Border[border_mode.upper()], fill_value if np.size(fill_value) else 0.0)
