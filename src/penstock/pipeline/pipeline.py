@@ -23,6 +23,7 @@ from penstock.pipeline.pipeline_options import (
     PipelineHints,
     check_hints,
     check_workers,
+    host_queue_depth,
     local_device,
     no_batch_size,
 )
@@ -129,10 +130,7 @@ class Pipeline(SavedPipeline):
         self.device_id = local_device(device_id)
         self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
-        # DALI's separated executor takes a dict with a size per device. Only the host works ahead here.
-        depth = (
-            prefetch_queue_depth if isinstance(prefetch_queue_depth, int) else prefetch_queue_depth.get("cpu_size", 2)
-        )
+        depth = host_queue_depth(prefetch_queue_depth)
         # `SerialExecutor` computes in the caller's thread, so it cannot prepare batches ahead.
         self.prefetch_queue_depth = depth if exec_pipelined and exec_async else 0
         self.exec_async = exec_async
@@ -250,7 +248,11 @@ class Pipeline(SavedPipeline):
 
     @check_annotations
     def define(self, definition: Callable[[], Any]) -> None:
-        """Run a definition and make what it returns the outputs."""
+        """Run a definition and make what it returns the outputs.
+
+        Raises:
+            PenstockError: The definition raises it.
+        """
         with self:
             self._definition.record(definition)
 

@@ -71,6 +71,15 @@ def check_hints(hints: Mapping[str, Any]) -> None:
             raise ArgumentTypeError(f"a Pipeline has no argument {name!r}", given=name, fix=fix, where=user_call_site())
 
 
+def host_queue_depth(depth: int | Mapping[str, int]) -> int:
+    """Return the number of batches that the host prepares ahead.
+
+    Args:
+        depth: The number; or, as for DALI's separated executor, a dict with one per device.
+    """
+    return depth if isinstance(depth, int) else depth.get("cpu_size", 2)
+
+
 def check_workers(num_processes: int, input_hosts: Sequence[str] | None, *, ahead: bool) -> tuple[HostAddress, ...]:
     """Check that worker processes or input hosts can compute batches. Returns the addresses of the hosts.
 
