@@ -130,9 +130,8 @@ class Pipeline(SavedPipeline):
         self.device_id = local_device(device_id)
         self.seed_is_given = seed is not None and seed >= 0
         self.seed = secrets.randbits(63) if seed is None or seed < 0 else int(seed)
-        depth = host_queue_depth(prefetch_queue_depth)
         # `SerialExecutor` computes in the caller's thread, so it cannot prepare batches ahead.
-        self.prefetch_queue_depth = depth if exec_pipelined and exec_async else 0
+        self.prefetch_queue_depth = host_queue_depth(prefetch_queue_depth) if exec_pipelined and exec_async else 0
         self.exec_async = exec_async
         self.placement: PlacementHint = placement
         self.debug = debug
@@ -162,10 +161,9 @@ class Pipeline(SavedPipeline):
             )
         if self.max_batch_size < 1:  # deserialize_and_build may still set it
             raise no_batch_size(None)
-        context = ExitStack()
-        context.enter_context(self._definition.trace.active())
-        context.enter_context(self._definition.trace.journal.watching_generators(self.name))
-        context.enter_context(self._as_current())
+        trace, context = self._definition.trace, ExitStack()
+        for manager in (trace.active(), trace.journal.watching_generators(self.name), self._as_current()):
+            context.enter_context(manager)
         self._contexts.append(context)
         return self
 
@@ -204,11 +202,10 @@ class Pipeline(SavedPipeline):
 
     def _feed(self, name: str | None, data: Any, layout: str | None = None) -> None:
         if self.debug:
-            self._debug_executor().feed(name, data, layout)
-            return
+            return self._debug_executor().feed(name, data, layout)
         if name not in self._definition.trace.fed:  # its queue may exist only after the definition was traced
             self._trace_early()
-        self._definition.feed(name, data, layout)
+        return self._definition.feed(name, data, layout)
 
     def iter_setup(self) -> None:
         """Feed the next batch. Called when a queue is empty; a subclass may override it and may raise StopIteration."""
