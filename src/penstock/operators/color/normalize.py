@@ -77,8 +77,8 @@ class _Normalize(Operator):
 
     def _variance(self, squares: Any, count: int) -> Any:
         """Return the variance from the sum of squared deviations; 0 if it has no degree of freedom, as in DALI."""
-        freedom = count - self.ddof
-        return squares / np.float32(freedom) if freedom > 0 else squares * np.float32(0)
+        number, freedom = squares.dtype.type, count - self.ddof
+        return squares / number(freedom) if freedom > 0 else squares * number(0)
 
     def _inverse(self, xp: Any, variance: Any) -> Any:
         """Return the reciprocal of a computed standard deviation; 0 where the variance is 0, as in DALI."""
