@@ -210,7 +210,7 @@ def draw_class(
     return first, last
 
 
-_KINDS = "i8[2] i8[2] f8[2] i8[1] b1 b1 i8 i8[1] f8[1] f8[2] i8[2] i8[2] i8[2] i8[1]"
+_KINDS = "i8[2] i8[2] f8[2] i8[1] b1 b1 i8 i8[2] f8[1] f8[2] i8[2] i8[2] i8[2] i8[1]"
 
 
 @precompile(*(f"{kind}[1] {_KINDS}" for kind in ("u1", "i4")))
