@@ -1,5 +1,6 @@
 """What is compiled when the package is built is what the usual programs call."""
 
+import importlib
 import importlib.metadata
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import CASES
 
 import penstock
 from penstock import Pipeline, fn, types
@@ -16,6 +18,7 @@ from penstock.image.describe import random_window
 from penstock.image.execute import pass_executor, value_pass
 from penstock.native import machine_code, precompile_modules
 from penstock.native.compiled import Compiled
+from penstock.testing.operator_checks import host_outputs
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +58,20 @@ def test_the_usual_calls_are_compiled_ahead(monkeypatch):
     assert {function for function, _ in seen} == functions
     for function, kinds in seen:
         assert kinds in function.ahead, function
+
+
+def test_loops_of_operators_are_marked_with_the_kinds_that_they_are_called_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for case in (case for cases in CASES.values() for case in cases[:1]):
+        host_outputs(case)
+    used = []
+    for name in precompile_modules.MODULES:
+        for loop in vars(importlib.import_module(f"penstock.{name}")).values():
+            if isinstance(loop, Compiled) and loop.ahead:
+                called = {kinds for form in (loop, *loop._variants.values()) for kinds in form._native}
+                assert not called or called & {*loop.ahead}, f"{loop.__name__} is called with {called}"
+                used += [loop] * bool(called)
+    assert len(used) > 20
 
 
 def test_all_that_is_marked_is_compiled():

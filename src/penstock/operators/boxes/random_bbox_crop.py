@@ -110,7 +110,7 @@ class RandomBBoxCrop(Operator, HostBatchKernel):
         (numbers, counts), rows, ndim = concatenate(boxes), context.rows, len(self.layout) // 2
         for label in labels:
             check_counts(counts, entries(label))
-        corners = self._corners(numbers)
+        corners = np.ascontiguousarray(self._corners(numbers))
         sizes, fixed = self._sizes(rows, ndim, **arguments)
         windows, outcomes = np.zeros((rows, 2 * ndim)), np.zeros(rows, np.int64)
         keep = np.zeros(len(numbers), np.bool_)

@@ -52,7 +52,8 @@ class Erase(Operator, BatchKernel):
             # Merge the width and the channels into one axis: the kernel fills few long lines faster than many short
             # ones.
             count = shape[-1]
-            shape, regions, channel = np.append(shape[:-2], shape[-2] * count), regions[:, :, :-1], channel - 1
+            shape, channel = np.append(shape[:-2], shape[-2] * count), channel - 1
+            regions = np.ascontiguousarray(regions[:, :, :-1])
             regions[:, :, -1] *= count
         # The kernel copies bits, so that it is compiled once per item size and not once per dtype.
         bits = f"u{images.dtype.itemsize}"
