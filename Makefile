@@ -30,10 +30,9 @@ FEW := HYPOTHESIS_PROFILE=few
 export PYTHONDONTWRITEBYTECODE :=
 INSTALL = -m pip install --disable-pip-version-check --no-compile
 # Tests, examples and pages compile the same small programs again and again, in hundreds of processes and three environments.
-# XLA's compiler takes a third of their time, so they share what it has compiled. For the first weights of a model, it takes
-# 3 s per shape of a kernel, or .4 s if the generator of `jax.random` is not partitionable; Penstock has one of its own.
+# XLA's compiler takes a third of their time, so they share what it has compiled.
 CACHED := JAX_COMPILATION_CACHE_DIR=$(CURDIR)/$(VENV)/jax JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0.05 \
-	JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1 JAX_THREEFRY_PARTITIONABLE=0
+	JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 
 # the newest interpreter from 3.12 on that is found and runs, on the path or among pyenv's
 NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \

@@ -13,10 +13,11 @@ import penstock.launch
 
 job = penstock.launch.initialize()
 process_allgather(np.ones(1))
-print(job and job.started_by, jax.process_index(), jax.device_count(), jax.local_device_count(), sys.argv[1:])
+devices = f"{jax.device_count()} {jax.local_device_count()}"
+# Lines and their ends in one write: Gloo's threads print to stdout, too.
+print(f"{job and job.started_by} {jax.process_index()} {devices} {sys.argv[1:]}\n", end="")
 print("to stderr", file=sys.stderr)
 sockets = psutil.Process(os.getpid()).net_connections("inet")
 listening = sorted(entry.laddr.ip for entry in sockets if entry.status == psutil.CONN_LISTEN)
-# The line and its end in one write: Gloo's threads print to stdout, too.
 print("[" + json.dumps([jax.process_index(), os.environ.get("NCCL_SOCKET_IFNAME"), listening]) + "\n", end="")
 process_allgather(np.ones(1))
