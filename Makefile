@@ -78,7 +78,7 @@ docs: $(VENV)/.docs
 	set -e; for script in $(wildcard docs/make_*.py); do $(BIN)/python $$script; done
 	$(BIN)/codespell README.md docs
 	$(CACHED) $(BIN)/python -m sphinx -b html -E -W --keep-going -n -j 3 -d docs/_build/doctrees docs docs/_build/html
-	$(CACHED) $(BIN)/python -m pytest -n 3 --dist loadgroup docs/tests
+	$(CACHED) $(BIN)/python -m pytest $(WORKERS) docs/tests
 
 # links to other servers, without running the pages
 linkcheck: $(VENV)/.docs

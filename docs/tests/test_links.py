@@ -13,9 +13,6 @@ import pytest
 SITE = Path(__file__).parents[1] / "_build" / "html"
 PAGES = sorted(str(path.relative_to(SITE)) for path in SITE.rglob("*.html") if "_static" not in path.parts)
 
-# One process parses each page once, and keeps it for the pages that lead there.
-pytestmark = pytest.mark.xdist_group("links")
-
 
 class Page(HTMLParser):
     """The anchors of a page and the targets of its links and pictures."""
