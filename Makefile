@@ -3,16 +3,19 @@
 # make test-all   does that, and runs all other tests
 # make docs   builds the documentation into docs/_build/html and runs its pages
 # make gpu    runs what needs an accelerator: tests, and a benchmark of the ImageNet example
-# CI runs `make test test-all docs`. They set up what they need in environments of their own: .venv, .venv-plain for the package
-# without its extras, and .venv-newer for a newer Python.
+# CI runs `make -j 2 test test-all docs`: two of them at a time fill the seconds in which one has work for a single core. They set
+# up what they need in environments of their own: .venv, .venv-plain for the package without its extras, .venv-newer for a newer
+# Python, and .venv-release for the tools that build what is published.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 NEWER := .venv-newer
 PLAIN := .venv-plain
+RELEASE := .venv-release
+WORKERS := -n 2 --dist worksteal
 # tests of several processes wait for each other now and then, so two cores have work for three
-WORKERS := -n 3 --dist worksteal
+MORE_WORKERS := -n 3 --dist worksteal
 # what depends on the interpreter: signatures, traced code, tracebacks, threads, processes, compiled loops, one use of each operator
 ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures engine/host engine/jobs engine/test_run.py fn graph \
 	$(addprefix iterate/test_,code_version.py iterator.py iterator_factory.py iterator_options.py stored_states.py thread_defaults.py) \
@@ -42,14 +45,17 @@ NEWER_PYTHON ?= $(shell for python in python3.14 python3.13 python3.12 \
 # the tests that passed in `make test`, which `make test-all` does not repeat
 PASSED := $(VENV)/.passed
 
-.PHONY: demo prepare test test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+# With `make test-all docs`, two may use .venv at the same time. Then it is complete before the first of them begins.
+SHARED := $(VENV)/.test-all $(if $(filter docs,$(MAKECMDGOALS)),$(VENV)/.docs)
+
+.PHONY: demo prepare test test-rest test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
 
 # what `test` and `test-all` check and install first, which CI does side by side
-prepare: $(VENV)/.types $(PLAIN)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
+prepare: $(VENV)/.types $(PLAIN)/.python $(RELEASE)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
@@ -58,12 +64,15 @@ test: lint
 	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not slow and not measures" --passed=$(PASSED) \
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
-test-all: test test-plain $(VENV)/.test-all
-	@echo "test-all: what \`make test\` left out, skipped for want of a package, or did not pass"
-	$(CACHED) $(BIN)/python -m pytest $(WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain has run it
+# the tests that measure come last, after the site, too, if that is wanted
+test-all: test test-plain $(if $(NEWER_PYTHON),test-newer) test-rest $(filter docs,$(MAKECMDGOALS))
+	$(if $(NEWER_PYTHON),,@echo "test-all: no newer Python was found: tested on $$($(BIN)/python -V) only")
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
-	$(if $(NEWER_PYTHON),$(MAKE) --no-print-directory test-newer,@echo "no newer Python was found: tested on $$($(BIN)/python -V) only")
+
+test-rest: test $(SHARED)
+	@echo "test-rest: what \`make test\` left out, skipped for want of a package, or did not pass"
+	$(CACHED) $(BIN)/python -m pytest $(MORE_WORKERS) -m "not measures" --passed=$(PASSED) --ignore tests/test_examples.py  # test-plain runs it
 
 # JAX_EXTRA=cuda13, or the extra of another plugin, is installed first; DATA=FOLDER has a folder of JPEGs per class
 gpu: $(VENV)/.test
@@ -95,11 +104,11 @@ lint: $(VENV)/.types
 	$(BIN)/zizmor --offline --persona=pedantic .github
 
 # a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
-test-plain: $(PLAIN)/.python $(VENV)/.release
+test-plain: $(PLAIN)/.python $(RELEASE)/.python
 	@echo "test-plain: building what is published but the wheel with compiled loops, and installing it in $(PLAIN)"
 	rm -rf $(PLAIN)/dist
-	$(BIN)/python -m build --outdir $(PLAIN)/dist
-	$(BIN)/twine check --strict $(PLAIN)/dist/*
+	$(RELEASE)/bin/python -m build --outdir $(PLAIN)/dist
+	$(RELEASE)/bin/twine check --strict $(PLAIN)/dist/*
 	$(PLAIN)/bin/python -m pip uninstall --yes --quiet penstock
 	$(PLAIN)/bin/python $(INSTALL) $(PLAIN)/dist/*.whl
 	@echo "test-plain: README, operators and codecs without extras"
@@ -115,18 +124,18 @@ test-newer: $(NEWER)/.test
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being
 # compiled in .venv-plain are needed by the tests in .venv, which find them in the cache.
-wheel: $(VENV)/.release
+wheel: $(RELEASE)/.python
 	rm -rf dist
-	$(BIN)/python -m build
-	HATCH_BUILD_HOOKS_ENABLE=true $(BIN)/python -m build --wheel
-	$(BIN)/twine check --strict dist/*
+	$(RELEASE)/bin/python -m build
+	HATCH_BUILD_HOOKS_ENABLE=true $(RELEASE)/bin/python -m build --wheel
+	$(RELEASE)/bin/twine check --strict dist/*
 
 format: $(VENV)/.test
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
 clean:
-	rm -rf $(VENV) $(PLAIN) $(NEWER) dist out docs/_build
+	rm -rf $(VENV) $(PLAIN) $(NEWER) $(RELEASE) dist out docs/_build
 
 $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
@@ -147,17 +156,19 @@ $(VENV)/.types: $(VENV)/.test $(shell find src typings -name '*.py' -o -name '*.
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	touch $@
 
-$(VENV)/.test-all: $(VENV)/.test
+# not while the quick tests run, which do without
+$(VENV)/.test-all: $(VENV)/.test | $(if $(filter test test-all,$(MAKECMDGOALS)),test)
 	@echo "installing what Penstock is compared with, such as DALI: 1.5 GB more"
 	$(BIN)/python $(INSTALL) --editable . --group test-all --group dali
 	touch $@
 
-$(VENV)/.docs: $(VENV)/.python pyproject.toml
+$(VENV)/.docs: $(VENV)/.python pyproject.toml | $(if $(filter test-all,$(MAKECMDGOALS)),$(VENV)/.test-all)
 	$(BIN)/python $(INSTALL) --editable . --group docs
 	touch $@
 
-$(VENV)/.release: $(VENV)/.python pyproject.toml
-	$(BIN)/python $(INSTALL) --group release
+$(RELEASE)/.python: pyproject.toml
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python $(INSTALL) --group release
 	touch $@
 
 # a file of paths makes the packages of the plain environment visible in the one for the examples, and not vice versa
