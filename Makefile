@@ -168,6 +168,7 @@ $(VENV)/.docs: $(VENV)/.python pyproject.toml | $(if $(filter test-all,$(MAKECMD
 
 $(RELEASE)/.python: pyproject.toml
 	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python $(INSTALL) --upgrade pip
 	$(RELEASE)/bin/python $(INSTALL) --group release
 	touch $@
 
