@@ -48,14 +48,11 @@ PASSED := $(VENV)/.passed
 # With `make test-all docs`, two may use .venv at the same time. Then it is complete before the first of them begins.
 SHARED := $(VENV)/.test-all $(if $(filter docs,$(MAKECMDGOALS)),$(VENV)/.docs)
 
-.PHONY: demo prepare test test-rest test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test test-rest test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
 	$(BIN)/python examples/train_mnist.py
-
-# what `test` and `test-all` check and install first, which CI does side by side
-prepare: $(VENV)/.types $(PLAIN)/.python $(RELEASE)/.python $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 test: lint
 	@echo "test: quick tests of each folder; \`make test-all\` adds jobs of several processes, trainings, DALI and other peers,"
