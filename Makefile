@@ -62,7 +62,7 @@ test: lint
 		--ignore tests/multiprocess --ignore tests/test_examples.py --ignore tests/test_benchmarks.py
 
 # the tests that measure come last, after the site, too, if that is wanted
-test-all: test test-plain $(if $(NEWER_PYTHON),test-newer) test-rest $(filter docs,$(MAKECMDGOALS))
+test-all: test $(if $(NEWER_PYTHON),test-newer) test-plain test-rest $(filter docs,$(MAKECMDGOALS))
 	$(if $(NEWER_PYTHON),,@echo "test-all: no newer Python was found: tested on $$($(BIN)/python -V) only")
 	@echo "test-all: tests that measure, one at a time, with the CPUs for itself"
 	$(BIN)/python -m pytest -m measures tests/diagnose
@@ -100,8 +100,9 @@ lint: $(VENV)/.types
 	$(BIN)/codespell benchmarks changes examples src tools *.md
 	$(BIN)/zizmor --offline --persona=pedantic .github
 
-# a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it
-test-plain: $(PLAIN)/.python $(RELEASE)/.python
+# a plain `pip install`: no extra, no DALI; the examples get the group examples, in an environment upon it. In CI, it fills the
+# minute in which .venv is completed.
+test-plain: $(PLAIN)/.python $(RELEASE)/.python | $(filter test,$(MAKECMDGOALS))
 	@echo "test-plain: building what is published but the wheel with compiled loops, and installing it in $(PLAIN)"
 	rm -rf $(PLAIN)/dist
 	$(RELEASE)/bin/python -m build --outdir $(PLAIN)/dist
