@@ -147,8 +147,8 @@ class Argument:
 
     def _filled(self, vectors: list[Any]) -> Any:
         """Return vectors of different lengths as one array; None if they have one length or are no vectors."""
-        lengths = {len(vector) if np.ndim(vector) == 1 else 0 for vector in vectors}
-        if len(lengths) == 1 or not min(lengths):
+        lengths = {len(vector) if np.ndim(vector) == 1 else -1 for vector in vectors}
+        if len(lengths) == 1 or min(lengths) < 0:
             return None
         result = np.full((len(vectors), max(lengths)), self.fill, self.dtype)
         for row, vector in zip(result, vectors, strict=True):
