@@ -55,7 +55,7 @@ class CorrelationPass(CustomPass):
         if not self.valid:
             return None
         middle = np.asarray(terms[3], np.float32)
-        result = np.tile(np.float32([1, 0, 0, 0, 1, 0]), (len(middle), 1))
+        result = np.tile(np.array([1, 0, 0, 0, 1, 0], np.float32), (len(middle), 1))
         result[:, [5, 2]] = middle
         return result
 
