@@ -178,7 +178,7 @@ def max(left: Any, right: Any) -> DataNode:  # noqa: A001  # DALI's name
 
 
 def pow(base: Any, exponent: Any) -> DataNode:  # noqa: A001  # DALI's name
-    """Return a power, in the promoted dtype: an integer for integers."""
+    """Return a power, in the promoted dtype: an integer for integers, which is 0 if the exponent is negative."""
     return lookup("arithmetic.pow")(base, exponent)
 
 

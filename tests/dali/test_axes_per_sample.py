@@ -56,6 +56,30 @@ def test_samples_that_name_different_numbers_of_axes(agree):
     )
 
 
+@pytest.mark.parametrize("axes", [[[], [1], []], [[], [], []]], ids=["some", "all"])
+def test_samples_that_name_no_axis_mean_all_axes(agree, axes):
+    numbers = [np.int32([1, 2, 1] if not names else [2]) for names in axes]
+    agree(
+        lambda lib, x, axes, numbers: (
+            lib.fn.slice(x, start=numbers, axes=axes),
+            lib.fn.slice(x, numbers * 0, numbers, axes=axes),
+            lib.fn.pad(x, axes=axes),
+            lib.fn.pad(x, axes=axes, align=numbers, shape=numbers),
+        ),
+        *(BLOCKS, [np.int32(names) for names in axes], numbers),
+    )
+
+
+def test_empty_axes_of_known_shape(agree):
+    agree(
+        lambda lib, x, axes, numbers: (
+            lib.fn.slice(x, start=numbers, axes=lib.fn.slice(axes, start=[0], end=[0], axes=[0])),
+            lib.fn.pad(x, shape=numbers, axes=lib.fn.slice(axes, start=[0], end=[0], axes=[0])),
+        ),
+        *(BLOCKS, np.zeros((3, 1), np.int32), np.int32([[1, 2, 1]] * 3)),
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

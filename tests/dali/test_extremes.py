@@ -147,10 +147,3 @@ def test_axes_are_named_in_one_way(operator):
         x = fn.readers.arrays(np.zeros((1, 3, 4), np.uint8), layout="HW")
         with pytest.raises(PenstockError, match="axes and axis_names cannot be combined"):
             getattr(fn, operator)(x, axes=[0], axis_names="H", **given)
-
-
-def test_filters_of_several_sizes_are_refused(both):
-    with pytest.raises(
-        PenstockError, match=r"filter: the values of a batch must have one shape, but have \(1, 2\) and \(3, 3\)"
-    ):
-        both(lambda lib, x, k: lib.fn.filter(x, k), images(BYTES)[3:], [KERNEL, KERNEL[:1, :2]], layouts=("HWC", ""))

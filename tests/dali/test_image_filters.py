@@ -96,6 +96,26 @@ def test_filter_valid(agree):
     agree(lambda lib, x, k: lib.fn.filter(x, k, mode="valid"), BYTES[:1], [KERNELS["wide"]], layouts=("HWC", ""), off=1)
 
 
+@pytest.mark.parametrize("images", [BYTES[:2], FLOATS[:2], WORDS[:2]], ids=["uint8", "float32", "int16"])
+@pytest.mark.parametrize("mode", ["same", "valid"])
+def test_filters_of_several_sizes(agree, images, mode):
+    kernels = [KERNELS["edges"], RNG.normal(size=(2, 3)).astype(np.float32)]
+    others = [KERNELS["one"], RNG.normal(size=(5, 4)).astype(np.float32)]
+    anchors = np.int32([[-1, -1], [0, 2]]) if mode == "same" else -np.ones((2, 2), np.int32)
+    agree(
+        lambda lib, x, first, second, anchor: (
+            *(lib.fn.filter(x, first, border=border, mode=mode) for border in ("reflect_101", "wrap", "clamp")),
+            lib.fn.filter(x, first, anchor=anchor, mode=mode),
+            lib.fn.filter(x, second, mode=mode),
+        ),
+        *(images, kernels, others, anchors),
+        layouts=("HWC", "", "", ""),
+        off=1,
+        rtol=2e-3,
+        atol=1e-5,
+    )
+
+
 def test_equalize(agree):
     images = [*BYTES, np.full((5, 6, 3), 9, np.uint8), RNG.integers(100, 140, (30, 20, 3), np.uint8)]
     agree(lambda lib, x: lib.fn.equalize(x), images, layouts=("HWC",), off=1)

@@ -153,6 +153,9 @@ SIZES = [
     dict(size=[40, 50], roi_start=[10, 5], roi_end=[50, 30]),
     dict(size=[40, 50], roi_start=[50, 5], roi_end=[10.5, 30]),
     dict(resize_shorter=20, roi_start=[0.1, 0.2], roi_end=[0.9, 1.1], roi_relative=True),
+    dict(size=1e-10),
+    dict(size=0.11, mode="not_larger"),
+    dict(resize_x=-0.02, resize_y=3),
 ]
 FILTERS = ["INTERP_NN", "INTERP_LINEAR", "INTERP_CUBIC", "INTERP_LANCZOS3", "INTERP_TRIANGULAR", "INTERP_GAUSSIAN"]
 

@@ -34,6 +34,7 @@ USES = {
     "aligned per axis": (IMAGES, "HWC", {"scales": [0.55, 0.7], "axes": [0, 1], "alignment": [0.0, 1.0]}),
     "mirrored and aligned": (LINES, "", {"sizes": -4.4, "alignment": 0.0}),
     "exact scale not kept": (LINES, "", {"scales": 0.44, "subpixel_scale": False, "alignment": 0.0}),
+    "below the smallest size": (IMAGES, "HWC", {"sizes": [0.01, 4], "axes": [0, 1]}),
     "a part": (LINES, "", {"sizes": 4, "roi_start": [2.0], "roi_end": [8.5]}),
     "a part, mirrored": (LINES, "", {"scales": 0.46, "roi_start": [6.5], "roi_end": [2.0], "alignment": 0.0}),
     "a part, relative": (

@@ -92,6 +92,13 @@ def test_functions_of_two_and_three(agree):
     agree(lambda lib, a: (maths(lib).clamp(a, 0.0, 2.0), maths(lib).min(a, 1.0), maths(lib).max(1.0, a)), odd)
 
 
+@pytest.mark.parametrize("kind", ["int8", "int32", "int64", "uint8"])
+def test_negative_powers_of_integers(agree, kind):
+    bases, exponents = [np.array([1, 2, 0, 7]), np.array([-1, -1, -2, 1])], [np.int32([-2]), np.int32([-3, -2, -1, 2])]
+    agree(lambda lib, a, b: (a**b, maths(lib).pow(a, b)), [base.astype(kind) for base in bases], exponents)
+    agree(lambda lib, b: (1**b, (-1) ** b), exponents)
+
+
 @pytest.mark.parametrize("layouts", [("HWC", ""), ("HWC", "WC"), ("", "HWC"), ("HWC", "C"), ("", "")])
 def test_layouts_of_expressions_are_dalis(layouts):
     shapes = [(2, 3, 4)[-len(layout or "HWC") :] for layout in layouts]
@@ -108,6 +115,12 @@ def test_layouts_of_expressions_are_dalis(layouts):
 def test_layouts_that_differ_are_refused():
     with penstock.Pipeline(1), pytest.raises(penstock.errors.DefinitionError, match="HWC and CHW"):
         penstock.fn.constant(np.ones((2, 2, 2)), layout="HWC") + penstock.fn.constant(np.ones((2, 2, 2)), layout="CHW")
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations([("", 2), ("H", 1), ("W", 1)])))
+def test_layouts_of_a_clamp_that_differ_are_refused(order):
+    with penstock.Pipeline(1), pytest.raises(penstock.errors.DefinitionError, match="axes of the operands"):
+        math.clamp(*(penstock.fn.constant(np.ones((2,) * ndim), layout=layout) for layout, ndim in order))
 
 
 NUMBERS = st.sampled_from([1, 2, 7, 0.5, 1.25, 3.0])

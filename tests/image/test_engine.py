@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pipeline_runs import run as run_pipeline
 
-from penstock import Pipeline, fn
+from penstock import Pipeline, fn, types
 from penstock.image.describe.axis_mapping import most_taps, read_range
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.steps import (
@@ -143,6 +143,15 @@ def test_channels_of_normalized_images_can_be_sliced():
         images = fn.readers.arrays(IMAGES, layout="HWC")
         fused.set_outputs(fn.slice(normalized(images), start=[1], end=[3], axes=[2]))
     assert np.array_equal(fused.run()[0].as_array(), plain.run()[0].as_array()[..., 1:])
+
+
+def test_slices_of_channels_may_differ_in_start_and_number():
+    starts, ends = np.array([[1], [0], [2]]), np.array([[3], [3], [3]])
+    with Pipeline(batch_size=3) as pipeline:
+        images, start, end = fn.readers.arrays((IMAGES, starts, ends), layout=["HWC", "", ""])
+        pipeline.set_outputs(fn.slice(fn.cast(images, dtype=types.FLOAT), start=start, end=end, axes=[2]))
+    for result, image, (start,), (end,) in zip(pipeline.run()[0], IMAGES, starts, ends, strict=True):
+        assert np.array_equal(result, image[..., start:end])
 
 
 @given(chains())

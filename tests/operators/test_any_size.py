@@ -244,3 +244,13 @@ def test_every_operator_on_images_is_used_above():
     # Other tests of this process may have registered operators of their own.
     homes = {name: inspect.unwrap(lookup(name)).__module__ + "." for name in registered()}
     assert {name for name, home in homes.items() if home.startswith(images)} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", ["resize", "random_resized_crop"])
+@pytest.mark.parametrize("shape", [(0, 0, 3), (0, 5, 3), (5, 0, 3)], ids=str)
+def test_images_without_pixels_are_refused(name, shape):
+    images = [np.ones((4, 5, 3), np.uint8), np.ones(shape, np.uint8)]
+    with penstock.Pipeline(2) as pipeline:
+        pipeline.set_outputs(getattr(fn, name)(fn.external_source(lambda: images, layout="HWC"), size=[2, 3]))
+    with pytest.raises(penstock.errors.SampleError, match="has no pixels to resize"):
+        pipeline.run()

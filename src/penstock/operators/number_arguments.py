@@ -62,6 +62,7 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
         xp: Array namespace.
         numbers: (rows, named axes), or (rows, 1) for all named axes; NaN where a sample has fewer.
         axes: (rows, named axes), integers; negative ones count from the last axis; `NO_AXIS` where a sample has fewer.
+            A sample without any names all axes.
         ndim: Number of axes of the data.
         default: Value for the other axes, which broadcasts to (rows, ndim).
 
@@ -72,6 +73,7 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
         ValueError: An axis does not exist or is named twice, or there are more or fewer numbers. Only the host checks
             the axes; the device program cannot raise.
     """
+    axes = _or_all(xp, axes, ndim)
     named = (axes % ndim)[:, None, :] == xp.arange(ndim)[None, :, None]
     if xp is np:
         present = axes != NO_AXIS
@@ -84,6 +86,20 @@ def numbers_per_axis(xp: Any, numbers: Any, axes: Any, ndim: int, default: Any) 
     elif numbers.shape[1] not in (1, axes.shape[1]):
         raise ValueError(f"there are {numbers.shape[1]} numbers for {axes.shape[1]} axes")
     return xp.where(named.any(axis=2), xp.where(named, numbers[:, None, :], 0).sum(axis=2), default)
+
+
+def _or_all(xp: Any, axes: Any, ndim: int) -> Any:
+    """Replace empty lists of axes by all axes, as in DALI."""
+    rows, count = axes.shape
+    if not count:
+        return xp.broadcast_to(xp.arange(ndim), (rows, ndim))
+    # Only the host fills lists: in a device program, all samples name equally many axes.
+    if xp is not np or not (empty := (axes == NO_AXIS).all(axis=1)).any():
+        return axes
+    result = np.full((rows, max(count, ndim)), NO_AXIS)
+    result[:, :count] = axes
+    result[empty, :ndim] = np.arange(ndim)
+    return result
 
 
 def _numbers_for(present: Any, numbers: Any) -> Any:

@@ -391,3 +391,31 @@ def test_a_long_definition_is_no_deep_recursion():
     assert next(iterator)["x"].tolist() == [400, 401]
     iterator.set_state(iterator.get_state())
     assert "arithmetic.add" in iterator.explain()
+
+
+@pytest.mark.parametrize("fed", [False, True])
+def test_lists_and_arrays_may_change_after_the_call(fed):
+    rows, begin, place = np.arange(12, dtype=np.int32).reshape(2, 6), [0], np.array([0])
+    with Pipeline(batch_size=2) as pipeline:
+        numbers = fn.external_source(name="numbers") if fed else fn.readers.arrays(rows)
+        outputs = []
+        for step in range(3):
+            begin[0] = place[0] = step
+            outputs += [fn.slice(numbers, start=begin, shape=[1], axes=[0]), fn.slice(numbers, place, 1, axes=[0])]
+            outputs.append(numbers[:1] + place)
+        begin[0] = place[0] = 4
+        pipeline.set_outputs(*outputs)
+    if fed:
+        pipeline.feed_input("numbers", rows)
+    assert [output.as_array().tolist() for output in pipeline.run()] == [
+        [[row + step] for row in (0, 6)] for step in range(3) for _ in range(3)
+    ]
+
+
+def test_a_list_of_batches_may_change_until_it_is_read():
+    batches = [np.zeros((2, 3), np.int32)]
+    with Pipeline(batch_size=2, exec_async=False, prefetch_queue_depth=0) as pipeline:
+        pipeline.set_outputs(fn.external_source(batches, cycle=True))
+    assert pipeline.run()[0].as_array().tolist() == [[0] * 3] * 2
+    batches[0] = np.ones((2, 3), np.int32)
+    assert pipeline.run()[0].as_array().tolist() == [[1] * 3] * 2

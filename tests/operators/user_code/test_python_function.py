@@ -93,6 +93,29 @@ def test_what_is_fed_later_is_tried_with_small_zeros():
     assert [np.asarray(sample).shape for sample in pipeline.run()[0]] == [(1, 7, 5, 3), (1, 9, 5, 3), (1, 8, 5, 3)]
 
 
+def test_a_function_of_many_inputs_that_are_fed_later_is_not_called_for_all_kinds():
+    calls = []
+
+    def cut(image, first, last, scale):
+        calls.append(1)
+        (top, left), (bottom, right) = first, last
+        return image[top:bottom, left:right] * np.float32(scale)
+
+    with Pipeline(2) as pipeline:
+        image = fn.external_source(name="image", layout="HWC")
+        rest = [fn.external_source(name=name) for name in ("first", "last", "scale")]
+        part = fn.python_function(image, *rest, function=cut)
+        pipeline.set_outputs(fn.reshape(part, layout="HWC"))
+    assert len(calls) < 200
+    images = np.arange(2 * 5 * 6 * 3, dtype=np.uint8).reshape(2, 5, 6, 3)
+    pipeline.feed_input("image", images)
+    pipeline.feed_input("first", np.int32([[0, 1]] * 2))
+    pipeline.feed_input("last", np.int32([[2, 4]] * 2))
+    pipeline.feed_input("scale", np.float32([2, 3]))
+    results = pipeline.run()[0].as_array()
+    np.testing.assert_array_equal(results, images[:, 0:2, 1:4] * np.float32([2, 3]).reshape(2, 1, 1, 1))
+
+
 def test_what_a_function_makes_of_a_ragged_value_goes_into_a_function_for_jax_that_takes_one_size_only():
     def define(clip):
         small = fn.python_function(clip, function=lambda clip: clip[:2, :2, :2])

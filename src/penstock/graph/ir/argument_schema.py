@@ -49,7 +49,7 @@ class Argument:
         high: Greatest value allowed.
         varies: False if the argument must be a constant.
         example: A valid value, for planning while the argument is not known.
-        fill: Number that fills shorter vectors on the host, if samples may have different counts; None if they may not.
+        fill: Number that fills smaller arrays on the host, if samples may have different shapes; None if they may not.
     """
 
     dtype: Any = np.float64
@@ -145,14 +145,14 @@ class Argument:
             raise ValueError(f"an argument is {column.tolist()[0] if rows == 1 else 'out of range'}, not {self}")
         return column.astype(_narrow(xp, self.dtype))
 
-    def _filled(self, vectors: list[Any]) -> Any:
-        """Return vectors of different lengths as one array; None if they have one length or are no vectors."""
-        lengths = {len(vector) if np.ndim(vector) == 1 else 0 for vector in vectors}
-        if len(lengths) == 1 or not min(lengths):
+    def _filled(self, values: list[Any]) -> Any:
+        """Return arrays of different shapes as one array; None if they have one shape or another rank."""
+        shapes = {np.shape(value) for value in values}
+        if len(shapes) == 1 or {len(shape) for shape in shapes} != {len(self.shape)}:
             return None
-        result = np.full((len(vectors), max(lengths)), self.fill, self.dtype)
-        for row, vector in zip(result, vectors, strict=True):
-            row[: len(vector)] = self.broadcast_rows(np, vector[None], 1, varying=True)[0]
+        result = np.full((len(values), *np.max(list(shapes), axis=0)), self.fill, self.dtype)
+        for row, value in zip(result, values, strict=True):
+            row[tuple(map(slice, value.shape))] = self.broadcast_rows(np, value[None], 1, varying=True)[0]
         return result
 
     def _in_range(self, least: float, most: float) -> bool:

@@ -138,7 +138,7 @@ class Pass:
         """Return the pass for some of the rows."""
         if isinstance(rows, slice) and rows == slice(0, self.rows):
             return self
-        axes = [PassAxis(axis.numbers.of(rows), axis.source, axis.letter) for axis in self.axes]
+        axes = [replace(axis, numbers=axis.numbers.of(rows)) for axis in self.axes]
         value_ops = [step.with_terms(_part(term, rows) for term in step.terms) for step in self.value_ops]
         apply = self.apply and replace(self.apply, terms=[_part(term, rows) for term in self.apply.terms])
         return replace(self, axes=axes, value_ops=value_ops, apply=apply)

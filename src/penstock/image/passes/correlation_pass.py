@@ -34,12 +34,13 @@ _TOGETHER = 4096
 class CorrelationPass(CustomPass):
     """Correlation of images with filters, in float32.
 
-    The terms are the filter, row by row; the row and column of its anchor, the weight at the result pixel;
-    and the fill value for a constant border.
+    The terms are the filter, row by row; the row and column of its anchor, the weight at the result pixel; the fill
+    value for a constant border; and the row and column of the middle of the filter. Smaller filters have weights of 0
+    at the end.
 
     Args:
         layout: Layout of the images.
-        extents: Height and width of the filter.
+        extents: Height and width of the largest filter.
         border: One of `BORDERS`.
         valid: True to compute only pixels for which the whole filter is inside the image; the anchor is then 0.
     """
@@ -51,9 +52,12 @@ class CorrelationPass(CustomPass):
 
     def source_map(self, terms: Sequence[Any]) -> Any:
         """Return the shift to the middle of the filter if it must fit inside the image; otherwise None."""
-        del terms
-        by_y, by_x = ((extent - 1) / 2 for extent in self.extents)
-        return np.array([[1, 0, by_x, 0, 1, by_y]], np.float32) if self.valid else None
+        if not self.valid:
+            return None
+        middle = np.asarray(terms[3], np.float32)
+        result = np.tile(np.array([1, 0, 0, 0, 1, 0], np.float32), (len(middle), 1))
+        result[:, [5, 2]] = middle
+        return result
 
     def nearest_twin(self, layout: str, terms: Sequence[Any], fill: float) -> tuple[CustomPass, Sequence[Any]] | None:
         """Return the shift to the middle of a filter that must fit inside the image; otherwise None."""
@@ -65,7 +69,7 @@ class CorrelationPass(CustomPass):
     def run_host(self, images: PassImages, terms: Sequence[Any]) -> None:
         """Filter all planes in one call."""
         planes = images.planes(self.layout)
-        weights, anchors, fills = map(planes.term, terms)
+        weights, anchors, fills = map(planes.term, terms[:3])
         across = int(((planes.sizes_out[:, 1] + self.extents[1] - 1) * planes.sizes_out[:, 2]).max(initial=0))
         bytes_in, bytes_out = (memory.dtype == np.uint8 for memory in (planes.pixels, planes.out))
         integer = bytes_in and bytes_out and _sums_fit_int16(weights, fills)
@@ -86,7 +90,7 @@ class CorrelationPass(CustomPass):
         import jax.numpy as jnp  # noqa: PLC0415  # for the device program alone
 
         values = as_planes(images, self.layout).astype(np.float32)
-        weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms)
+        weights, anchors, fill = (jnp.asarray(term).astype(np.float32) for term in terms[:3])
         rows, columns = (shape[self.layout.index(letter)] for letter in "HW")
         sizes = [shapes[:, self.layout.index(letter)] for letter in "HW"]
         total = jnp.zeros((*values.shape[:2], rows, columns, values.shape[4]), np.float32)

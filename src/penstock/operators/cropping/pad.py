@@ -91,7 +91,7 @@ class PadToLargest(Operator, WholeBatchKernel):
         rows, ndim = len(data), data[0].ndim
         largest: Any = np.max([sample.shape for sample in data], axis=0)
         axes = np.tile(self.axes, (rows, 1)) if axes is None else axes
-        named = numbers_per_axis(np, np.ones_like(axes[:, :1]), axes, ndim, 0) > 0
+        named = numbers_per_axis(np, np.ones((rows, 1)), axes, ndim, 0) > 0
         requested = numbers_per_axis(np, np.tile(self.shape, (rows, 1)), axes, ndim, 0)
         minimums: Any = where(named, where(requested > 0, requested, largest), 0)
         steps = numbers_per_axis(np, align, axes, ndim, 1).astype(np.int64)
@@ -129,7 +129,7 @@ def pad(
     Args:
         data: Arrays of any dtype and shape.
         fill_value: Padding value, converted to the dtype of the input; a number, or a node with one per sample.
-        axes: Axes to pad, by number; all axes by default. A node has them per sample.
+        axes: Axes to pad, by number; all axes by default and for an empty list. A node has them per sample.
         axis_names: Axes to pad, by letter of the layout.
         shape: Minimum extents along these axes, or one for all; -1 or 0 means the largest extent in the batch. Larger
             samples are not cropped, so 1 keeps the extent of each sample. A node has such numbers per sample, at least
@@ -158,7 +158,7 @@ def pad(
     # DALI takes empty lists and an empty axis_names as "not given".
     own: dict[str, Any] = {"axes": axes} if isinstance(axes, DataNode) and not axis_names else {}
     numbers = axis_numbers(None if own else axes, axis_names or None, data.spec)
-    count = number_count(axes) if own else len(numbers)
+    count = number_count(axes) if own and number_count(axes) != 0 else len(numbers)
     align = 1 if number_count(align) == 0 else align
     extents: Any = -1 if shape is None or number_count(shape) == 0 else shape
     for name, value in (("align", align), ("shape", extents)):

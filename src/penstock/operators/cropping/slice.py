@@ -128,7 +128,7 @@ class Slice(ImageOperator):
             return _nearest(xp, start), _nearest(xp, stop)
         axes, ndim = bounds["axes"], len(self.axes)
         # Axes that a sample does not name are not cut, whatever the numbers of the bounds.
-        named = numbers_per_axis(xp, xp.ones_like(axes[:, :1]), axes, ndim, 0)[:, number] > 0
+        named = numbers_per_axis(xp, xp.ones((len(axes), 1)), axes, ndim, 0)[:, number] > 0
         values = {
             name: numbers_per_axis(xp, bound, axes, ndim, 0)[:, number]
             for name, bound in bounds.items()
@@ -195,7 +195,8 @@ def slice(  # noqa: A001  # DALI's name
         rel_start: Start, relative to the extent.
         rel_end: End, relative to the extent.
         rel_shape: Size, relative to the extent.
-        axes: Axes to slice; negative numbers count from the last axis. A node has them per sample.
+        axes: Axes to slice; negative numbers count from the last axis. A node has them per sample; an empty list means
+            all axes.
         axis_names: Layout letters of the axes, used if `axes` is not given. The default is x first, as in DALI.
         normalized_anchor: True if floats in `anchor` are relative to the extent.
         normalized_shape: True if floats in `shape_like` are relative to the extent.
@@ -248,7 +249,8 @@ def slice(  # noqa: A001  # DALI's name
     policy: Any = out_of_bounds_policy if border is None else "pad"
     if isinstance(axes, DataNode) and names is None:
         everything = tuple(range(len(data.spec.shape)))
-        window = cut(bounds, everything, policy, fill_values, result, number_count(axes))
+        count = len(everything) if number_count(axes) == 0 else number_count(axes)
+        window = cut(bounds, everything, policy, fill_values, result, count)
         bounds["axes"] = axes
     else:
         window = cut(bounds, axis_numbers(axes, names, data.spec), policy, fill_values, result)

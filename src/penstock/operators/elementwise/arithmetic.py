@@ -2,8 +2,8 @@
 
 Types and results are those of DALI: Python numbers count as int32 and float32, ``u8 + u8`` wraps around, ``u8 + i8`` is
 int16, and ``/`` of integers is float32. ``//`` truncates the quotient of integers toward zero and is plain division for
-floats; ``%`` has the sign of the dividend. Integer division by zero is 0. Comparisons of signed with unsigned integers
-are exact: -1 is less than any uint64.
+floats; ``%`` has the sign of the dividend. Integer division by zero is 0, and so are negative powers of integers.
+Comparisons of signed with unsigned integers are exact: -1 is less than any uint64.
 """
 
 from collections.abc import Callable, Mapping
@@ -54,10 +54,9 @@ def _compare_mixed_signs(xp: Any, symbol: str, a: Any, b: Any) -> Any:
 def _power(xp: Any, a: Any, b: Any) -> Any:
     if a.dtype.kind != "i":
         return xp.power(a, b)
-    one, zero = xp.ones((), a.dtype), xp.zeros((), a.dtype)
-    # Negative exponents: 1 / a**-b truncated toward zero, which is 0 unless a is 1 or -1.
-    inverse = xp.where(a == 1, one, xp.where(a == -1, one - (b & one) * 2, zero))
-    return xp.where(b < 0, inverse, xp.power(a, xp.maximum(b, zero)))
+    zero = xp.zeros((), a.dtype)
+    # Negative exponents give 0, as in DALI, even if the base is 1 or -1.
+    return xp.where(b < 0, zero, xp.power(a, xp.maximum(b, zero)))
 
 
 def _shift(symbol: str, a: Any, b: Any) -> Any:

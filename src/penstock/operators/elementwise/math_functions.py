@@ -4,6 +4,7 @@ Integers are converted to float32; floats keep their type. `clamp` keeps integer
 """
 
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
@@ -109,6 +110,8 @@ class Clamp(Operator, BatchKernel):
         dtype = promote(promote(value.dtype, low.dtype), high.dtype)
         if dtype.kind == "b":
             raise DefinitionError("the value must be a number", given=value, fix="fn.cast(x, dtype=types.INT32)")
+        for pair in combinations((value, low, high), 2):
+            common_layout(*pair)
         limited = Spec(dtype, broadcast(value.shape, low.shape), common_layout(value, low))
         return Spec(dtype, broadcast(limited.shape, high.shape), common_layout(limited, high))
 

@@ -72,22 +72,28 @@ class Filter(ImageOperator):
         # The pass takes rows first, whatever the order of H and W in the layout.
         weights = filter if self.axes == "HW" else xp.swapaxes(filter, 1, 2)
         extents = int(weights.shape[1]), int(weights.shape[2])
+        own = np.array([extents], np.int32)
+        if xp is np and (missing := np.isnan(weights)).any():
+            # Samples have filters of different sizes. A weight of 0 adds nothing to a sum.
+            own = np.stack([(~missing).any(axis=at).sum(axis=1, dtype=np.int32) for at in (2, 1)], axis=1)
+            weights = np.where(missing, 0, weights)
         sizes = list(images.sizes)
         anchor = by_axis(xp.broadcast_to(anchor, (len(anchor), 2)), self.layout)
         if self.valid:
             # Only pixels whose whole neighborhood is in the image are computed, so the anchor has no effect.
             anchor = xp.zeros_like(anchor)
-            for letter, extent in zip("HW", extents, strict=True):
+            for number, letter in enumerate("HW"):
                 at = self.layout.index(letter)
-                sizes[at] = sizes[at] - (extent - 1)
-                if xp is np and (sizes[at] < 1).any():
-                    raise ValueError(f"the filter of {extents[0]} x {extents[1]} is larger than the image")
+                sizes[at] = sizes[at] - (own[:, number] - 1)
+                if xp is np and (small := sizes[at] < 1).any():
+                    rows, columns = own[small.argmax() % len(own)]
+                    raise ValueError(f"the filter of {rows} x {columns} is larger than the image")
         else:
-            middle = xp.asarray([[extent // 2 for extent in extents]], np.int32)
-            if xp is np and (anchor >= np.array(extents)).any():
-                raise ValueError(f"the anchor {anchor[0].tolist()} is outside the filter")
-            anchor = xp.where(anchor < 0, middle, anchor)
-        terms = weights.reshape(len(weights), -1), anchor.astype(np.float32), fill_value[:, None]
+            if xp is np and (beyond := (anchor >= own).any(axis=1)).any():
+                raise ValueError(f"the anchor {anchor[beyond.argmax()].tolist()} is outside the filter")
+            anchor = xp.where(anchor < 0, own // 2, anchor)
+        middle = ((own - 1) / 2).astype(np.float32)
+        terms = weights.reshape(len(weights), -1), anchor.astype(np.float32), fill_value[:, None], middle
         transform = CorrelationPass(self.layout, extents, self.border, self.valid)
         return custom_steps(transform, images, sizes, terms, self.dtype)
 
@@ -96,7 +102,7 @@ class Filter(ImageOperator):
 @rounds_to_bfloat16
 def filter(  # noqa: A001  # DALI's name
     data: Planes,
-    filter: Annotated[Any, Argument(np.float32, (None, None))],  # noqa: A002  # DALI's name
+    filter: Annotated[Any, Argument(np.float32, (None, None), fill=np.nan)],  # noqa: A002  # DALI's name
     fill_value: Annotated[Any, Argument(np.float32)] = 0.0,
     *,
     anchor: Annotated[int | Sequence[int] | DataNode, Argument(np.int32, (None,), low=-1)] = -1,
@@ -111,7 +117,7 @@ def filter(  # noqa: A001  # DALI's name
     Args:
         data: Images or sequences of any dtype; the layout needs H and W and defaults to HWC. Channels are independent.
         filter: Weights (rows, columns), or (columns, rows) if W comes before H in the layout; an array, or a node with
-            one per sample, all of the same size.
+            one per sample.
         fill_value: Value of pixels outside the image for the border "constant": a number, or a node with one per
             sample.
         anchor: Index of the weight that coincides with the pixel, one number per axis of the filter or one for both; -1

@@ -17,6 +17,7 @@ from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
 from penstock.operators.number_arguments import check_number_count
 from penstock.operators.resizing.filter_arguments import FilterArguments, filter_arguments
 from penstock.operators.resizing.resize import RESAMPLED, Resampling, cast_step
+from penstock.operators.resizing.target_size import check_pixels
 
 
 class RandomResizedCropArguments(RandomWindowArguments, FilterArguments, total=False):
@@ -52,7 +53,10 @@ class RandomResizedCrop(Resampling):
     def describe(self, images: ImageInfo, bits: Any, *, min_filter: Any, mag_filter: Any) -> Sequence[Step]:
         """Draw a window per row and return the steps: resample, cast."""
         axes = [self.layout.index(axis) for axis in "HW"]
-        top, left, height, width = self.window(images.sizes[axes[0]], images.sizes[axes[1]], bits)
+        extents: list[Any] = [images.sizes[axis] for axis in axes]
+        if images.xp is np:
+            check_pixels(np.stack(extents, axis=1))
+        top, left, height, width = self.window(extents[0], extents[1], bits)
         parts: dict[int, ResampleAxis] = {}
         # The window is a ROI, not a crop, as in DALI: filters at its edges read the pixels of the image beyond them.
         for axis, first, length, size in zip(axes, (top, left), (height, width), self.size, strict=True):

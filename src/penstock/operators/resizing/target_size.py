@@ -26,6 +26,19 @@ Mode = Literal["default", "stretch", "not_larger", "not_smaller"]
 # Arguments for the extents of single axes.
 ONE_BY_ONE = {"D": "resize_z", "H": "resize_y", "W": "resize_x"}
 
+# Smaller sizes have the scale of this one, as in DALI. Without a limit, filters would stretch over very many pixels.
+_MIN_SIZE = 0.1
+
+
+def check_pixels(extents: NDArray[Any]) -> None:
+    """Check that images (rows, axes) have pixels.
+
+    Raises:
+        ValueError: One does not.
+    """
+    for row in np.flatnonzero((extents == 0).any(axis=1))[:1]:
+        raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in extents[row])} has no pixels to resize")
+
 
 @dataclass(frozen=True)
 class TargetSize:
@@ -99,8 +112,7 @@ class TargetSize:
             ValueError: The ROI or an image is empty, or a size is not possible.
         """
         image = np.stack(extents, axis=1).astype(np.float64)
-        for row in np.flatnonzero((image == 0).any(axis=1))[:1]:
-            raise ValueError(f"an image of {' x '.join(f'{n:g}' for n in image[row])} has no pixels to resize")
+        check_pixels(image)
         low, high = self._roi(image, arguments)
         target: Any = self._complete(self._requested(arguments, image), np.abs(high - low))
         # Checked before memory is allocated; at least one pixel per axis counts, since sizes round up to 1.
@@ -110,10 +122,11 @@ class TargetSize:
                 f"a size of {target[row].tolist()} is not possible; an image has at most {MAX_PIXELS} pixels"
             )
         # A negative size mirrors the axis, as in DALI: the ROI is resampled from its end to its start.
-        sizes, backwards = self._round(np.abs(target)), target < 0
+        backwards, target = target < 0, np.maximum(np.abs(target), _MIN_SIZE)
+        sizes = self._round(target)
         if self.subpixel:
-            exact = sizes == np.abs(target)
-            first, last = self._adjusted_roi(low, high, sizes, np.abs(target), backwards, arguments)
+            exact = sizes == target
+            first, last = self._adjusted_roi(low, high, sizes, target, backwards, arguments)
             low, high = where(exact, low, first), where(exact, high, last)
         low, high = where(backwards, high, low), where(backwards, low, high)
         smaller = sizes < np.abs(high - low)

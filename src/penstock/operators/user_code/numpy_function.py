@@ -11,7 +11,7 @@ import numpy as np
 from penstock.core import Array, Spec
 from penstock.core.slow_waits import PATIENCE_SECONDS, SlowWait, current_line
 from penstock.errors import DefinitionError, SampleError, short_repr
-from penstock.graph import Operator, Value, check_layout
+from penstock.graph import Operator, Value, check_layout, current_trace
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.outputs import per_output
@@ -79,19 +79,35 @@ class NumpyFunction(Operator):
         if self.kinds or not self.num_outputs:
             return self
         specs = [value.spec for value in inputs]
+        dense = all(spec.dense for spec in specs)
+        if dense and self._accepts_zeros(specs):
+            return self
         try:
-            if all(spec.dense for spec in specs):
-                self.infer(*specs)
-                return self
-        except DefinitionError:
             samples = _first_samples(inputs)
-        else:
-            try:
-                samples = _first_samples(inputs)
-            except DefinitionError:
-                return self  # nothing was fed yet, or the first sample is bad: zeros remain
+        except DefinitionError:
+            not_fed = current_trace().journal.open
+            if dense and not not_fed:
+                raise
+            if not_fed and not self._accepts_zeros(specs):
+                return self._with_assumed_outputs(specs[0])
+            return self  # zeros remain
         outputs = self._outputs_for("the first sample", samples)
         return replace(self, kinds=tuple([(array.dtype, array.ndim) for array in outputs]))
+
+    def _accepts_zeros(self, specs: Sequence[Spec]) -> bool:
+        try:
+            self.infer(*specs)
+        except DefinitionError:
+            return False
+        return True
+
+    def _with_assumed_outputs(self, first: Spec) -> Self:
+        """Return the function for inputs that are not fed yet, with outputs of the kind of its first input.
+
+        Any kind will do, because the definition is traced again with the first batch. To search for the kinds that the
+        function accepts, it would have to be called for every combination of kinds of its inputs.
+        """
+        return replace(self, kinds=tuple([(first.dtype, len(layout or first.shape)) for layout in self.layouts]))
 
     def infer(self, *inputs: Spec) -> tuple[Spec, ...]:
         """Return the specs of the outputs: declared, of the first sample, or of a trial with zeros."""
