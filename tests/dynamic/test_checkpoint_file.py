@@ -98,7 +98,12 @@ def test_states_that_do_not_fit_are_refused(tmp_path):
         Checkpoint.restore(_with_states(text))
     with pytest.raises(ContextError, match="no object"):
         _with_states(text).collect()
-    for wrong in ("", "{}", json.dumps({"version": 2, "states": {"a": 3}})):
+    for wrong in (
+        "",
+        "{}",
+        json.dumps({"version": 2, "states": {"a": 3}}),
+        json.dumps({"version": 2, "states": {"a": {"state": "x", "type": 3}}}),
+    ):
         with pytest.raises(StateError, match="not a checkpoint"):
             loaded.deserialize(wrong)
     with pytest.raises(StateError, match="another version"):

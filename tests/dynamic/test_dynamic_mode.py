@@ -106,6 +106,13 @@ def test_an_error_appears_at_the_call_in_every_mode():
         assert ndd.EvalMode.current() is ndd.EvalMode.eager
 
 
+def test_element_types_can_be_compared_by_identity():
+    for name in ("bool", "uint8", "int64", "float16", "float64"):
+        kind, values = getattr(ndd, name), np.zeros(3, name)
+        assert ndd.dtype(values.dtype) is ndd.dtype(values.dtype.type) is kind
+        assert ndd.tensor(values).dtype is ndd.batch([values]).dtype is kind
+
+
 MISTAKES = [
     (lambda: ndd.flip(ndd.batch(np.zeros((2, 2, 2, 3), np.uint8)), batch_size=3), ValueError, "batch sizes differ"),
     (lambda: ndd.tensor([1, 2])[9], IndexError, "index"),

@@ -246,9 +246,7 @@ class Checkpoint:
         try:
             payload = json.loads(data)
             version, states = payload["version"], payload["states"]
-            saved = {
-                key: _Saved(str(entry["state"]), entry.get("type"), applied=False) for key, entry in states.items()
-            }
+            saved = {key: _saved_entry(entry) for key, entry in states.items()}
         except (ValueError, TypeError, KeyError, AttributeError):
             raise StateError("not a checkpoint", given=short_repr(data), expected="the text of serialize()") from None
         if version != _VERSION:
@@ -305,6 +303,18 @@ class Checkpoint:
         self.deserialize(text)
         self._next_number = number + 1
         return str(files[number])
+
+
+def _saved_entry(entry: Any) -> _Saved:
+    """Return the state in an entry of a serialized checkpoint.
+
+    Raises:
+        TypeError: The name of its class is not text.
+    """
+    kind = entry.get("type")
+    if not isinstance(kind, str | None):
+        raise TypeError(kind)
+    return _Saved(str(entry["state"]), kind, applied=False)
 
 
 class _MissingCheckpointError(StateError, FileNotFoundError):

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.core import Array, with_call_site
 from penstock.display.batch_text import batch_text, tensor_text
-from penstock.dynamic.element_type import DType
+from penstock.dynamic.element_type import DType, element_type
 from penstock.dynamic.index_layout import kept_letters
 from penstock.dynamic.tensor_base import Elementwise
 from penstock.eager.batch import Batch as Samples
@@ -77,7 +77,7 @@ class Tensor(Elementwise):
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return DType(self._array.dtype)
+        return element_type(self._array.dtype)
 
     @property
     def layout(self) -> str | None:
@@ -200,7 +200,7 @@ class Batch(Elementwise):
     @property
     def dtype(self) -> DType:
         """Element type."""
-        return DType(self.samples.dtype)
+        return element_type(self.samples.dtype)
 
     @property
     def layout(self) -> str | None:

@@ -138,7 +138,15 @@ def dtype(value: Any) -> DType:
     numpy = np.dtype(np.float32) if value is float else as_dtype(value)
     if numpy.kind not in _KINDS:
         raise ArgumentTypeError("dynamic mode has no such element type", given=short_repr(value))
-    return DType(np.dtype(numpy))
+    return element_type(numpy)
+
+
+def element_type(numpy: np.dtype[Any]) -> DType:
+    """Return the element type of arrays of a dtype.
+
+    Programs compare with `is`, as in DALI: ``tensor.dtype is ndd.uint8``.
+    """
+    return BY_NAME.get(numpy.name) or DType(numpy)
 
 
 def type_id(dtype: DType) -> DALIDataType:

@@ -40,8 +40,8 @@ class EndOfStreamError(Exception):
     """Signal that the epoch of a stream has no more batches. Internal; users never see it."""
 
 
-class NothingFedError(UsageError):
-    """Error for a stream that is fed by hand and has no batch queued."""
+class NothingFedError(UsageError, RuntimeError):
+    """Error for a stream that is fed by hand and has no batch queued. DALI raises RuntimeError."""
 
 
 class Stream(ABC):

@@ -242,6 +242,18 @@ def test_other_formats_are_not_reducible(name):
         whole(OTHERS[name], reduce=2)
 
 
+@pytest.mark.parametrize("mode", ["RGB", "LA"])
+def test_color_jpeg_2000_with_more_than_8_bits_is_refused(mode):
+    data = bytearray(encode(ALPHA if mode == "LA" else PIXELS, "JPEG2000", mode))
+    depths = data.index(b"\xff\x4f\xff\x51") + 42
+    assert data[depths] == 7  # number of bits minus one
+    data[depths : depths + 3 * len(mode) : 3] = bytes([11]) * len(mode)
+    data = np.frombuffer(bytes(data), np.uint8)
+    assert ImageCodec().header(data).height == len(PIXELS)
+    with pytest.raises(ValueError, match="12 bits per channel"):
+        whole(data)
+
+
 @pytest.mark.parametrize("shape", [(93, 131, 3), (93 * 131 * 3 + 5,)])
 def test_pixels_are_put_into_the_memory_given(shape):
     memory = np.zeros(shape, np.uint8)

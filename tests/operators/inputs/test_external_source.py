@@ -505,8 +505,9 @@ def test_nothing_is_said_of_what_is_fed():
 
     made = serving()
     made.build()
-    with pytest.raises(errors.UsageError, match=r"nothing was fed to files(.|\n)*feed_input"):
+    with pytest.raises(errors.UsageError, match=r"nothing was fed to files(.|\n)*feed_input") as caught:
         made.run()
+    assert isinstance(caught.value, RuntimeError)  # DALI's type, which its programs catch to stop
     for _ in range(2):
         made.feed_input("files", [jpeg(10), jpeg(12)])
         made.feed_input("images", np.zeros((2, 6, 6, 3), np.uint8), layout="HWC")

@@ -130,13 +130,20 @@ def test_indexes(tmp_path):
         ("v1.2 1\njpg 512 -3 d/0.jpg\n", "is not an index"),
         ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is not an index"),
         ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is not an index"),
-        ("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(300)), "is not an index"),
+        ("v1.1 1\njpg 513 3\n", "multiples of 512"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):
             source(path, indexes=[index])
     with pytest.raises(SourceError, match=r"index .* does not exist"):
         source(path, indexes=[tmp_path / "none"])
+
+
+def test_indexes_with_many_extensions(tmp_path):
+    path, index = tmp_path / "a.tar", tmp_path / "a.idx"
+    path.write_bytes(tar(pairs(1)))
+    index.write_text("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(999)) + "last 1536 3\n")
+    assert read(source(path, indexes=[index], ext=["last", "e500"])) == [[b"cls", b"jpg"]]
 
 
 def test_damaged_files(tmp_path):

@@ -22,6 +22,9 @@ FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
 # Per mode of Pillow, the mode with the stored number of 8-bit channels. All other modes are converted to RGB.
 _MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "CMYK": "RGBA"}
 
+# The markers SOC and SIZ, with which a JPEG 2000 codestream begins.
+_CODESTREAM = b"\xff\x4f\xff\x51"
+
 # Prefix of the modes with more than 8 bits per pixel.
 _WIDE = "I"
 
@@ -52,11 +55,14 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     """Decode the stored pixels, with the channels of the output type.
 
     Raises:
-        ValueError: The data are damaged.
+        ValueError: The data are damaged, or a color JPEG 2000 image has more than 8 bits per channel.
     """
     with collected_tiff_messages() as messages:
         try:
-            pixels = _pixels(_open(data), output_type)
+            image = _open(data)
+            if image.format == "JPEG2000":
+                _check_jpeg2000(data.tobytes())
+            pixels = _pixels(image, output_type)
         except ValueError as error:
             raise ValueError(with_tiff_messages(str(error), messages)) from error
     pixels = as_output_type(np.atleast_3d(pixels), output_type)
@@ -95,6 +101,21 @@ def _open(data: Array) -> "Image.Image":
         raise ValueError(f"the bytes are not an image of a known format ({', '.join(FORMATS)})") from error
     except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
+
+
+def _check_jpeg2000(data: bytes) -> None:
+    """Reject color images with more than 8 bits per channel.
+
+    Pillow rounds their values to 8 bits without saturation, so that white becomes black.
+    """
+    size = data.find(_CODESTREAM)
+    channels = int.from_bytes(data[size + 40 : size + 42])
+    # The highest bit of a depth says whether the values are signed; the others are the number of bits minus one.
+    depths = [(depth & 127) + 1 for depth in data[size + 42 : size + 42 + 3 * channels : 3]]
+    if channels > 1 and max(depths, default=0) > 8:
+        raise ValueError(
+            f"color JPEG 2000 images with {max(depths)} bits per channel cannot be decoded: convert them to PNG or TIFF"
+        )
 
 
 def _plain_mode(image: "Image.Image") -> str:
