@@ -88,8 +88,9 @@ def no_thread_is_left():
         return
     gc.collect()  # slow beside most tests, so only where a thread may be held by a cycle
     left = _threads_beside(before)
-    for thread in left * 20:
-        thread.join(timeout=10 / 20)
+    # A thread ends after its current task, which may wait for a loop to be compiled.
+    for thread in left * 100:
+        thread.join(timeout=60 / 100)
         if thread.is_alive():
             gc.collect()  # JAX's threads may have held a part of the cycle until now
     running = [thread for thread in left if thread.is_alive()]

@@ -21,7 +21,8 @@ def test_input_hosts_with_ray(tmp_path):
     pytest.importorskip("grpc", reason="grpcio is not installed (extra hosts)")
     out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
     assert "the batches of 2 hosts are those of this process" in out
-    assert len(re.findall(r", (?!0\.0)\d+\.\d MB", out)) == 2, "each host has computed rows"
+    # A host that begins later may find no rows left; tests/engine/input_hosts/ checks how rows are distributed.
+    assert re.search(r"^2 input hosts \(.*, (?!0\.0)\d+\.\d MB", out, re.MULTILINE), "the hosts have computed rows"
 
 
 def test_hugging_face(tmp_path):
