@@ -8,8 +8,6 @@ from enum import Enum
 from itertools import chain
 from typing import Any, TypeGuard, Union, cast
 
-import numpy as np
-
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError
 from penstock.graph.arguments.argument_groups import plain_type
 from penstock.graph.ir.node import NodeHandle
@@ -65,13 +63,6 @@ def convert_constants(
         elif names_nodes(hint):
             result.arguments[name] = _node(name, value, constant) if _takes_nodes(hint) else _number(value)
     return result
-
-
-def snapshot(value: Any) -> Any:
-    """Return a copy of a list or array, with copies of the lists and arrays in it; other values as they are."""
-    if isinstance(value, list):
-        return [snapshot(item) for item in cast(list[Any], value)]
-    return np.array(cast(Any, value)) if isinstance(value, np.ndarray) else value
 
 
 def collect_results(results: list[Any]) -> Any:

@@ -25,8 +25,9 @@ from penstock.graph.arguments.argument_checks import (
     type_hints,
 )
 from penstock.graph.arguments.argument_groups import CommonArguments, group_hints, public_docstring, public_signature
-from penstock.graph.arguments.argument_marks import LEFT_OUT, marks_of
-from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists, snapshot
+from penstock.graph.arguments.argument_marks import marks_of
+from penstock.graph.arguments.argument_snapshots import snapshot_arguments
+from penstock.graph.arguments.input_conversion import collect_results, convert_constants, expand_input_lists
 from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.identity.call_record import CallRecorder
 from penstock.graph.ir.argument_schema import Argument
@@ -95,7 +96,7 @@ class OperatorFunction(Generic[P, R]):
             if _running.get() is None:
                 calls = journal.get()
                 if calls is not None:
-                    return calls.call(functools.partial(self._call, *self._snapshot(args, kwargs)))
+                    return calls.call(functools.partial(self._call, *snapshot_arguments(self.function, args, kwargs)))
                 if self.call_on_data is not None:
                     result: Any = self.call_on_data(self, args, kwargs)
                     if result is not NotImplemented:
@@ -125,18 +126,6 @@ class OperatorFunction(Generic[P, R]):
     def __reduce__(self) -> str:
         # Pickled by name, like a function: code that users send to worker processes may refer to operators.
         return self.__qualname__
-
-    def _snapshot(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return the arguments with copies of lists and arrays, which the user may change after the call.
-
-        Data sets stay as they are, because sources read them when the pipeline runs.
-        """
-        parameters = [
-            item.name for item in self._source_signature.parameters.values() if item.kind != item.KEYWORD_ONLY
-        ]
-        places = dict(enumerate(parameters[: len(args)]))
-        copied = [item if places.get(at) in self._kept else snapshot(item) for at, item in enumerate(args)]
-        return copied, {name: item if name in self._kept else snapshot(item) for name, item in kwargs.items()}
 
     def _call(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> R:
         try:
@@ -243,11 +232,6 @@ class OperatorFunction(Generic[P, R]):
     @functools.cached_property
     def _requirements(self) -> Mapping[str, Input]:
         return self._marked(Input)
-
-    @functools.cached_property
-    def _kept(self) -> frozenset[str]:
-        """Arguments that locate data or are hints."""
-        return frozenset(name for name, hint in type_hints(self.function).items() if LEFT_OUT in marks_of(hint))
 
     def _marked(self, kind: type[T]) -> dict[str, T]:
         marked = ((name, marks_of(hint)) for name, hint in type_hints(self.function).items())

@@ -22,7 +22,7 @@ FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
 # Per mode of Pillow, the mode with the stored number of 8-bit channels. All other modes are converted to RGB.
 _MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "CMYK": "RGBA"}
 
-# The markers SOC and SIZ, with which a JPEG 2000 codestream begins.
+# The two markers with which a JPEG 2000 codestream begins.
 _CODESTREAM = b"\xff\x4f\xff\x51"
 
 # Prefix of the modes with more than 8 bits per pixel.
