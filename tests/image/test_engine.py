@@ -203,6 +203,25 @@ def test_windows_that_are_normalised_into_planes_equal_their_steps(mirrored, wid
     np.testing.assert_array_equal(run(images, work), one_by_one(images, "HWC", steps))
 
 
+FLOATS = st.floats(width=32)
+
+
+@given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=2), FLOATS, st.sampled_from([1, 3]), st.booleans())
+def test_bytes_are_scaled_to_floats_as_by_numpy(numbers, shift, channels, cut):
+    images = np.stack([np.arange(256, dtype=np.uint8).reshape(16, 16, 1)] * len(numbers)).repeat(channels, axis=3)
+    mean, factor = np.float32(numbers).T[:, :, None]
+    fill, place, size = np.uint8([[7]]), (-2 if cut else 0), (21 if cut else 16)
+    cuts = [CropStep(axis, np.full(len(images), place), np.full(len(images), size), may_exceed=True) for axis in (0, 1)]
+    work = passes(images, "HWC", [*cuts, FillStep(fill), ScaleStep(mean, factor, shift)])
+    assert len(work) == 1
+    windows = np.full((len(images), 21, 21, channels), 7, np.float32)
+    windows[:, 2:18, 2:18] = images
+    windows = windows if cut else windows[:, 2:18, 2:18]
+    with np.errstate(all="ignore"):
+        wanted = (windows - mean[:, None, None]) * factor[:, None, None] + np.float32(shift)
+    np.testing.assert_array_equal(run(images, work), wanted)
+
+
 def test_rows_do_not_depend_on_each_other():
     steps = [CropStep(0, np.array([0, 2, 5]), np.array([6, 6, 6])), MirrorStep(1, np.array([True, False, True]))]
     alone = [
