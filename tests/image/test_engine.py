@@ -23,6 +23,7 @@ from penstock.image.describe.steps import (
 )
 from penstock.image.execute import pass_executor
 from penstock.image.execute.pass_executor import PassExecutor
+from penstock.image.execute.value_pass import prepare
 from penstock.image.kernels.filter_taps import LENGTH, filter_taps
 from penstock.image.kernels.resample_rows import scratch
 from penstock.image.kernels.strided_images import StridedImages
@@ -45,7 +46,7 @@ def passes(images, layout, steps):
 def run(images, work):
     for each in work:
         out = np.empty((len(images), *each.shapes[0]), each.dtype)
-        executor = PassExecutor(each, StridedImages.of_batch(out))
+        executor = PassExecutor(each, prepare(each), StridedImages.of_batch(out))
         executor.bind(StridedImages.of_batch(images), slice(0, len(images)))
         executor.run(slice(0, len(images)))
         images = out

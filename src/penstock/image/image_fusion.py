@@ -12,6 +12,7 @@ from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.execute.decode_executor import EncodedImages, decode_rows, reduce_images
+from penstock.image.execute.prepared_passes import PreparedPasses
 from penstock.image.execute.row_executor import DenseImages, Images, RaggedImages, execute_rows
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
@@ -42,6 +43,7 @@ class ImageFusion(FusionGroup):
         # fourth of the time of resizing it.
         self._constant = len(constant)
         self._last: tuple[int | bytes, Passes | None, dict[int, Sequence[Step]]] = -1, None, {}
+        self._prepared = PreparedPasses([])
 
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
@@ -84,15 +86,23 @@ class ImageFusion(FusionGroup):
     def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
         """Execute passes on images in memory or in files."""
         images: Images
+        if self._decoder is not None and len(passes.passes) == 1 and passes.passes[0].is_identity:
+            return decode_rows(data, passes.headers, self._decoder, out)
+        prepared = self._prepare(passes)
         if self._decoder is not None:
-            if len(passes.passes) == 1 and passes.passes[0].is_identity:
-                return decode_rows(data, passes.headers, self._decoder, out)
-            images = EncodedImages(data, passes, self._decoder, self._scratch)
+            images = EncodedImages(data, passes, prepared, self._decoder, self._scratch)
         elif isinstance(data, list):
             images = RaggedImages(data, self._scratch)
         else:
             images = DenseImages(data, passes.passes, self._scratch)
-        return execute_rows(passes, images, out)
+        return execute_rows(passes, prepared, images, out)
+
+    def _prepare(self, passes: Passes) -> PreparedPasses:
+        """Return passes in the form for execution, which batches share while `describe` returns the same passes."""
+        prepared = self._prepared
+        if prepared.passes is not passes.passes:
+            prepared = self._prepared = PreparedPasses(passes.passes)
+        return prepared
 
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
         """Describe and execute while JAX traces the device program."""

@@ -12,8 +12,9 @@ from penstock.core import Array, Column, RowSelection
 from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.image_header import Region
-from penstock.image.describe.axis_mapping import downscaled, read_range
-from penstock.image.describe.pixel_pass import Pass, PassAxis
+from penstock.image.describe.axis_mapping import downscaled
+from penstock.image.describe.pixel_pass import Pass
+from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
 from penstock.image.execute.row_executor import cache_groups, pack_groups
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
@@ -28,15 +29,21 @@ class EncodedImages:
     Args:
         files: Bytes of the files, uint8 (n,) per row.
         passes: Passes that read the pixels, with the headers of the files.
+        prepared: The same passes, prepared.
         decoder: Decoder of the files.
         scratch: Scratch memory.
     """
 
     def __init__(
-        self, files: Column | RowSelection, passes: Passes, decoder: ImageDecoder, scratch: ScratchMemory
+        self,
+        files: Column | RowSelection,
+        passes: Passes,
+        prepared: PreparedPasses,
+        decoder: ImageDecoder,
+        scratch: ScratchMemory,
     ) -> None:
         self.scratch = scratch
-        self._passes, self._decoder = passes, decoder
+        self._passes, self._prepared, self._decoder = passes, prepared, decoder
         self._dtype = passes.passes[0].input_dtype
         regions, partial = self._choose_regions()
         extents = regions[:, 1::2] - regions[:, ::2]
@@ -82,13 +89,12 @@ class EncodedImages:
         Returns:
             The regions, (rows, 4) in the order of `Region`; and the same per row, with None for the whole image.
         """
-        first, headers, reductions = self._passes.passes[0], self._passes.headers, np.array(self._passes.reductions)
-        (tops, bottoms), (lefts, rights) = (read_range(_axis(first, letter).numbers) for letter in "HW")
-        regions = np.stack([tops, bottoms, lefts, rights], axis=1)
+        headers, reductions = self._passes.headers, np.array(self._passes.reductions)
+        regions = self._prepared.read_regions.copy()
         # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
         extents = np.array([(header.height, header.width) for header in headers])
         extents = -(-extents // reductions[:, None])
-        parts = np.flatnonzero((tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1))
+        parts = np.flatnonzero((regions[:, ::2] > 0).any(axis=1) | (regions[:, 1::2] < extents).any(axis=1))
         chosen: list[Region | None] = [None] * len(headers)
         if len(parts):
             partial = [headers[row] for row in parts.tolist()]
@@ -130,17 +136,13 @@ def reduce_images(pass_: Pass, headers: Sequence[Any]) -> list[int]:
     Returns:
         Per row 1, 2, 4 or 8: the largest for which the decoded image is not smaller than the resampled one.
     """
-    axes = [_axis(pass_, letter) for letter in "HW"]
+    axes = [spatial_axis(pass_, letter) for letter in "HW"]
     shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
     reducible = np.array([header.reducible for header in headers])
     reductions = np.where(reducible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
     for axis in axes:
         axis.numbers = downscaled(axis.numbers, reductions)
     return reductions.tolist()
-
-
-def _axis(pass_: Pass, letter: str) -> PassAxis:
-    return next(axis for axis in pass_.axes if axis.letter == letter)
 
 
 def _fills(pixels: Array, memory: Array) -> bool:
