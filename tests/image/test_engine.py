@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline_runs import run as run_pipeline
@@ -302,6 +303,22 @@ def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
     first = [pipeline.run()[0].as_array() for _ in range(3)]
     assert len(described) == 1 + 3
     assert len({batch.tobytes() for batch in first}) == 3
+
+
+def test_files_of_the_same_sizes_are_described_once(monkeypatch):
+    described = []
+    original = Resize.describe
+    monkeypatch.setattr(Resize, "describe", lambda self, *a, **k: described.append(1) or original(self, *a, **k))
+    images = [np.full((height, 8, 3), 20 * number, np.uint8) for number, height in enumerate([4, 6, 4, 6, 6, 4])]
+    files = [np.frombuffer(simplejpeg.encode_jpeg(image), np.uint8) for image in images]
+    files = np.stack([np.pad(file, (0, 2000 - len(file))) for file in files])
+    with Pipeline(2, seed=1, exec_async=False) as pipeline:
+        decoded = fn.decoders.image(fn.readers.arrays(files))
+        pipeline.set_outputs(fn.resize(decoded, size=[3, 5]))
+    results = [image for _ in range(3) for image in pipeline.run()[0].as_array()]
+    assert len(described) == 1 + 1  # the third batch has other sizes
+    for image, result in zip(images, results, strict=True):
+        assert abs(result.astype(int) - int(image[0, 0, 0])).max() <= 2
 
 
 @pytest.mark.parametrize("cache", [1, 200, 1 << 18])

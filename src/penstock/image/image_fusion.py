@@ -1,10 +1,13 @@
 """Fusion of image operators: described together for some rows, then executed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
 from penstock.graph.ir.fusion_contract import FusedOperator, FusionGroup, Passes
@@ -33,14 +36,16 @@ class ImageFusion(FusionGroup):
         self._layout = first.layout or next((op.assumed_layout for op in operators if op.assumed_layout), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = ScratchMemory()
-        self._ragged = self._decoder is None and not first.dense
-        self._varies = self._decoder is not None or any(link.varies_by_row for link in links)
+        self._sizes_differ = self._decoder is not None or not first.dense
+        self._varies = any(link.varies_by_row for link in links)
+        if self._decoder is not None:
+            self._varies |= self._decoder.reduced  # by the headers
         constant = (
             list(takewhile(lambda link: not link.varies_by_row, links)) if first.dense and not self._decoder else []
         )
         # The first operators have the same steps for every batch with as many rows, so these are cached. So are the
-        # passes, if no operator varies: for ragged images, those of the last sizes. To describe one image takes a
-        # fourth of the time of resizing it.
+        # passes, if no operator varies: for files and ragged images, those of the last sizes. To describe one image
+        # takes a fourth of the time of resizing it.
         self._constant = len(constant)
         self._last: tuple[int | bytes, Passes | None, dict[int, Sequence[Step]]] = -1, None, {}
         self._prepared = PreparedPasses([])
@@ -49,23 +54,21 @@ class ImageFusion(FusionGroup):
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
     ) -> Passes:
         """Describe the rows, from the shapes of images or the headers of files."""
-        batch: int | bytes = len(data)
-        if self._ragged and not self._varies:
-            batch = np.array([image.shape for image in data], np.int64).tobytes()
         last, known, steps = self._last
+        headers: Any = ()
+        if self._decoder is not None:
+            headers = self._decoder.read_headers(list(data))
+            sizes = headers.shapes
+            arguments, bits = arguments[1:], bits[1:]
+        elif isinstance(data, np.ndarray | RowSelection):
+            sizes = _sizes_of_all(len(data), data.shape[1:])
+        else:
+            sizes = np.array([image.shape for image in data], np.int64)
+        batch = sizes.tobytes() if self._sizes_differ and not self._varies else len(data)
         if last != batch:
             known, steps = None, {}
         if known is not None:
-            return known
-        headers: list[Any] = []
-        if self._decoder is not None:
-            headers = self._decoder.read_headers(list(data))
-            sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
-            arguments, bits = arguments[1:], bits[1:]
-        elif isinstance(data, np.ndarray | RowSelection):
-            sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), self._ndim))
-        else:
-            sizes = np.array([image.shape for image in data], np.int64)
+            return known if self._decoder is None else replace(known, headers=headers)
         builder = PassBuilder(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
         # Each operator sees the sizes and the dtype that the one before it leaves.
         for number, (operator, values, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
@@ -146,6 +149,12 @@ class ImageFusion(FusionGroup):
             if limits is not None:
                 builder.set_sizes(limits)
         return ImageCanvasProgram(_without_identity(builder.passes), self._links[0].input_spec.storage_shape or ())
+
+
+@lru_cache(maxsize=64)
+def _sizes_of_all(rows: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the sizes of images of one shape. Read-only, because the cache shares them."""
+    return np.broadcast_to(np.array(shape, np.int64), (rows, len(shape)))
 
 
 def _without_identity(passes: list[Pass]) -> list[Pass]:

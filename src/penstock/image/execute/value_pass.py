@@ -80,7 +80,8 @@ class ValuePass:
             target: Memory for the results of all rows of the pass.
             rows: Rows of the pass.
         """
-        read, write = (np.zeros((len(source.starts), 4), np.int64) for _ in range(2))
+        read: NDArray[Any] = np.zeros((len(source.starts), 4), np.int64)
+        write: NDArray[Any] = np.zeros_like(read)
         read[:, 0], write[:, 0] = source.starts, target.starts[rows]
         for step in self._steps:
             strides = source.strides[:, step.source]
