@@ -55,11 +55,18 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         width = header.height if swaps_axes(header.orientation) else header.width
         return memory.reshape(-1, width, header.channels)
 
+    def wait_for_all(files: Any, *_: Any) -> list[int]:
+        for _file in files:
+            if decode:
+                _wait(decode)
+        return []
+
     def wait(_self: PassExecutor, rows: slice) -> None:
         if kernels:
             _wait(kernels * (rows.stop - rows.start))
 
-    with mock.patch.object(libjpeg_turbo, "decode", wait_and_return), mock.patch.object(PassExecutor, "run", wait):
+    decoders = {"decode": wait_and_return, "decode_whole": wait_for_all}
+    with mock.patch.multiple(libjpeg_turbo, **decoders), mock.patch.object(PassExecutor, "run", wait):
         yield
 
 

@@ -73,7 +73,7 @@ def stack_of(frame):
 
 def jpeg(number):
     file = io.BytesIO()
-    pixels = np.random.default_rng(number).integers(0, 255, (40, 50, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(number).integers(0, 255, (600, 600, 3), dtype=np.uint8)
     Image.fromarray(pixels).save(file, "JPEG")
     return np.frombuffer(file.getvalue(), np.uint8)
 
@@ -84,7 +84,8 @@ def photographs():
     pipeline = Pipeline(batch_size=4, num_threads=2, seed=1)
     with pipeline:
         data = fn.readers.arrays(np.stack([np.pad(file, (0, length - len(file))) for file in files]), name="reader")
-        images = fn.resize(fn.decoders.image_random_crop(data), size=[16, 16])
+        # Small parts, so that the rows below them are not decoded.
+        images = fn.resize(fn.decoders.image_random_crop(data, random_area=[0.1, 0.2]), size=[16, 16])
         pipeline.set_outputs(fn.crop_mirror_normalize(images, mean=128.0, mirror=fn.random.coin_flip()))
     return DataIterator(pipeline, ["images"], reader_name="reader", prepare_first_batch=False)
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import simplejpeg
 from hypothesis import given
 from hypothesis import strategies as st
 from pipeline_runs import run as run_pipeline
@@ -23,6 +24,7 @@ from penstock.image.describe.steps import (
 )
 from penstock.image.execute import pass_executor
 from penstock.image.execute.pass_executor import PassExecutor
+from penstock.image.execute.value_pass import prepare
 from penstock.image.kernels.filter_taps import LENGTH, filter_taps
 from penstock.image.kernels.resample_rows import scratch
 from penstock.image.kernels.strided_images import StridedImages
@@ -45,7 +47,7 @@ def passes(images, layout, steps):
 def run(images, work):
     for each in work:
         out = np.empty((len(images), *each.shapes[0]), each.dtype)
-        executor = PassExecutor(each, StridedImages.of_batch(out))
+        executor = PassExecutor(each, prepare(each), StridedImages.of_batch(out))
         executor.bind(StridedImages.of_batch(images), slice(0, len(images)))
         executor.run(slice(0, len(images)))
         images = out
@@ -212,6 +214,25 @@ def test_windows_that_are_normalised_into_planes_equal_their_steps(mirrored, wid
     np.testing.assert_array_equal(run(images, work), one_by_one(images, "HWC", steps))
 
 
+FLOATS = st.floats(width=32)
+
+
+@given(st.lists(st.tuples(FLOATS, FLOATS), min_size=1, max_size=2), FLOATS, st.sampled_from([1, 3]), st.booleans())
+def test_bytes_are_scaled_to_floats_as_by_numpy(numbers, shift, channels, cut):
+    images = np.stack([np.arange(256, dtype=np.uint8).reshape(16, 16, 1)] * len(numbers)).repeat(channels, axis=3)
+    mean, factor = np.float32(numbers).T[:, :, None]
+    fill, place, size = np.uint8([[7]]), (-2 if cut else 0), (21 if cut else 16)
+    cuts = [CropStep(axis, np.full(len(images), place), np.full(len(images), size), may_exceed=True) for axis in (0, 1)]
+    work = passes(images, "HWC", [*cuts, FillStep(fill), ScaleStep(mean, factor, shift)])
+    assert len(work) == 1
+    windows = np.full((len(images), 21, 21, channels), 7, np.float32)
+    windows[:, 2:18, 2:18] = images
+    windows = windows if cut else windows[:, 2:18, 2:18]
+    with np.errstate(all="ignore"):
+        wanted = (windows - mean[:, None, None]) * factor[:, None, None] + np.float32(shift)
+    np.testing.assert_array_equal(run(images, work), wanted)
+
+
 def test_rows_do_not_depend_on_each_other():
     steps = [CropStep(0, np.array([0, 2, 5]), np.array([6, 6, 6])), MirrorStep(1, np.array([True, False, True]))]
     alone = [
@@ -291,6 +312,22 @@ def test_what_is_the_same_for_every_batch_is_described_once(monkeypatch):
     first = [pipeline.run()[0].as_array() for _ in range(3)]
     assert len(described) == 1 + 3
     assert len({batch.tobytes() for batch in first}) == 3
+
+
+def test_files_of_the_same_sizes_are_described_once(monkeypatch):
+    described = []
+    original = Resize.describe
+    monkeypatch.setattr(Resize, "describe", lambda self, *a, **k: described.append(1) or original(self, *a, **k))
+    images = [np.full((height, 8, 3), 20 * number, np.uint8) for number, height in enumerate([4, 6, 4, 6, 6, 4])]
+    files = [np.frombuffer(simplejpeg.encode_jpeg(image), np.uint8) for image in images]
+    files = np.stack([np.pad(file, (0, 2000 - len(file))) for file in files])
+    with Pipeline(2, seed=1, exec_async=False) as pipeline:
+        decoded = fn.decoders.image(fn.readers.arrays(files))
+        pipeline.set_outputs(fn.resize(decoded, size=[3, 5]))
+    results = [image for _ in range(3) for image in pipeline.run()[0].as_array()]
+    assert len(described) == 1 + 1  # the third batch has other sizes
+    for image, result in zip(images, results, strict=True):
+        assert abs(result.astype(int) - int(image[0, 0, 0])).max() <= 2
 
 
 @pytest.mark.parametrize("cache", [1, 200, 1 << 18])

@@ -11,7 +11,7 @@ import pytest
 from mutations import MUTATIONS, mutated
 
 from penstock.errors import SampleError, SourceError
-from penstock.sources.formats.caffe import joined_records
+from penstock.sources.formats import joined_records
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source, write_caffe2
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
 from penstock.sources.formats.caffe.tensor_protos import parse_tensor_protos
@@ -57,7 +57,8 @@ def test_both_parsers_tell_one_truth_of_damaged_records():
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_common_records_are_found_in_a_row(together, monkeypatch):
+@pytest.mark.parametrize("joined", [True, False])
+def test_common_records_are_found_in_a_row(together, joined, monkeypatch):
     if not together:
         monkeypatch.setattr(joined_records, "_SMALL", 0)
     images, labels = [b"abc", b"jpeg" * 1000, b"x" * 130], [[5], [-1], [70_000]]
@@ -65,7 +66,13 @@ def test_common_records_are_found_in_a_row(together, monkeypatch):
         tensor(4, encode_bytes(6, image)) + tensor(2, encode_int(4, *label))
         for image, label in zip(images, labels, strict=True)
     ]
-    found = parse_common(records)
+    if joined:
+        ends = np.cumsum([len(record) for record in records])
+        both = joined_records.JoinedRecords(np.frombuffer(b"".join(records), np.uint8), ends)
+        assert [bytes(record) for record in both] == [bytes(both[n]) for n in range(3)] == records
+        found = parse_common(both)
+    else:
+        found = parse_common(records)
     assert found is not None
     assert ([bytes(image) for image in found[0]], found[1].tolist()) == (images, labels)
     assert parse_common([*records, RECORDS[2]]) is None

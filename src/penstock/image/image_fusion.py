@@ -1,10 +1,13 @@
 """Fusion of image operators: described together for some rows, then executed."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
 from penstock.graph.ir.fusion_contract import FusedOperator, FusionGroup, Passes
@@ -12,6 +15,7 @@ from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.execute.decode_executor import EncodedImages, decode_rows, reduce_images
+from penstock.image.execute.prepared_passes import PreparedPasses
 from penstock.image.execute.row_executor import DenseImages, Images, RaggedImages, execute_rows
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
@@ -32,38 +36,39 @@ class ImageFusion(FusionGroup):
         self._layout = first.layout or next((op.assumed_layout for op in operators if op.assumed_layout), "")
         self._ndim, self._dtype = len(first.shape), first.dtype
         self._scratch = ScratchMemory()
-        self._ragged = self._decoder is None and not first.dense
-        self._varies = self._decoder is not None or any(link.varies_by_row for link in links)
+        self._sizes_differ = self._decoder is not None or not first.dense
+        self._varies = any(link.varies_by_row for link in links)
+        if self._decoder is not None:
+            self._varies |= self._decoder.reduced  # by the headers
         constant = (
             list(takewhile(lambda link: not link.varies_by_row, links)) if first.dense and not self._decoder else []
         )
         # The first operators have the same steps for every batch with as many rows, so these are cached. So are the
-        # passes, if no operator varies: for ragged images, those of the last sizes. To describe one image takes a
-        # fourth of the time of resizing it.
+        # passes, if no operator varies: for files and ragged images, those of the last sizes. To describe one image
+        # takes a fourth of the time of resizing it.
         self._constant = len(constant)
         self._last: tuple[int | bytes, Passes | None, dict[int, Sequence[Step]]] = -1, None, {}
+        self._prepared = PreparedPasses([])
 
     def describe(
         self, data: Column | RowSelection, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]
     ) -> Passes:
         """Describe the rows, from the shapes of images or the headers of files."""
-        batch: int | bytes = len(data)
-        if self._ragged and not self._varies:
-            batch = np.array([image.shape for image in data], np.int64).tobytes()
         last, known, steps = self._last
+        headers: Any = ()
+        if self._decoder is not None:
+            headers = self._decoder.read_headers(list(data))
+            sizes = headers.shapes
+            arguments, bits = arguments[1:], bits[1:]
+        elif isinstance(data, np.ndarray | RowSelection):
+            sizes = _sizes_of_all(len(data), data.shape[1:])
+        else:
+            sizes = np.array([image.shape for image in data], np.int64)
+        batch = sizes.tobytes() if self._sizes_differ and not self._varies else len(data)
         if last != batch:
             known, steps = None, {}
         if known is not None:
-            return known
-        headers: list[Any] = []
-        if self._decoder is not None:
-            headers = self._decoder.read_headers(list(data))
-            sizes = np.array([(h.height, h.width, h.channels) for h in headers], np.int64)
-            arguments, bits = arguments[1:], bits[1:]
-        elif isinstance(data, np.ndarray | RowSelection):
-            sizes = np.broadcast_to(np.array(data.shape[1:], np.int64), (len(data), self._ndim))
-        else:
-            sizes = np.array([image.shape for image in data], np.int64)
+            return known if self._decoder is None else replace(known, headers=headers)
         builder = PassBuilder(sizes.reshape(len(data), self._ndim), self._layout, self._dtype)
         # Each operator sees the sizes and the dtype that the one before it leaves.
         for number, (operator, values, random) in enumerate(zip(self._operators, arguments, bits, strict=True)):
@@ -84,15 +89,23 @@ class ImageFusion(FusionGroup):
     def execute(self, passes: Passes, data: Column | RowSelection, out: Array | None) -> Column:
         """Execute passes on images in memory or in files."""
         images: Images
+        if self._decoder is not None and len(passes.passes) == 1 and passes.passes[0].is_identity:
+            return decode_rows(data, passes.headers, self._decoder, out)
+        prepared = self._prepare(passes)
         if self._decoder is not None:
-            if len(passes.passes) == 1 and passes.passes[0].is_identity:
-                return decode_rows(data, passes.headers, self._decoder, out)
-            images = EncodedImages(data, passes, self._decoder, self._scratch)
+            images = EncodedImages(data, passes, prepared, self._decoder, self._scratch)
         elif isinstance(data, list):
             images = RaggedImages(data, self._scratch)
         else:
             images = DenseImages(data, passes.passes, self._scratch)
-        return execute_rows(passes, images, out)
+        return execute_rows(passes, prepared, images, out)
+
+    def _prepare(self, passes: Passes) -> PreparedPasses:
+        """Return passes in the form for execution, which batches share while `describe` returns the same passes."""
+        prepared = self._prepared
+        if prepared.passes is not passes.passes:
+            prepared = self._prepared = PreparedPasses(passes.passes)
+        return prepared
 
     def trace(self, data: Any, arguments: Sequence[Mapping[str, Any]], bits: Sequence[Any]) -> Any:
         """Describe and execute while JAX traces the device program."""
@@ -136,6 +149,12 @@ class ImageFusion(FusionGroup):
             if limits is not None:
                 builder.set_sizes(limits)
         return ImageCanvasProgram(_without_identity(builder.passes), self._links[0].input_spec.storage_shape or ())
+
+
+@lru_cache(maxsize=64)
+def _sizes_of_all(rows: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the sizes of images of one shape. Read-only, because the cache shares them."""
+    return np.broadcast_to(np.array(shape, np.int64), (rows, len(shape)))
 
 
 def _without_identity(passes: list[Pass]) -> list[Pass]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from penstock.graph import FramedCall, Operator
 from penstock.graph.ir.fusion_contract import FusibleOperator
-from penstock.image.codecs.image_header import Region
+from penstock.image.codecs.image_header import ImageHeaders, Region
 from penstock.image.describe.steps import ImageInfo, Step
 from penstock.image.image_fusion import ImageFusion
 from penstock.image.per_frame_images import HostImageFrames, ImageFrames
@@ -71,11 +71,8 @@ class ImageDecoder(Operator, FusibleOperator):
     """True if images may be decoded at a reduced size before they are resized to less than half."""
 
     @abstractmethod
-    def read_headers(self, files: Sequence[Any]) -> list[Any]:
+    def read_headers(self, files: Sequence[Any]) -> ImageHeaders:
         """Read the headers of files.
-
-        Returns:
-            Objects with `height`, `width`, `channels` and `reducible`.
 
         Raises:
             ValueError: The bytes of a file are not an image.
@@ -83,7 +80,7 @@ class ImageDecoder(Operator, FusibleOperator):
 
     @abstractmethod
     def regions_to_decode(
-        self, headers: Sequence[Any], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+        self, headers: ImageHeaders, regions: NDArray[np.int64], reductions: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the regions that are decoded when the pixels of `regions` are read, which they contain.
 
@@ -91,6 +88,19 @@ class ImageDecoder(Operator, FusibleOperator):
             headers: Headers of files.
             regions: Rows and columns that are read, in pixels of the reduced images; (files, 4), fields of `Region`.
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
+        """
+
+    @abstractmethod
+    def decode_whole(self, files: Sequence[Any], headers: ImageHeaders, memory: Sequence[Any]) -> list[int]:
+        """Decode whole images into memory, those that need no more than one call of a library.
+
+        Args:
+            files: Bytes of the files.
+            headers: Headers of the files.
+            memory: Memory for the pixels of each file: uint8, C-contiguous, of their size.
+
+        Returns:
+            Indices of the other images, for `decode_region`.
         """
 
     @abstractmethod

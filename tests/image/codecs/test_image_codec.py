@@ -14,7 +14,7 @@ from PIL import Image
 from penstock import types
 from penstock.image.codecs import image_codec, libjpeg_turbo, nvimgcodec
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import Region
+from penstock.image.codecs.image_header import ImageHeaders, Region
 
 RNG = np.random.default_rng(3)
 OUTPUT_TYPES = [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA]
@@ -176,8 +176,24 @@ def test_regions_of_many_files_are_those_of_each(backend, data):
     pairs = list(zip(headers, reductions, strict=True))
     wanted = [data.draw(regions(-(-header.height // reduce), -(-header.width // reduce))) for header, reduce in pairs]
     expected = [decoder.region_to_decode(header, r, reduce) for (header, reduce), r in zip(pairs, wanted, strict=True)]
-    found = decoder.regions_to_decode(headers, np.array(wanted), np.array(reductions))
+    found = decoder.regions_to_decode(ImageHeaders.of(headers), np.array(wanted), np.array(reductions))
     assert [Region(*region) for region in found.tolist()] == expected
+
+
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+def test_whole_images_are_decoded_into_memory_as_one_by_one(output_type):
+    decoder = ImageCodec(output_type)
+    contents = JPEGS | OTHERS
+    files = [*contents.values(), *[JPEGS[name][:-40] for name in ("420", "grey")]]
+    headers = decoder.headers(files)
+    memory = [np.empty(size, np.uint8) for size in headers.shapes.prod(axis=1).tolist()]
+    rest = decoder.decode_whole(files, headers, memory)
+    whole = [number for number in range(len(files)) if number not in rest]
+    for number in whole:
+        np.testing.assert_array_equal(memory[number], decoder.decode(files[number], headers[number]).ravel())
+    # The others are turned, of other formats, or cut short.
+    assert len(whole) == (0 if output_type is types.YCbCr else len(JPEGS) - 7)
+    assert max(whole, default=0) < len(JPEGS)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

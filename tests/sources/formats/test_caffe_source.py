@@ -12,7 +12,7 @@ from mutations import MUTATIONS, mutated
 
 from penstock import Pipeline, fn, ops
 from penstock.errors import DefinitionError, SourceError
-from penstock.sources.formats.caffe import joined_records
+from penstock.sources.formats import joined_records
 from penstock.sources.formats.caffe.caffe_source import CaffeSource, parse_datum, write_caffe
 from penstock.sources.formats.caffe.fast_datums import parse_datums
 from penstock.testing import check_bad_samples, check_source

@@ -37,14 +37,14 @@ class Passes:
     Args:
         passes: Visits to the data, in order, in the terms of the family.
         shapes: Shapes of the results, int64 (rows, axes).
-        headers: If a decoder starts the group, the header of each row's file.
+        headers: If a decoder starts the group, the headers of the rows' files, in the terms of the family.
         reductions: If a decoder starts the group, per row 2, 4 or 8 if the image is decoded at 1/2, 1/4 or 1/8 of its
             size, otherwise 1.
     """
 
     passes: Sequence[Any]
     shapes: NDArray[np.int64]
-    headers: Sequence[Any] = ()
+    headers: Any = ()
     reductions: Sequence[int] = ()
 
 

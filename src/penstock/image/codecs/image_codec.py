@@ -16,8 +16,8 @@ from penstock.image.codecs.exif_orientation import (
     stored_region,
     swaps_axes,
 )
-from penstock.image.codecs.image_header import ImageHeader, Region
-from penstock.types import RGB, DALIImageType
+from penstock.image.codecs.image_header import FRAME, HEIGHT, ORIENTATION, ImageHeader, ImageHeaders, Region
+from penstock.types import RGB, DALIImageType, YCbCr
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
 
@@ -65,10 +65,13 @@ class ImageCodec:
         header = jpeg_header.read_header(data, self.output_type, self.adjust_orientation)
         return header or pillow.read_header(data, self.output_type, self.adjust_orientation)
 
-    def headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+    def headers(self, files: Sequence[Array]) -> ImageHeaders:
         """Read the headers of several files; see `header`."""
         headers = jpeg_header.read_headers(files, self.output_type, self.adjust_orientation)
-        return [header or self.header(data) for header, data in zip(headers, files, strict=True)]
+        others = np.flatnonzero(headers.numbers[:, HEIGHT] == 0)
+        if len(others):
+            headers.numbers[others] = ImageHeaders.of(self.header(files[row]) for row in others.tolist()).numbers
+        return headers
 
     def region_to_decode(self, header: ImageHeader, region: Region, reduce: int = 1) -> Region:
         """Return the smallest region that contains `region` and is cheap to decode.
@@ -89,7 +92,7 @@ class ImageCodec:
         return delivered_region(small, height, width, header.orientation)
 
     def regions_to_decode(
-        self, headers: Sequence[ImageHeader], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+        self, headers: ImageHeaders, regions: NDArray[np.int64], reductions: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return `region_to_decode` of several files.
 
@@ -98,16 +101,38 @@ class ImageCodec:
             regions: Regions that are needed, (files, 4).
             reductions: Value of `reduce` for each file.
         """
-        numbers = [(h.height, h.width, h.below, h.frame, h.orientation) for h in headers]
-        height, width, below, frame, orientation = np.array(numbers).reshape(-1, 5).T
+        height, width, _, _, orientation, frame, below = headers.numbers.T
         height, width = -(-height // reductions), -(-width // reductions)
-        bottoms = np.where(frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), height)
-        result = np.column_stack([np.zeros_like(height), bottoms, np.zeros_like(height), width])
+        result = np.column_stack([np.zeros_like(height), height, np.zeros_like(height), width])
+        result[:, 1] = np.where(
+            frame > 0, libjpeg_turbo.rows(regions[:, 1], height, width, reductions, below), result[:, 1]
+        )
         one_by_one = (frame > 0) & ((orientation != UPRIGHT) | (self.backend == "nvimgcodec"))
-        for row in np.flatnonzero(one_by_one).tolist():
+        rows = np.flatnonzero(one_by_one)
+        for row, header in zip(rows.tolist(), headers.take(rows), strict=True):
             region = Region._make(regions[row].tolist())
-            result[row] = self.region_to_decode(headers[row], region, int(reductions[row]))
+            result[row] = self.region_to_decode(header, region, int(reductions[row]))
         return result
+
+    def decode_whole(self, files: Sequence[Array], headers: ImageHeaders, memory: Sequence[Array]) -> list[int]:
+        """Decode whole images into memory, those for which that takes one call of libjpeg-turbo.
+
+        Args:
+            files: Bytes of the files.
+            headers: Headers of the files.
+            memory: Memory for the pixels of each file: uint8, C-contiguous, of their size.
+
+        Returns:
+            Indices of the other images, which `decode` decodes or refuses.
+        """
+        plain = (headers.numbers[:, FRAME] > 0) & (headers.numbers[:, ORIENTATION] == UPRIGHT)
+        plain &= self.output_type is not YCbCr
+        rows = np.flatnonzero(plain)
+        shapes = map(tuple, headers.shapes[rows].tolist())
+        operands = [files[row] for row in rows.tolist()], shapes, [memory[row] for row in rows.tolist()]
+        refused = libjpeg_turbo.decode_whole(*operands, self.output_type, self.fast_idct)
+        plain[rows[refused]] = False
+        return np.flatnonzero(~plain).tolist()
 
     def decode(
         self,

@@ -1,8 +1,12 @@
 """Headers of images, and regions of them."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Region(NamedTuple):
@@ -40,6 +44,48 @@ class ImageHeader(NamedTuple):
     def reducible(self) -> bool:
         """True if the image can be decoded at 1/2, 1/4 or 1/8 of its size."""
         return self.frame > 0
+
+
+# Columns of `ImageHeaders`: the fields of `ImageHeader`, with the bytes per value in place of the dtype.
+HEIGHT, WIDTH, CHANNELS, BYTES, ORIENTATION, FRAME, BELOW = COLUMNS = range(7)
+
+_DTYPES = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
+
+
+class ImageHeaders:
+    """Headers of several images, without a Python object for each.
+
+    Args:
+        numbers: int64 (images, 7), columns as above. A header that could not be read has zeros.
+    """
+
+    def __init__(self, numbers: NDArray[np.int64]) -> None:
+        self.numbers = numbers
+
+    @staticmethod
+    def of(headers: Iterable[ImageHeader]) -> ImageHeaders:
+        """Return headers as one array."""
+        rows = [(*header[:BYTES], header.dtype.itemsize, *header[BYTES + 1 :]) for header in headers]
+        return ImageHeaders(np.array(rows, np.int64).reshape(-1, len(COLUMNS)))
+
+    @property
+    def shapes(self) -> NDArray[np.int64]:
+        """Height, width and channels of each image."""
+        return self.numbers[:, :BYTES]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, row: int) -> ImageHeader:
+        numbers = self.numbers[row].tolist()
+        return ImageHeader._make([*numbers[:BYTES], _DTYPES[numbers[BYTES]], *numbers[BYTES + 1 :]])
+
+    def __iter__(self) -> Iterator[ImageHeader]:
+        return map(self.__getitem__, range(len(self)))
+
+    def take(self, rows: slice | NDArray[np.int64]) -> ImageHeaders:
+        """Return some of the headers."""
+        return ImageHeaders(self.numbers[rows])
 
 
 def check_size(height: int, width: int) -> None:

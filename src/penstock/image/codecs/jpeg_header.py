@@ -8,7 +8,20 @@ import numpy as np
 from penstock.core import Array
 from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
-from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
+from penstock.image.codecs.image_header import (
+    BELOW,
+    BYTES,
+    CHANNELS,
+    COLUMNS,
+    FRAME,
+    HEIGHT,
+    MAX_PIXELS,
+    ORIENTATION,
+    WIDTH,
+    ImageHeader,
+    ImageHeaders,
+    check_size,
+)
 from penstock.native.machine_code import address, addresses
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 
@@ -75,31 +88,30 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
     return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else _ROWS_BELOW)
 
 
-def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: bool) -> list[ImageHeader | None]:
+def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: bool) -> ImageHeaders:
     """Read the headers of many files, with one call of a compiled loop.
 
     Returns:
-        The result of `read_header` for each file, or None: for what is no JPEG with one or three components, for too
+        The result of `read_header` for each file, or zeros: for what is no JPEG with one or three components, for too
         many pixels, and for bytes that are not contiguous.
     """
+    headers = np.zeros((len(files), len(COLUMNS)), np.int64)
     if len(files) < _MIN_FILES or not loop.copy_bytes.exists:
-        return [None] * len(files)
+        return ImageHeaders(headers)
     # The loop reads consecutive bytes.
     sizes = np.array([data.size if data.strides == (1,) else 0 for data in files], np.int64)
     window, found = np.empty(loop.WINDOW, np.uint8), np.zeros((len(files), len(loop.COLUMNS)), np.int64)
     loop.scan_jpegs(addresses(files), sizes, window, address(window), found)
     height, width, components = found[:, loop.HEIGHT], found[:, loop.WIDTH], found[:, loop.COMPONENTS]
-    found[:, loop.FRAME] *= height * width <= MAX_PIXELS
-    channels = np.where((components == 1) if output_type is ANY_DATA else (output_type is GRAY), 1, 3)
-    columns = height, width, np.broadcast_to(channels, height.shape), found[:, loop.FRAME], found[:, loop.SUBSAMPLED]
-    headers = [
-        ImageHeader(high, wide, depth, _UINT8, UPRIGHT, frame, _ROWS_BELOW * subsampled) if frame else None
-        for high, wide, depth, frame, subsampled in zip(*[column.tolist() for column in columns], strict=True)
-    ]
-    for row in np.flatnonzero(found[:, loop.EXIF]).tolist() if adjust else ():
-        header, (start, stop) = headers[row], found[row, [loop.EXIF, loop.EXIF_END]].tolist()
-        if header is not None:
-            orientation = read_orientation(files[row][start:stop].tobytes())
-            high, wide = header[1::-1] if swaps_axes(orientation) else header[:2]
-            headers[row] = header._replace(height=high, width=wide, orientation=orientation)
-    return headers
+    headers[:, HEIGHT], headers[:, WIDTH], headers[:, FRAME] = height, width, found[:, loop.FRAME]
+    headers[:, CHANNELS] = np.where((components == 1) if output_type is ANY_DATA else (output_type is GRAY), 1, 3)
+    headers[:, BYTES], headers[:, ORIENTATION] = 1, UPRIGHT
+    headers[:, BELOW] = _ROWS_BELOW * found[:, loop.SUBSAMPLED]
+    headers[(found[:, loop.FRAME] == 0) | (height * width > MAX_PIXELS)] = 0
+    turned = (found[:, loop.EXIF] > 0) & (headers[:, FRAME] > 0) & adjust
+    for row in np.flatnonzero(turned).tolist():
+        start, stop = found[row, [loop.EXIF, loop.EXIF_END]].tolist()
+        headers[row, ORIENTATION] = orientation = read_orientation(files[row][start:stop].tobytes())
+        if swaps_axes(orientation):
+            headers[row, [HEIGHT, WIDTH]] = headers[row, [WIDTH, HEIGHT]]
+    return ImageHeaders(headers)

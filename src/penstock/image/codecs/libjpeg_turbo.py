@@ -4,6 +4,7 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import numpy as np
@@ -49,7 +50,7 @@ def decode(
     Raises:
         ValueError: The data are damaged; if strict, one surplus byte is enough.
     """
-    space = "GRAY" if header.channels == 1 else "BGR" if output_type is BGR else "RGB"
+    space = _space(header.channels, output_type)
     height, width = header.height, header.width
     if swaps_axes(header.orientation):
         height, width = width, height
@@ -71,6 +72,44 @@ def decode(
     if pixels.shape != (height, width, header.channels):
         raise ValueError(f"damaged: the header announces {(height, width)} pixels, but there are {pixels.shape[:2]}")
     return ycbcr(pixels) if output_type is YCbCr else pixels
+
+
+def decode_whole(
+    files: Iterable[Array],
+    shapes: Iterable[tuple[int, ...]],
+    memory: Iterable[Array],
+    output_type: DALIImageType,
+    fast_idct: bool,
+) -> list[int]:
+    """Decode whole upright images into memory. For small images, `decode` takes noticeable time besides libjpeg.
+
+    Args:
+        files: Bytes of the files.
+        shapes: Shapes of the pixels.
+        memory: Memory for the pixels of each file.
+        output_type: Output type, other than YCbCr.
+        fast_idct: As for `decode`.
+
+    Returns:
+        Indices of the images for which libjpeg reports an error or a warning.
+    """
+    refused: list[int] = []
+    for number, (data, shape, place) in enumerate(zip(files, shapes, memory, strict=True)):
+        height, width, channels = shape
+        space = _space(channels, output_type)
+        try:
+            pixels = simplejpeg.decode_jpeg(data, space, fast_idct, min_height=height, min_width=width, buffer=place)
+        except (ValueError, KeyError):
+            refused.append(number)
+            continue
+        if pixels.shape != shape:
+            refused.append(number)
+    return refused
+
+
+def _space(channels: int, output_type: DALIImageType) -> str:
+    """Return simplejpeg's name of the color space in which an image is decoded."""
+    return "GRAY" if channels == 1 else "BGR" if output_type is BGR else "RGB"
 
 
 def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from penstock.core import Array, Column, RowSelection
 from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
-from penstock.image.codecs.image_header import Region
-from penstock.image.describe.axis_mapping import downscaled, read_range
-from penstock.image.describe.pixel_pass import Pass, PassAxis
+from penstock.image.codecs.image_header import CHANNELS, FRAME, ImageHeaders, Region
+from penstock.image.describe.axis_mapping import downscaled
+from penstock.image.describe.pixel_pass import Pass
+from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
 from penstock.image.execute.row_executor import cache_groups, pack_groups
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
@@ -28,30 +29,35 @@ class EncodedImages:
     Args:
         files: Bytes of the files, uint8 (n,) per row.
         passes: Passes that read the pixels, with the headers of the files.
+        prepared: The same passes, prepared.
         decoder: Decoder of the files.
         scratch: Scratch memory.
     """
 
     def __init__(
-        self, files: Column | RowSelection, passes: Passes, decoder: ImageDecoder, scratch: ScratchMemory
+        self,
+        files: Column | RowSelection,
+        passes: Passes,
+        prepared: PreparedPasses,
+        decoder: ImageDecoder,
+        scratch: ScratchMemory,
     ) -> None:
         self.scratch = scratch
-        self._passes, self._decoder = passes, decoder
+        self._passes, self._prepared, self._decoder = passes, prepared, decoder
         self._dtype = passes.passes[0].input_dtype
-        regions, partial = self._choose_regions()
+        self._files = list(files)
+        regions, self._partial = self._choose_regions()
         extents = regions[:, 1::2] - regions[:, ::2]
-        shapes = np.column_stack([extents, [header.channels for header in passes.headers]])
+        shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
         sizes = shapes.prod(axis=1).tolist()
         self._groups = cache_groups([size * self._dtype.itemsize for size in sizes])
         source = pack_groups(scratch, 2, self._dtype, shapes, self._groups)
-        memory = [
+        self._memory = [
             source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
         ]
         # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
         source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
-        self._source = source
-        shapes = map(tuple, shapes.tolist())
-        self._images = list(zip(files, passes.headers, passes.reductions, partial, shapes, memory, strict=True))
+        self._source, self._regions, self._shapes = source, regions, shapes
 
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
@@ -63,11 +69,18 @@ class EncodedImages:
         Raises:
             ValueError: A file is damaged.
         """
-        decode = self._decoder.decode_region
+        rows = range(group.start, group.stop)
         # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
-        decodes_bytes = self._dtype == np.uint8
-        for data, header, reduction, region, shape, memory in self._images[group]:
-            pixels = decode(data, header, region, memory if decodes_bytes else None, reduction)
+        if self._dtype == np.uint8 and not self._partial[group].any() and max(self._passes.reductions[group]) == 1:
+            headers = self._passes.headers.take(group)
+            rest = self._decoder.decode_whole(self._files[group], headers, self._memory[group])
+            rows = [group.start + number for number in rest]
+        for row in rows:
+            memory, shape = self._memory[row], tuple(self._shapes[row].tolist())
+            header, reduction = self._passes.headers[row], self._passes.reductions[row]
+            region = Region._make(self._regions[row].tolist()) if self._partial[row] else None
+            into = memory if self._dtype == np.uint8 else None
+            pixels = self._decoder.decode_region(self._files[row], header, region, into, reduction)
             if pixels.shape != shape:
                 # Loops check no bounds: other shapes would make them read the pixels of another image.
                 actual, expected = (" x ".join(map(str, extents)) for extents in (pixels.shape, shape))
@@ -76,29 +89,26 @@ class EncodedImages:
                 memory.reshape(shape)[:] = pixels
         return self._source
 
-    def _choose_regions(self) -> tuple[NDArray[np.int64], list[Region | None]]:
+    def _choose_regions(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Choose the region of each image that is decoded.
 
         Returns:
-            The regions, (rows, 4) in the order of `Region`; and the same per row, with None for the whole image.
+            The regions, (rows, 4) in the order of `Region`; and per row, True if it is not the whole image.
         """
-        first, headers, reductions = self._passes.passes[0], self._passes.headers, np.array(self._passes.reductions)
-        (tops, bottoms), (lefts, rights) = (read_range(_axis(first, letter).numbers) for letter in "HW")
-        regions = np.stack([tops, bottoms, lefts, rights], axis=1)
+        headers, reductions = self._passes.headers, np.array(self._passes.reductions)
+        regions = self._prepared.read_regions
         # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
-        extents = np.array([(header.height, header.width) for header in headers])
-        extents = -(-extents // reductions[:, None])
-        parts = np.flatnonzero((tops > 0) | (lefts > 0) | (regions[:, 1::2] < extents).any(axis=1))
-        chosen: list[Region | None] = [None] * len(headers)
+        extents = -(-headers.shapes[:, :2] // reductions[:, None])
+        partial = (regions[:, ::2] > 0).any(axis=1) | (regions[:, 1::2] < extents).any(axis=1)
+        parts = np.flatnonzero(partial)
         if len(parts):
-            partial = [headers[row] for row in parts.tolist()]
-            regions[parts] = self._decoder.regions_to_decode(partial, regions[parts], reductions[parts])
-            for row, region in zip(parts.tolist(), regions[parts].tolist(), strict=True):
-                chosen[row] = Region._make(region)
-        return regions, chosen
+            regions = regions.copy()
+            regions[parts] = self._decoder.regions_to_decode(headers.take(parts), regions[parts], reductions[parts])
+            partial = (regions[:, 1::2] - regions[:, ::2] < extents).any(axis=1)
+        return regions, partial
 
 
-def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDecoder, out: Array | None) -> Column:
+def decode_rows(files: Iterable[Array], headers: ImageHeaders, decoder: ImageDecoder, out: Array | None) -> Column:
     """Decode whole images, straight into the batch if possible.
 
     Args:
@@ -107,40 +117,40 @@ def decode_rows(files: Iterable[Array], headers: Sequence[Any], decoder: ImageDe
         decoder: Decoder of the files.
         out: Memory for the pixels, (rows, ...), if all images have one shape. None: allocate it.
     """
-    column: list[Array] = []
+    files = list(files)
     # Codecs write uint8 into contiguous memory; other pixels are copied or converted into the batch.
-    batch = out if out is not None and out.dtype == np.uint8 and out.flags.c_contiguous else None
-    places = [None] * len(headers) if batch is None else list(batch.reshape(len(batch), -1))
-    if out is None and len(headers) > 1:
+    memory: list[Any] = [None] * len(files)
+    if out is None and len(files) > 1:
         # One array for all, which can be used again, and which operators on the images read in place.
-        ends = np.cumsum([header.height * header.width * header.channels for header in headers])
-        places = np.split(result_memory.take(int(ends[-1])), ends[:-1])
-    for row, (data, header, memory) in enumerate(zip(files, headers, places, strict=True)):
-        pixels = decoder.decode_region(data, header, None, memory, 1)
-        if out is None:
-            column.append(pixels)
-        elif memory is None or not _fills(pixels, memory):
-            out[row] = pixels
-    return column if out is None else out
+        ends = headers.shapes.prod(axis=1).cumsum()
+        memory = np.split(result_memory.take(int(ends[-1])), ends[:-1])
+    elif out is not None and out.dtype == np.uint8 and out.flags.c_contiguous:
+        memory = list(out.reshape(len(out), -1))
+    rest = range(len(files)) if memory[0] is None else decoder.decode_whole(files, headers, memory)
+    column = memory if out is None else out
+    if out is None and memory[0] is not None:
+        column = [place.reshape(shape) for place, shape in zip(memory, headers.shapes.tolist(), strict=True)]
+    for row in rest:
+        pixels = decoder.decode_region(files[row], headers[row], None, memory[row], 1)
+        if out is None or memory[row] is None or not _fills(pixels, memory[row]):
+            column[row] = pixels
+    return column
 
 
-def reduce_images(pass_: Pass, headers: Sequence[Any]) -> list[int]:
+def reduce_images(pass_: Pass, headers: ImageHeaders) -> list[int]:
     """Choose the scale at which each image is decoded, and adapt the pass that resamples it.
 
     Returns:
         Per row 1, 2, 4 or 8: the largest for which the decoded image is not smaller than the resampled one.
     """
-    axes = [_axis(pass_, letter) for letter in "HW"]
+    axes = [spatial_axis(pass_, letter) for letter in "HW"]
     shrink = np.min([np.abs(a.numbers.high - a.numbers.low) / a.numbers.size for a in axes], axis=0)
-    reducible = np.array([header.reducible for header in headers])
-    reductions = np.where(reducible, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(np.int64)
+    reductions = np.where(headers.numbers[:, FRAME] > 0, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(
+        np.int64
+    )
     for axis in axes:
         axis.numbers = downscaled(axis.numbers, reductions)
     return reductions.tolist()
-
-
-def _axis(pass_: Pass, letter: str) -> PassAxis:
-    return next(axis for axis in pass_.axes if axis.letter == letter)
 
 
 def _fills(pixels: Array, memory: Array) -> bool:

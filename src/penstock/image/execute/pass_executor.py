@@ -8,7 +8,7 @@ from penstock.core import Array
 from penstock.image.describe.custom_pass import PassImages
 from penstock.image.describe.pixel_pass import Pass, directions, offsets, range_inside
 from penstock.image.describe.steps import FillStep
-from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values
+from penstock.image.execute.value_pass import BYTE, FLOAT, ValuePass, channels_of, computes_values, prepare
 from penstock.image.kernels.copy_windows import copy_windows
 from penstock.image.kernels.strided_images import StridedImages
 from penstock.numerics.casting import cast_saturating
@@ -20,12 +20,12 @@ class PassExecutor:
 
     Args:
         pass_: The pass.
+        values: Its form for the loops, from `prepare`.
         target: Memory for the results of all rows of the pass, of dtype `pass_.dtype`.
     """
 
-    def __init__(self, pass_: Pass, target: StridedImages) -> None:
-        self._pass, self._target = pass_, target
-        self._values = ValuePass(pass_, target) if computes_values(pass_) else None
+    def __init__(self, pass_: Pass, values: ValuePass | None, target: StridedImages) -> None:
+        self._pass, self._values, self._target = pass_, values, target
 
     def bind(self, source: StridedImages, rows: slice) -> None:
         """Set the images that `run` reads.
@@ -37,7 +37,7 @@ class PassExecutor:
         self._source, self._first = source, rows.start
         # Other dtypes are converted to float32 first, which has to wait until the memory holds the images.
         bindable = self._values and source.values.dtype in (BYTE, FLOAT)
-        self._loop = self._values.bind(source, rows) if self._values and bindable else None
+        self._loop = self._values.bind(source, self._target, rows) if self._values and bindable else None
 
     def run(self, rows: slice) -> None:
         """Write the results of some of the bound rows."""
@@ -46,12 +46,12 @@ class PassExecutor:
             return self._loop(first, last)
         source = self._source.of(slice(first, last))
         if self._values:
-            return self._values.bind(source, rows)(0, last - first)
+            return self._values.bind(source, self._target, rows)(0, last - first)
         return _run_unbound(self._pass.take(rows), source, self._target.of(rows))
 
 
 def _run_all(pass_: Pass, source: StridedImages, target: StridedImages) -> None:
-    executor, rows = PassExecutor(pass_, target), slice(0, pass_.rows)
+    executor, rows = PassExecutor(pass_, prepare(pass_), target), slice(0, pass_.rows)
     executor.bind(source, rows)
     executor.run(rows)
 
@@ -78,7 +78,7 @@ def _run_unbound(pass_: Pass, source: StridedImages, target: StridedImages) -> N
     if pass_.casts_inexactly:
         _copy(Pass(pass_.axes, pass_.input_dtype, pass_.input_dtype, pass_.channel), source, between)
     else:
-        ValuePass(pass_, between).bind(source, slice(0, pass_.rows))(0, pass_.rows)
+        ValuePass(pass_).bind(source, between, slice(0, pass_.rows))(0, pass_.rows)
     # Casts of dtypes that the loops do not have use NumPy on packed values. A packed target takes
     # them directly; to another one they are copied.
     first = int(target.starts[0])

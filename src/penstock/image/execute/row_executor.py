@@ -13,6 +13,7 @@ from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor
+from penstock.image.execute.prepared_passes import PreparedPasses
 from penstock.image.execute.value_pass import BYTE, FLOAT
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages, is_contiguous
@@ -129,11 +130,12 @@ def _in_one_memory(images: Sequence[Array]) -> StridedImages | None:
     return StridedImages.packed(values, np.array([image.shape for image in images], np.int64), starts // dtype.itemsize)
 
 
-def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
+def execute_rows(passes: Passes, prepared: PreparedPasses, images: Images, out: Array | None) -> Column:
     """Run passes, one group of rows after another.
 
     Args:
         passes: Passes over all rows.
+        prepared: The same passes, prepared.
         images: Images that the first pass reads.
         out: Memory for the results, (rows, ...), if all have one shape. None: allocate it.
 
@@ -148,7 +150,7 @@ def execute_rows(passes: Passes, images: Images, out: Array | None) -> Column:
         for number, pass_ in enumerate(passes.passes[:-1])
     ]
     targets = [*between, target]
-    executors = [PassExecutor(pass_, memory) for pass_, memory in zip(passes.passes, targets, strict=True)]
+    executors = list(map(PassExecutor, passes.passes, prepared.values, targets))
     for executor, memory in zip(executors[1:], between, strict=True):
         executor.bind(memory, slice(0, groups[-1].stop))
     # Binding allocates tables and converts addresses for C, which takes longer than the pixels of a few small images.

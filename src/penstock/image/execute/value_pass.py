@@ -34,20 +34,19 @@ class _Step(NamedTuple):
 
 
 class ValuePass:
-    """Pass that computes values and writes uint8 or float32.
+    """Pass that computes values and writes uint8 or float32. It knows no memory, so batches with equal passes share it.
 
     Args:
         pass_: Pass, for which `computes_values` is True.
-        target: Memory for the results of all rows.
     """
 
-    def __init__(self, pass_: Pass, target: StridedImages) -> None:
+    def __init__(self, pass_: Pass) -> None:
         roles = _roles(pass_)
-        self._write = np.zeros((pass_.rows, 4), np.int64)
-        self._write[:, 0] = target.starts
         numbers: list[AxisMapping] = [identity(np.ones(pass_.rows, np.int32))] * 2
         self._steps: list[_Step] = []
-        self._planes: list[tuple[_Step, NDArray[np.int64], NDArray[np.int64]]] = []
+        # Axes of the result, by role, and those of planes with their lengths.
+        self._places = list(roles.items())
+        self._planes: list[tuple[_Step, int, NDArray[np.int64]]] = []
         for at, axis in enumerate(pass_.axes):
             role = roles.get(at)
             if role in (_ROWS, _COLUMNS):
@@ -58,41 +57,32 @@ class ValuePass:
             else:
                 # Windows and mirroring of channels and frames cost nothing: another offset, another stride.
                 self._steps.append(_Step(axis.source, role, offsets(axis), directions(axis)))
-            if role is not None:
-                self._write[:, 1 + role] = target.strides[:, at]
-            elif (axis.numbers.length != 1).any():
-                self._planes.append((self._steps[-1], axis.numbers.length.astype(np.int64), target.strides[:, at]))
+            if role is None and (axis.numbers.length != 1).any():
+                self._planes.append((self._steps[-1], at, axis.numbers.length.astype(np.int64)))
         self._codes, self._terms = _program(pass_, int(channels_of(pass_)[0]))
+        self._operations = self._codes.tolist()
         self._rows, self._columns = [mapping.matrix() for mapping in numbers]
-        self._results = target.values
         # A byte has 256 values: a table is faster than arithmetic, unless channels are mixed or pixels computed.
         self._looks_up = pass_.input_dtype == BYTE and not pass_.resampled and not pass_.mixes
+        self._input_dtype = pass_.input_dtype
         self._computed, self._taps = np.zeros(pass_.rows, np.bool_), np.ones(pass_.rows, np.int64)
         if pass_.resampled:
             self._computed = is_resampled(numbers[0]) | is_resampled(numbers[1])
             self._taps = np.maximum(*map(taps_per_row, numbers))
-        planar = (
-            self._terms.shape[3] == 3 and self._results.dtype == FLOAT and (self._write[:, 1 + _COLUMNS] == 1).all()
-        )
-        # Constants of the variant of `blend` that does no more than these rows need.
-        self._variant = blending(
-            resamples=bool(self._computed.any()),
-            picks=not self._computed.all(),
-            finishes=bool(planar) and self._codes.tolist() == [HALVES_UP, SCALE],
-            linear=all(map(is_linear, numbers)),
-            mixes=pass_.input_dtype == self._results.dtype == BYTE
-            and self._codes.tolist() == [MIX, SCALE, HALVES_AWAY],
-        )
+        self._resamples, self._picks = bool(self._computed.any()), not self._computed.all()
+        self._linear = all(map(is_linear, numbers))
 
-    def bind(self, source: StridedImages, rows: slice) -> Callable[[int, int], None]:
+    def bind(self, source: StridedImages, target: StridedImages, rows: slice) -> Callable[[int, int], None]:
         """Return a function of (start, stop) that computes a range of the images of the source.
 
         Args:
             source: Images of `rows`.
+            target: Memory for the results of all rows of the pass.
             rows: Rows of the pass.
         """
-        read = np.zeros((len(source.starts), 4), np.int64)
-        read[:, 0] = source.starts
+        read: NDArray[Any] = np.zeros((len(source.starts), 4), np.int64)
+        write: NDArray[Any] = np.zeros_like(read)
+        read[:, 0], write[:, 0] = source.starts, target.starts[rows]
         for step in self._steps:
             strides = source.strides[:, step.source]
             if step.first is not None:
@@ -100,19 +90,21 @@ class ValuePass:
                 strides = strides * step.direction[rows]
             if step.role is not None:
                 read[:, 1 + step.role] = strides
+        for at, role in self._places:
+            write[:, 1 + role] = target.strides[rows, at]
         terms = self._terms if len(self._terms) == 1 else self._terms[rows]
-        write, *numbers = self._write[rows], self._rows[rows], self._columns[rows], self._computed[rows]
-        image = np.arange(len(read))
+        numbers = self._rows[rows], self._columns[rows], self._computed[rows]
+        image = np.arange(len(read)) if self._planes else np.empty(0, np.int64)
         # Loops know rows, columns and channels. Along other axes, such as frames, each plane becomes an image.
-        for step, lengths, distances in self._planes:
+        for step, at, lengths in self._planes:
             counts = lengths[rows][image]
             parent = np.repeat(np.arange(len(image)), counts)
             plane, image = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts), image[parent]
             read, write, *numbers = [array[parent] for array in (read, write, *numbers)]
             read[:, 0] += plane * (source.strides[:, step.source] * step.direction[rows])[image]
-            write[:, 0] += plane * distances[rows][image]
+            write[:, 0] += plane * target.strides[rows, at][image]
             terms = terms if len(terms) == 1 else terms[parent]
-        values, results = source.values, self._results
+        values, results = source.values, target.values
         heights, widths, computed = numbers
         channels = terms.shape[3]
         if self._looks_up:
@@ -123,12 +115,28 @@ class ValuePass:
             if values.dtype not in (BYTE, FLOAT):
                 values = values.astype(FLOAT)
             memory = scratch(heights, widths, int(self._taps[rows].max(initial=1)), channels)
-            loop = blend.variant(**self._variant)
+            loop = blend.variant(**self._variant(write, results.dtype))
             call = loop.bind(values, read, heights, widths, computed, self._codes, terms, results, write, *memory)
         if not self._planes:
             return call
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()
         return lambda start, stop: call(ends[start], ends[stop])
+
+    def _variant(self, write: NDArray[np.int64], dtype: np.dtype[Any]) -> dict[str, bool]:
+        """Return the constants of the variant of `blend` that does no more than the rows need."""
+        planar = self._terms.shape[3] == 3 and dtype == FLOAT and bool((write[:, 1 + _COLUMNS] == 1).all())
+        return blending(
+            resamples=self._resamples,
+            picks=self._picks,
+            finishes=planar and self._operations == [HALVES_UP, SCALE],
+            linear=self._linear,
+            mixes=self._input_dtype == dtype == BYTE and self._operations == [MIX, SCALE, HALVES_AWAY],
+        )
+
+
+def prepare(pass_: Pass) -> ValuePass | None:
+    """Return a pass in the form for the loops for values, or None if they cannot run it."""
+    return ValuePass(pass_) if computes_values(pass_) else None
 
 
 _ROWS, _COLUMNS, _CHANNELS = range(3)

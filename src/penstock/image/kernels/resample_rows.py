@@ -28,12 +28,14 @@ from penstock.image.kernels.row_arithmetic import (
     single_scale_op,
 )
 from penstock.image.kernels.table_rows import (
+    fill_margins,
     fill_outside,
     map_one_channel,
     map_three_channels,
     mix_bytes,
     scale_bytes,
     scale_planes,
+    scale_to_floats,
 )
 from penstock.native.compiled import Compiled, precompile
 
@@ -261,21 +263,21 @@ def look_up(  # noqa: C901  # see `blend`
     channels, uniform, table_ready = terms.shape[3], False, False
     to_bytes = out.itemsize == 1
     rounds = to_bytes and codes.shape[0] == 2 and codes[0] == SCALE and codes[1] == HALVES_AWAY
-    scale = single_scale_op(codes) if channels == 3 and not to_bytes else -1
+    scale = -1 if to_bytes else single_scale_op(codes)
     for n in range(start, stop):
         if n == start or terms.shape[0] > 1:
             uniform, table_ready = same_for_all(codes, terms[n % terms.shape[0]]), False
-        line = uniform and to_bytes and place_in[n, 2] == channels == place_out[n, 2]
-        line = line and place_in[n, 3] == place_out[n, 3] == 1 and not columns[n, MIRRORED]
+        line = uniform and place_in[n, 2] == channels == place_out[n, 2] and not columns[n, MIRRORED]
+        line = line and (channels == 1 or place_in[n, 3] == place_out[n, 3] == 1)
         low_y, high_y = columns_inside(rows[n])
         low_x, high_x = columns_inside(columns[n])
         height, width = int(rows[n, LENGTH]), int(columns[n, LENGTH])
         whole = low_y == low_x == 0 and high_y == height and high_x == width
-        direct = line and rounds and whole
-        # Whole images with a simple conversion are computed with vector instructions; a table lookup is scalar.
-        planar = scale >= 0 and abs(place_in[n, 2]) == 3 and place_in[n, 3] == place_out[n, 2] == 1
+        # A simple conversion is computed with vector instructions; a table lookup is scalar.
+        direct = line and (rounds or scale >= 0)
+        planar = scale >= 0 and channels == 3 == abs(place_in[n, 2]) and place_in[n, 3] == place_out[n, 2] == 1
         planar = planar and (whole or place_out[n, 1] == width)
-        if not (direct or (planar and whole) or table_ready):
+        if not (table_ready or ((direct or planar) and whole)):
             table_ready, entries_used = True, table[:257] if uniform else table
             for i in range(entries_used.shape[0]):
                 entries_used[i] = np.float32(i % 257)
@@ -313,9 +315,15 @@ def look_up(  # noqa: C901  # see `blend`
             low, high = (low_x, high_x) if low_y <= y < high_y else (width, width)
             at, to = np.uint64(begin + y * step_y), np.uint64(place_out[n, 0] + y * place_out[n, 1])
             if direct:
-                scale_bytes(pixels, at, terms[n % terms.shape[0], :, :, 0], out, to, width)
+                start_x, count, own_terms = np.uint64(low), high - low, terms[n % terms.shape[0], :, :, 0]
+                if to_bytes:
+                    scale_bytes(pixels, at + start_x, own_terms, out, to + start_x, count)
+                else:
+                    scale_to_floats(pixels, at + start_x, own_terms[scale], out, to + start_x, count)
+                if not whole:
+                    fill_margins(entries[256], low, high, width, out, to)
                 continue
-            if channels == 3 and not to_bytes:
+            if tables == 3 and not to_bytes:
                 map_three_channels(pixels, at, by, channel, entries, low, high, width, out, to, step, plane)
                 continue
             for c in range(np.uint64(tables)):

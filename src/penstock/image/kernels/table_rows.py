@@ -120,6 +120,23 @@ def scale_bytes(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.u
 
 
 @Compiled
+def scale_to_floats(pixels: Array, at: np.uint64, terms: Array, out: Array, to: np.uint64, count: int) -> None:
+    """Apply SCALE to bytes, as `apply_color_ops` does, and write floats. Vectorized, as `scale_bytes`."""
+    mean, factor, shift = terms[0], terms[1], terms[2]
+    for i in range(np.uint64(count)):
+        out[to + i] = (np.float32(pixels[at + i]) - mean) * factor + shift
+
+
+@Compiled
+def fill_margins(value: float, low: int, high: int, width: int, out: Array, to: np.uint64) -> None:
+    """Fill a row of `width` values, except from `low` to `high` (exclusive)."""
+    for x in range(np.uint64(0), np.uint64(low)):
+        out[to + x] = value
+    for x in range(np.uint64(high), np.uint64(width)):
+        out[to + x] = value
+
+
+@Compiled
 def mix_bytes(pixels: Array, read: int, terms: Array, out: Array, write: int, count: int) -> None:
     """Apply MIX, SCALE and HALVES_AWAY to pixels of three bytes, as `apply_color_ops` does."""
     # The terms are copied to scalars: numba cannot prove that writing `out` leaves `terms` unchanged, and would reload

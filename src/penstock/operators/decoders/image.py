@@ -12,7 +12,7 @@ from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Default, DType, PerformanceHint, Range, apply, operator, with_defaults
 from penstock.image.codecs.image_codec import Backend, ImageCodec
-from penstock.image.codecs.image_header import ImageHeader, Region
+from penstock.image.codecs.image_header import ImageHeader, ImageHeaders, Region
 from penstock.image.codecs.output_channels import CHANNELS
 from penstock.image.image_operator import ImageDecoder
 from penstock.numerics.casting import cast_saturating
@@ -51,25 +51,31 @@ class DecodeImage(ImageDecoder):
         bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
-    def read_headers(self, files: Sequence[Array]) -> list[ImageHeader]:
+    def read_headers(self, files: Sequence[Array]) -> ImageHeaders:
         """Read sizes and channels from headers, and check the sizes against `max_size`."""
         # Checked before anything is decoded: the header is enough.
         headers = self.decoding.headers(files)
         if self.max_size is not None:
-            height, width = self.max_size
-            large = next((header for header in headers if header.height > height or header.width > width), None)
-            if large is not None:
+            large = headers.shapes[(headers.shapes[:, :2] > self.max_size).any(axis=1), :2]
+            if len(large):
+                height, width = large[0]
                 raise ValueError(
-                    f"the image is {large.height} x {large.width}, larger than max_size={self.max_size}: "
+                    f"the image is {height} x {width}, larger than max_size={self.max_size}: "
                     "raise max_size, or leave it out and resize on the host"
                 )
         return headers
 
     def regions_to_decode(
-        self, headers: Sequence[ImageHeader], regions: NDArray[np.int64], reductions: NDArray[np.int64]
+        self, headers: ImageHeaders, regions: NDArray[np.int64], reductions: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return the regions that the codec decodes to deliver `regions`."""
         return self.decoding.regions_to_decode(headers, regions, reductions)
+
+    def decode_whole(self, files: Sequence[Array], headers: ImageHeaders, memory: Sequence[Array]) -> list[int]:
+        """Decode whole images of bytes."""
+        if self.dtype != np.uint8:
+            return list(range(len(files)))
+        return self.decoding.decode_whole(files, headers, memory)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int

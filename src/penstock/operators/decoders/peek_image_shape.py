@@ -33,8 +33,7 @@ class PeekImageShape(Operator, HostBatchKernel):
     def batch(self, context: BatchContext, files: Column) -> Array:
         """Read the shapes from the headers, without decoding pixels."""
         del context
-        headers = self.decoding.headers(list(files))
-        return np.array([(header.height, header.width, header.channels) for header in headers], self.dtype)
+        return self.decoding.headers(list(files)).shapes.astype(self.dtype)
 
 
 @operator("peek_image_shape")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from penstock.core import Array
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.formats.caffe.joined_records import scan_joined
+from penstock.sources.formats.joined_records import scan_joined
 from penstock.sources.formats.protobuf_loop import read_varint, skip_byte, skip_varint
 from penstock.sources.formats.protobuf_wire import Record
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from penstock.core import Indices, optional_import, short_digest
 from penstock.errors import SampleError, SourceError, SourceNotFoundError, error_text
+from penstock.sources.formats.joined_records import JoinedRecords
 from penstock.sources.formats.lmdb.btree import (
     HEAD,
     CorruptDatabaseError,
@@ -109,7 +110,7 @@ class LmdbRecords:
         errors = self._pieces.read(*places, outs)
         return [errors.get(number, out.data) for number, out in enumerate(outs)]
 
-    def get(self, indices: Sequence[int]) -> list[Record]:
+    def get(self, indices: Sequence[int]) -> Sequence[Record]:
         """Return the values of records, by number.
 
         Raises:
@@ -148,20 +149,18 @@ class LmdbRecords:
         self._check_unchanged()
         return records
 
-    def _short(self, indices: Sequence[int]) -> list[Record] | None:
+    def _short(self, indices: Sequence[int]) -> JoinedRecords | None:
         """Return what `get` returns, for intact local records that share pages with others; otherwise None."""
         numbers = np.array(indices, np.int64)
         starts = np.frombuffer(self._index.starts, np.int64)[numbers]
         if (starts % self._root.page == HEAD).any() or not isinstance(self._opened, LocalFile):
             return None
         sizes = np.frombuffer(self._index.sizes, np.int64)[numbers]
-        stops, data = np.cumsum(sizes), np.empty(int(sizes.sum()), np.uint8)
-        places = stops - sizes
-        if not self._opened.read_ranges(starts, sizes, places, data):
+        ends, data = np.cumsum(sizes), np.empty(int(sizes.sum()), np.uint8)
+        if not self._opened.read_ranges(starts, sizes, ends - sizes, data):
             return None
         self._check_unchanged()
-        view = data.data
-        return [view[start:stop] for start, stop in zip(places.tolist(), stops.tolist(), strict=True)]
+        return JoinedRecords(data, ends)
 
     def _check_unchanged(self) -> None:
         """Check that no transaction has been committed since the database was opened.
@@ -213,7 +212,7 @@ class LmdbRecordStore:
         parts = self._offsets.split(indices)
         return [extent for part, _, inner in parts for extent in self._parts[part].byte_ranges(inner)]
 
-    def get(self, indices: Indices) -> list[Record]:
+    def get(self, indices: Indices) -> Sequence[Record]:
         """Return the values of records, by number over all databases.
 
         Raises:
