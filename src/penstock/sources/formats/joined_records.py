@@ -34,7 +34,11 @@ class JoinedRecords(Sequence[Record]):
     @overload
     def __getitem__(self, number: slice) -> list[Record]: ...
     def __getitem__(self, number: int | slice) -> Record | list[Record]:
-        return list(self)[number]
+        if isinstance(number, slice):
+            return list(self)[number]
+        place = range(len(self))[number]
+        start = int(self.ends[place - 1]) if place else 0
+        return self.data.data[start : int(self.ends[place])]
 
     def __iter__(self) -> Iterator[Record]:
         view, start = self.data.data, 0
