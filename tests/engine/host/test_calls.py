@@ -54,7 +54,7 @@ RAGGED = {
 }
 DECODED = {
     "alone": (lambda files: fn.decoders.image(files), 0),
-    "into the batch": (lambda files: fn.reshape(fn.decoders.image(files), shape=[16, 12, 3]), 1),
+    "into the batch": (lambda files: fn.reshape(fn.decoders.image(files), shape=[16, 12, 3]), 0),
     "training": (lambda files: normalised(fn.resize(fn.decoders.image(files), size=(8, 8))), 1),
 }
 
