@@ -38,7 +38,7 @@ from penstock.graph import (
     with_defaults,
 )
 from penstock.graph.arguments.argument_groups import CommonArguments
-from penstock.image.codecs.image_header import Region
+from penstock.image.codecs.image_header import ImageHeader, ImageHeaders, Region
 from penstock.image.describe.steps import (
     CastStep,
     ColorMatrixStep,
@@ -87,6 +87,8 @@ __all__ = [
     "FramedCall",
     "HostBatchKernel",
     "ImageDecoder",
+    "ImageHeader",
+    "ImageHeaders",
     "ImageInfo",
     "ImageOperator",
     "Images",

@@ -72,7 +72,7 @@ class ImageDecoder(Operator, FusibleOperator):
 
     @abstractmethod
     def read_headers(self, files: Sequence[Any]) -> ImageHeaders:
-        """Read the headers of files.
+        """Read the headers of files; `ImageHeaders.of` makes them of a header per file.
 
         Raises:
             ValueError: The bytes of a file are not an image.
@@ -90,9 +90,8 @@ class ImageDecoder(Operator, FusibleOperator):
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
-    @abstractmethod
     def decode_whole(self, files: Sequence[Any], headers: ImageHeaders, memory: Sequence[Any]) -> list[int]:
-        """Decode whole images into memory, those that need no more than one call of a library.
+        """Decode whole images into memory, those that need no more than one call of a library; by default none.
 
         Args:
             files: Bytes of the files.
@@ -102,6 +101,8 @@ class ImageDecoder(Operator, FusibleOperator):
         Returns:
             Indices of the other images, for `decode_region`.
         """
+        del headers, memory
+        return list(range(len(files)))
 
     @abstractmethod
     def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:

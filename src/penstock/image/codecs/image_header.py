@@ -46,17 +46,25 @@ class ImageHeader(NamedTuple):
         return self.frame > 0
 
 
-# Columns of `ImageHeaders`: the fields of `ImageHeader`, with the bytes per value in place of the dtype.
+# Columns of `ImageHeaders`.
 HEIGHT, WIDTH, CHANNELS, BYTES, ORIENTATION, FRAME, BELOW = COLUMNS = range(7)
 
 _DTYPES = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
 
 class ImageHeaders:
-    """Headers of several images, without a Python object for each.
+    """Headers of several images, without a Python object for each. It is a sequence of `ImageHeader`.
 
     Args:
-        numbers: int64 (images, 7), columns as above. A header that could not be read has zeros.
+        numbers: int64 (images, 7): the fields of `ImageHeader`, with the bytes per value in place of the dtype. Zeros
+            stand for a header that could not be read.
+
+    Example:
+        >>> import numpy as np
+        >>> small = ImageHeader(height=2, width=3, channels=3, dtype=np.dtype(np.uint8), orientation=1, frame=0)
+        >>> headers = ImageHeaders.of([small, small._replace(height=4)])
+        >>> headers.shapes.tolist(), headers[1].height
+        ([[2, 3, 3], [4, 3, 3]], 4)
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
