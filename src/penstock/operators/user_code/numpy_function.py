@@ -88,7 +88,8 @@ class NumpyFunction(Operator):
             not_fed = current_trace().journal.open
             if dense and not not_fed:
                 raise
-            if not_fed and not self._accepts_zeros(specs):
+            # Dense inputs have been tried above.
+            if not_fed and (dense or not self._accepts_zeros(specs)):
                 return self._with_assumed_outputs(specs[0])
             return self  # zeros remain
         outputs = self._outputs_for("the first sample", samples)
