@@ -11,16 +11,16 @@ benchmarks print the median of these ratios over all rounds.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
 import glob
 import itertools
-import multiprocessing
 import os
 import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +48,10 @@ class Times:
     def ratio(self, other: Times) -> float:
         """Return the median ratio of this CPU time to another, over all rounds."""
         return statistics.median(own / reference for own, reference in zip(self.cpu, other.cpu, strict=True))
+
+    def rate_ratio(self, other: Times) -> float:
+        """Return the median ratio of this throughput to another, over all rounds."""
+        return statistics.median(reference / own for own, reference in zip(self.wall, other.wall, strict=True))
 
 
 def arguments(description: str, images: int) -> argparse.ArgumentParser:
@@ -92,6 +96,7 @@ def compare(
         references: Contenders whose CPU times are the denominators; the first contender if none of them runs.
     """
     print(f"\n{title}", flush=True)
+    bystanders = _children()  # such as the server of a store
     running: dict[str, Batches] = {}
     for name, make in contenders.items():
         if options.only and name not in options.only:
@@ -108,7 +113,7 @@ def compare(
     for number in range(options.rounds + 1):
         # In random order, because a turn depends on what the previous one has left in the caches of the CPU.
         for name in random.Random(number).sample(list(running), len(running)):
-            cpu, wall = turn(running[name], count)
+            cpu, wall = turn(running[name], count, bystanders)
             if number:  # The first round is the warm-up.
                 times[name].cpu.append(cpu / count / BATCH)
                 times[name].wall.append(wall / count / BATCH)
@@ -120,33 +125,49 @@ def compare(
     return times
 
 
-def turn(batches: Batches, count: int) -> tuple[float, float]:
-    """Return CPU and wall-clock seconds for `count` batches, until all threads are idle."""
-    cpu, wall = now()
+def turn(batches: Batches, count: int, bystanders: Collection[int] = ()) -> tuple[float, float]:
+    """Return CPU and wall-clock seconds for `count` batches, until all threads and worker processes are idle.
+
+    Args:
+        batches: The batches of a contender.
+        count: Number of batches.
+        bystanders: Child processes that are not workers.
+    """
+    workers = [pid for pid in _children() if pid not in bystanders]
+    cpu, wall = now(workers)
     for _ in range(count):
         batch = next(batches)
     jax.block_until_ready(batch)
     del batch
-    ended = settle()
+    ended = settle(workers=workers)
     return ended[0] - cpu, ended[1] - wall
 
 
-def now() -> tuple[float, float]:
-    """Return CPU seconds of all threads and worker processes, and wall-clock seconds."""
-    return _cpu_seconds(), time.perf_counter()
+def now(workers: Iterable[int] = ()) -> tuple[float, float]:
+    """Return CPU seconds of all threads and of worker processes, and wall-clock seconds."""
+    return time.process_time() + sum(map(_cpu_seconds, workers)), time.perf_counter()
 
 
-def _cpu_seconds() -> float:
-    """Return CPU seconds of this process and of those that `multiprocessing` has started, which needs Linux."""
-    seconds = time.process_time()
-    for child in multiprocessing.active_children():
-        with open(f"/proc/{child.pid}/stat") as file:  # noqa: PTH123  # as in _runnable
+def _children() -> set[int]:
+    """Return the processes that this one has started. Empty on systems other than Linux."""
+    found: set[int] = set()
+    for task in glob.glob("/proc/self/task/*/children"):  # noqa: PTH207  # as in _runnable
+        with contextlib.suppress(OSError), open(task) as file:  # noqa: PTH123
+            found.update(map(int, file.read().split()))
+    return found
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Return CPU seconds of a process; 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:  # noqa: PTH123  # as in _runnable
             user, system = file.read().rpartition(")")[2].split()[11:13]
-        seconds += (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-    return seconds
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def settle(limit: float = 30.0) -> tuple[float, float]:
+def settle(limit: float = 30.0, workers: Sequence[int] = ()) -> tuple[float, float]:
     """Wait until all other threads and worker processes are idle, for at most `limit` seconds.
 
     Threads count as idle after a pause of 50 ms: those that wait for a store with a latency of 20 ms continue earlier.
@@ -154,12 +175,12 @@ def settle(limit: float = 30.0) -> tuple[float, float]:
     Returns:
         Value of `now` when a thread was last active.
     """
-    ended = now()
+    ended = now(workers)
     latest, quiet = ended[1] + limit, 0
     while quiet < 10 and time.perf_counter() < latest:
-        before = _cpu_seconds()
+        before = now(workers)[0]
         time.sleep(0.005)
-        moment = now()
+        moment = now(workers)
         if moment[0] - before > 0.0005 or _runnable():
             ended, quiet = moment, 0
         else:
@@ -181,13 +202,14 @@ def _runnable() -> bool:
 
 
 def report(times: Mapping[str, Times], references: Sequence[str]) -> None:
-    """Print CPU time per image, its ratios to the references, and the throughput."""
+    """Print CPU time per image, its ratios to the references, the throughput, and its ratio to the first reference."""
     widths = [max(13, len(name) + 4) for name in references]
     columns = "".join(f"{f'x {name}':>{width}}" for name, width in zip(references, widths, strict=True))
-    print(f"  {'':<22}{'CPU us/image':>13}{columns}{'images/s':>11}")
+    print(f"  {'':<22}{'CPU us/image':>13}{columns}{'images/s':>11}{f'x {references[0]}':>{widths[0]}}")
     for name, own in times.items():
         ratios = "".join(
             f"{own.ratio(times[other]):>{width}.2f}" for other, width in zip(references, widths, strict=True)
         )
         cpu, wall = statistics.median(own.cpu), statistics.median(own.wall)
-        print(f"  {name:<22}{cpu * 1e6:>13.1f}{ratios}{1 / wall:>11,.0f}", flush=True)
+        rate = own.rate_ratio(times[references[0]])
+        print(f"  {name:<22}{cpu * 1e6:>13.1f}{ratios}{1 / wall:>11,.0f}{rate:>{widths[0]}.2f}", flush=True)

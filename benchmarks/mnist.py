@@ -26,8 +26,8 @@ WORKLOADS = ("idx", "lmdb")
 RECORDS = 20_000
 
 
-def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batches:
-    """Return batches of Penstock."""
+def penstock(folder: Path, records: Path, workload: str, threads: int, *, processes: bool = False) -> Batches:
+    """Return batches of Penstock, from threads or from as many worker processes."""
     from penstock import data_iterator, fn, types
 
     @data_iterator(output_map=["images", "labels"], reader_name="reader")
@@ -37,7 +37,8 @@ def penstock(folder: Path, records: Path, workload: str, threads: int) -> Batche
         jpegs, labels = fn.readers.caffe2(path=str(records), random_shuffle=True, name="reader")
         return pipeline(fn.decoders.image(jpegs, output_type=types.GRAY), labels, fn, types)
 
-    return epochs(training(batch_size=BATCH, num_threads=threads, seed=1))
+    workers = {"num_processes": threads} if processes else {"num_threads": threads}
+    return epochs(training(batch_size=BATCH, seed=1, **workers))
 
 
 def dali(folder: Path, records: Path, workload: str, threads: int) -> Batches:
@@ -170,6 +171,7 @@ def tf_data(folder: Path, _records: Path, workload: str, threads: int) -> Batche
 CONTENDERS = {
     "DALI": dali,
     "penstock": penstock,
+    "penstock, processes": partial(penstock, processes=True),
     "by hand": numpy,
     "by hand, aligned": partial(numpy, aligned=True),
     "one jax_function": one_jax_function,

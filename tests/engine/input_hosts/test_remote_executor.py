@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import json
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from penstock import data_iterator, fn
+from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
-from penstock.engine.input_hosts.chunk_protocol import ChunkHead, ChunkRequest
+from penstock.engine.input_hosts.chunk_protocol import OPEN, ChunkHead, ChunkRequest
 from penstock.engine.input_hosts.chunk_server import ChunkServer
 from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
 from penstock.engine.input_hosts.host_address import parse_address
@@ -103,6 +108,29 @@ def test_a_host_accepts_a_bounded_number_of_requests():
     assert service.totals.waiting == 2
     del answers  # which trainers that give up do not read to their end
     assert service.totals.waiting == 0
+
+
+def test_a_host_is_ready_when_it_has_computed_a_row(monkeypatch):
+    compiled, computed = threading.Event(), []
+
+    class Compiling(HostProgram):
+        def run_rows(self, chunk):
+            assert compiled.wait(60)
+            computed.append(chunk.rows.tolist())
+            return super().run_rows(chunk)
+
+    monkeypatch.setattr(chunk_service, "_BUILD_SECONDS", 0.01)
+    with data_iterator(lambda: fn.readers.arrays(np.arange(8)), ["number"])(batch_size=4) as it:
+        program = it._cursor.run._loader._program
+        hosted = HostedProgram(Compiling(program.plan, program.context), {})
+        service = ChunkService(lambda _: hosted, ThreadExecutor(1, name="compiling"))
+        message = json.dumps({"description": {}, "identity": dict(machine_identity())}).encode()
+        building = (json.loads(service.call(OPEN, message))["building"] for _ in itertools.count())
+        assert next(building)
+        assert next(building)
+        compiled.set()
+        assert not next(ready for ready in building if not ready)
+    assert computed == [[0]]
 
 
 def test_slow_hosts_get_less():

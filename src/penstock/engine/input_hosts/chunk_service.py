@@ -11,6 +11,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -118,7 +119,7 @@ class ChunkService:
         self._lock = threading.Lock()
         # One at a time, beside the threads that compute chunks.
         self._builder = ThreadExecutor(1, name="penstock-build")
-        self._building: dict[str, Future[HostedProgram]] = {}
+        self._building: dict[str, Future[_Entry]] = {}
         self._programs: OrderedDict[str, _Entry] = OrderedDict()
         self.max_requests = _MAX_WAITING_PER_THREAD * executor.workers + 16
         self._unread = 0
@@ -239,18 +240,33 @@ class ChunkService:
             if future is None:
                 if len(self._building) >= _MAX_PROGRAMS:
                     return None
-                future = self._building[key] = self._builder.submit(self._build, description)
+                future = self._building[key] = self._builder.submit(self._prepared, description)
         wait([future], _BUILD_SECONDS)
         if not future.done():
             return None
         with self._lock:
             self._building.pop(key, None)
             if key not in self._programs:
-                self._programs[key] = _Entry(future.result())
+                self._programs[key] = future.result()
             while len(self._programs) > _MAX_PROGRAMS:
                 self._programs.popitem(last=False)
             self.totals.programs = len(self._programs)
             return self._programs[key]
+
+    def _prepared(self, description: Mapping[str, Any]) -> _Entry:
+        """Build a program, and compute its first row, so that its loops are compiled.
+
+        A trainer waits for a chunk a few seconds, and as long as necessary until the program is ready.
+        """
+        entry = _Entry(self._build(description))
+        program = copy.copy(entry.hosted.program)
+        program.context = replace(program.context, timers=StageTimers())
+        dtypes = [value.spec.dtype.name if value.spec.dense else None for value in program.plan.results]
+        request = ChunkRequest("", program.context.schedule.first(), np.zeros(1, np.int64), tuple(dtypes))
+        # Here, a bad sample is no failure: the trainer that needs it computes it, too.
+        with suppress(Exception):
+            program.run_rows(Chunk(request.step, request.rows, self._slots(program, request)))
+        return entry
 
     def compute(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> tuple[ChunkHead, list[Array]]:
         """Compute a chunk on a thread. Returns the head of the answer, and the bytes of the columns."""

@@ -40,7 +40,8 @@ class InputHost:
         window: Number of requests that may be in flight.
         in_flight: Number of requests in flight.
         queued: Rows of the requests in flight.
-        fresh: True until the first chunk after it was connected to: it may still compile its loops.
+        fresh: True until the first chunk after it was connected to: it may still compile loops that its first row did
+            not need.
         row_seconds: Seconds that a row takes, counted from the request to the answer, divided by the rows in flight;
             None until a chunk is done.
         rows: Rows computed.

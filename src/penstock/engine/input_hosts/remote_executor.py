@@ -44,8 +44,9 @@ _MIN_REQUEST_SECONDS, _PATIENCE = 1.0, 10.0
 # Seconds for a host to say that it is there, and that it has built a program or is building it.
 _STATUS_SECONDS, _OPEN_SECONDS = 3.0, 5.0
 
-# Seconds that the first batch waits for hosts that are building the program.
-_FIRST_SECONDS = 10.0
+# Seconds that the first batch waits for hosts that are building the program and compiling its loops. If no host is
+# there, it does not wait.
+_FIRST_SECONDS = 30.0
 
 # Fields of the answer to `OPEN`.
 _ANSWER = ("threads", "differences", "reason", "building")

@@ -2,12 +2,14 @@
 
 import io
 import os
+import weakref
 from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array, Indices
+from penstock.errors import SourceError, error_text
 from penstock.native.machine_code import address
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
@@ -20,7 +22,7 @@ _BLOCK = 1 << 22
 
 
 class LocalFile:
-    """An open local file.
+    """An open local file. A copy in another process, made by pickling, opens the file again.
 
     Args:
         path: Path of the file.
@@ -36,9 +38,13 @@ class LocalFile:
 
     def __init__(self, path: str) -> None:
         self._descriptor, status = open_regular(path)
+        self._path, self._close = path, weakref.finalize(self, os.close, self._descriptor)
         self.size, self.time = status.st_size, status.st_mtime_ns
         self.tag = ""
         self.state: Hashable = status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+    def __reduce__(self) -> Any:
+        return _opened_again, (self._path, self.state)
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
@@ -85,8 +91,21 @@ class LocalFile:
         return io.FileIO(self._descriptor, closefd=False)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file. It is closed with the last reference to it, too."""
+        self._close()
+
+
+def _opened_again(path: str, state: Hashable) -> LocalFile:
+    """Return a file in the state in which another process opened it."""
+    try:
+        file = LocalFile(path)
+    except OSError as error:
+        raise SourceError(f"{path!r} cannot be read: {error_text(error)}") from error
+    if file.state != state:
+        raise SourceError(
+            f"{path!r} has been written to since it was opened", fix="read a copy, or begin when it is complete"
+        )
+    return file
 
 
 class RemoteFile:
@@ -109,8 +128,12 @@ class RemoteFile:
 
     def _known(self, info: ObjectInfo) -> None:
         self._path, self.size, self.tag = info.path, info.size, info.etag
+        self._block: bytes | memoryview
         self.state: Hashable = info.etag, info.size
-        self._start, self._block = 0, memoryview(b"")
+        self._start, self._block = 0, b""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_start": 0, "_block": b""}
 
     def pread(self, count: int, at: int) -> bytes:
         """Return up to `count` bytes from byte `at`, fewer at the end of the file."""
@@ -129,7 +152,7 @@ class RemoteFile:
 
     def close(self) -> None:
         """Release the block."""
-        self._block = memoryview(b"")
+        self._block = b""
 
 
 class FetchedFile(RemoteFile):

@@ -1,6 +1,5 @@
 """Records of LMDB databases by number, in the order of their keys."""
 
-import weakref
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,6 @@ class LmdbRecords:
             raise SourceNotFoundError(f"no LMDB at {path!r}", expected="a folder that holds data.mdb")
         try:
             self._opened = open_file(self.file)
-            weakref.finalize(self, self._opened.close)  # also where the program ends
             self._root = read_meta_page(self._opened)
             self._index = walk_tree(self._opened, self._root)
             self._check_unchanged()
