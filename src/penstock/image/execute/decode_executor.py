@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +60,12 @@ class EncodedImages:
         source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
         self._source, self._regions, self._shapes = source, regions, shapes
 
+    @cached_property
+    def _extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
+        """Shape and region of each image, for `decode_region`. For all images at once, this takes less Python."""
+        rows = zip(self._shapes.tolist(), self._regions.tolist(), self._partial.tolist(), strict=True)
+        return [(tuple(shape), Region._make(region) if partial else None) for shape, region, partial in rows]
+
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
         return self._groups
@@ -71,16 +78,18 @@ class EncodedImages:
         """
         rows = range(group.start, group.stop)
         # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
-        if self._dtype == np.uint8 and not self._partial[group].any() and max(self._passes.reductions[group]) == 1:
+        direct = self._dtype == np.uint8
+        # One image takes less Python alone.
+        if direct and len(rows) > 1 and not self._partial[group].any() and max(self._passes.reductions[group]) == 1:
             headers = self._passes.headers.take(group)
             rest = self._decoder.decode_whole(self._files[group], headers, self._memory[group])
             rows = [group.start + number for number in rest]
         for row in rows:
-            memory, shape = self._memory[row], tuple(self._shapes[row].tolist())
+            memory, (shape, region) = self._memory[row], self._extents[row]
             header, reduction = self._passes.headers[row], self._passes.reductions[row]
-            region = Region._make(self._regions[row].tolist()) if self._partial[row] else None
-            into = memory if self._dtype == np.uint8 else None
-            pixels = self._decoder.decode_region(self._files[row], header, region, into, reduction)
+            pixels = self._decoder.decode_region(
+                self._files[row], header, region, memory if direct else None, reduction
+            )
             if pixels.shape != shape:
                 # Loops check no bounds: other shapes would make them read the pixels of another image.
                 actual, expected = (" x ".join(map(str, extents)) for extents in (pixels.shape, shape))
