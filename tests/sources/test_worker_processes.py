@@ -1,15 +1,12 @@
 """Sources of all formats deliver the same samples in a worker process, which opens their files again."""
 
-import multiprocessing
 import pickle
-from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from damaged_formats import CONTAINERS
-from read_source import read_pickled_source, read_source
+from read_source import check_worker_process
 
 from penstock.errors import SourceError
-from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.storage.random_access_file import LocalFile
 
 
@@ -20,11 +17,7 @@ def test_sources_of_all_formats(tmp_path):
         folder.mkdir()
         kind.write(folder)
         sources[name] = kind.read(folder)
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as worker:
-        pickles = {name: pickled(source, name).payload for name, source in sources.items()}
-        read = {name: worker.submit(read_pickled_source, data) for name, data in pickles.items()}
-        for name, source in sources.items():
-            assert read[name].result() == read_source(source), name
+    check_worker_process(sources)
 
 
 def test_files_that_change_before_another_process_opens_them(tmp_path):

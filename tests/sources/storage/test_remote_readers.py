@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from read_source import check_worker_process
 
 from penstock import Pipeline, fn, tfrecord
 from penstock.cli import main
 from penstock.errors import PenstockWarning, SampleError, SourceNotFoundError
+from penstock.graph.ir.operator import Reader
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
 from penstock.sources.formats.caffe.caffe_source import write_caffe
@@ -269,6 +271,24 @@ def test_records_of_objects_are_those_of_files(name, tmp_path, s3):
         batches.append([[[*map(np.ndarray.tolist, out)] for out in pipeline.run()] for _ in range(4)])
         pipeline.close()
     assert batches[0] == batches[1]
+
+
+def test_a_worker_process_reads_what_this_process_has_opened(tmp_path, s3):
+    sources = {}
+    for name, (write, read) in READERS.items():
+        path = tmp_path / name / "data"
+        path.parent.mkdir()
+        written = [str(each) for each in (path, *write(path))]
+        for each in filter(Path.is_file, map(Path, written)):
+            s3.put(str(each.relative_to(tmp_path)), each.read_bytes())
+        urls = [f"{s3.url}/{Path(each).relative_to(tmp_path)}" for each in written]
+        for paths in (written, urls):
+            with Pipeline(batch_size=1) as pipeline:
+                pipeline.set_outputs(*read(paths[0], paths[-1]))
+            operators = [node.operator for node in pipeline.graph.nodes]
+            sources |= {(paths[0], n): each.source for n, each in enumerate(operators) if isinstance(each, Reader)}
+    assert len(sources) >= 2 * len(READERS)
+    check_worker_process(sources)
 
 
 def test_one_index_of_several_objects(tmp_path, s3):
