@@ -87,6 +87,19 @@ def test_batches_are_the_same_with_and_without_a_cache(photos, kind, devices):
     assert (hits_and_fills(again)[1] >= COUNT) == (kind == "memory")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["memory", "path"])
+def test_worker_processes_fill_a_cache(photos, kind):
+    expected = epochs(iterator(photos, None), 3)
+    with iterator(photos, store(kind, photos), num_processes=2) as cached:
+        check_same(epochs(cached, 3), expected)
+        assert hits_and_fills(cached)[0] > 0
+    # Files are those of this process, too.
+    with iterator(photos, store(kind, photos)) as cached:
+        check_same(epochs(cached), expected[:3])
+        assert (hits_and_fills(cached)[1] == 0) == (kind == "path")
+
+
 @pytest.mark.parametrize("policy", ["skip", "replace"])
 def test_bad_samples_are_not_stored(photos, policy):
     paths = sorted(photos.rglob("*.jpg"))

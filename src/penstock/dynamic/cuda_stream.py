@@ -8,6 +8,13 @@ from penstock.core import with_call_site
 from penstock.errors import ContextError
 
 
+class _NewStream:
+    """DALI's default argument, which stands for a new stream."""
+
+    def __repr__(self) -> str:
+        return "Stream.create_new"
+
+
 class Stream:
     """CUDA stream, which cannot be made: calls compute on the host.
 
@@ -15,8 +22,7 @@ class Stream:
         ContextError: Always.
     """
 
-    # DALI's default argument, which stands for a new stream.
-    create_new = object()
+    create_new = _NewStream()
 
     @with_call_site
     def __init__(self, *, stream: Any = create_new, device_id: int | None = None) -> None:

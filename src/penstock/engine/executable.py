@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.cached_samples import CachedSamples, open_caches
+from penstock.engine.host.cached_samples import CachedSamples, cache_definition, open_caches
 from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.run_context import RandomDraws, RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
@@ -193,9 +193,10 @@ class Executable:
         """
         stages = [stage for stage in self.plan.stages if stage.way is StageKind.CACHE]
         return {
-            reader: open_caches(stage, [one.source for one in self.program.readers[reader.id]], self.host_processes)
+            reader: open_caches(stage, cache_definition(stage), sources, self.host_processes)
             for stage in stages
             for reader in [cached_reader(stage.nodes[0])]
+            for sources in [[one.source for one in self.program.readers[reader.id]]]
         }
 
     def start(

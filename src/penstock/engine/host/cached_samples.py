@@ -76,11 +76,23 @@ class CachedSamples:
         return "; ".join(store.summary() for store in distinct.values())
 
 
-def open_caches(stage: Stage, sources: Sequence[Source], processes: int) -> CachedSamples:
+def cache_definition(stage: Stage) -> tuple[str, ...]:
+    """Return the definition of a cache's values as text, which identifies its files; empty for a cache in memory.
+
+    Only the user's program has it: nodes in a worker process do not have their calls.
+    """
+    if not cast(SampleCache, stage.nodes[0].operator).folder:
+        return ()
+    kinds = [f"{value.spec.dtype} {len(value.spec.shape)}" for value in stage.stored]
+    return (*canonical_definition(Graph(stage.stored)).calls, *kinds)
+
+
+def open_caches(stage: Stage, definition: Sequence[str], sources: Sequence[Source], processes: int) -> CachedSamples:
     """Open the cache of a stage.
 
     Args:
         stage: Stage of a cache in the plan.
+        definition: Its `cache_definition`.
         sources: The sources of its reader, one for the whole batch or one per block.
         processes: Number of processes on this host that share the limit on memory.
 
@@ -93,11 +105,9 @@ def open_caches(stage: Stage, sources: Sequence[Source], processes: int) -> Cach
         limit = operator.memory // (processes * len(distinct))
         return CachedSamples({number: MemoryStore(limit) for number in distinct})
     specs = [value.spec for value in stage.stored]
-    definition = canonical_definition(Graph(stage.stored)).calls
-    kinds = [f"{spec.dtype} {len(spec.shape)}" for spec in specs]
     stores: dict[int, SampleStore] = {}
     for number, source in distinct.items():
-        texts = [_FORMAT, *map(_version, _PACKAGES), *definition, *kinds, source.fingerprint()]
+        texts = [_FORMAT, *map(_version, _PACKAGES), *definition, source.fingerprint()]
         key = hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:32]
         stores[number] = FileStore(operator.folder, key, operator.limit, specs)
     return CachedSamples(stores)

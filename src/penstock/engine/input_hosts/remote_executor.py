@@ -48,6 +48,9 @@ _STATUS_SECONDS, _OPEN_SECONDS = 3.0, 5.0
 # there, it does not wait.
 _FIRST_SECONDS = 30.0
 
+# Seconds that it waits for the addresses of DNS names.
+_LOOKUP_SECONDS = 10.0
+
 # Fields of the answer to `OPEN`.
 _ANSWER = ("threads", "differences", "reason", "building")
 
@@ -128,7 +131,7 @@ class RemoteExecutor(ChunkExecutor):
         self._prepared = True
         deadline = time.monotonic() + _FIRST_SECONDS
         lookups, openings = self._look_up(), self._connect()
-        wait(lookups, _FIRST_SECONDS)
+        wait(lookups, _LOOKUP_SECONDS)
         wait(openings + self._connect(), max(deadline - time.monotonic(), 0.0))
         # A host that changes later is excluded with a warning: the training goes on without it.
         if not self._checked:
