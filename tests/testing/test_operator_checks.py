@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Unpack
 
+import numpy as np
 import pytest
 from typing_extensions import TypedDict
 
+from penstock import fn
 from penstock.graph import DataNode, operator
 from penstock.graph.tracing import registry
-from penstock.testing import check_docstring
+from penstock.testing import OperatorCase, check_docstring, check_operator
 
 
 class Base(TypedDict, total=False):
@@ -72,3 +74,24 @@ def test_each_option_of_a_typed_dictionary_must_be_described(options):
                 check_docstring("test.documented")
     finally:
         registry._operators.pop("test.documented", None)
+
+
+class Forgetful:
+    """Function that adds a number, and forgets it when it is pickled."""
+
+    number = 0
+
+    def __init__(self):
+        self.number = 1
+
+    def __getstate__(self):
+        return {}
+
+    def __call__(self, values):
+        return values + np.float32(self.number)
+
+
+def test_an_operator_that_a_worker_process_computes_differently_is_found():
+    case = OperatorCase(lambda x: fn.python_function(x, function=Forgetful()), [np.ones((4, 2), np.float32)])
+    with pytest.raises(AssertionError, match="in a worker process it gives"):
+        check_operator(case)

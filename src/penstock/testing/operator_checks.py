@@ -2,12 +2,17 @@
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from penstock.core import Array, Column
+from penstock.engine.host.chunk_executor import Chunk
+from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.process_task import pickle_program
+from penstock.errors import DefinitionError, MissingExtraError
 from penstock.graph import BatchKernel, DataNode, HostBatchKernel, Reader, lookup
 from penstock.graph.ir.fusion_contract import FusibleOperator
 from penstock.operators.readers.reader_arguments import apply_reader
@@ -42,9 +47,9 @@ class OperatorCase:
 def check_operator(case: OperatorCase, rows: int = 4) -> None:
     """Check the contract of an operator in one use.
 
-    Outputs match their specs. They are the same in batches of any size, with and without threads, fused and not fused,
-    for ragged and dense inputs. On the device, integers are the same, or within 1 if `case.rounds` is set, and floats
-    are within 4 ULPs of full scale.
+    Outputs match their specs. They are the same in batches of any size, with and without threads, in a worker process,
+    fused and not fused, for ragged and dense inputs. On the device, integers are the same, or within 1 if `case.rounds`
+    is set, and floats are within 4 ULPs of full scale.
 
     Args:
         case: The use.
@@ -59,6 +64,7 @@ def check_operator(case: OperatorCase, rows: int = 4) -> None:
     """
     reference = _run(case, rows, "host")
     _check_same(reference, _run(case, rows, "host", exec_async=False), "without threads")
+    _check_pickled(case, rows)
     if not case.mixes:
         _check_same(reference, _run(case, rows, "host", batch_size=1), "in batches of one")
     _check_same(reference, _run(case, rows, "host", unfused=True), "when nothing is fused")
@@ -114,15 +120,11 @@ def _run(
     unfused: bool = False,
 ) -> list[list[Array]]:
     """Return the samples of each output, checked against their specs."""
-    pipeline = Pipeline(batch_size or rows, 3, seed=1234, placement=placement, exec_async=exec_async)
-    with pipeline:
-        nodes = _inputs(case, ragged) if case.inputs else []
-        result = case.build(*nodes)
-        outputs = result if isinstance(result, tuple | list) else (result,)
-        pipeline.set_outputs(*outputs)
-        # A value that is an output is not fused.
-        if unfused:
-            others = (DataNode(value) for node in pipeline.graph.nodes for value in node.values)
+    pipeline, outputs = _defined(case, batch_size or rows, placement, ragged=ragged, exec_async=exec_async)
+    # A value that is an output is not fused.
+    if unfused:
+        others = (DataNode(value) for node in pipeline.graph.nodes for value in node.values)
+        with pipeline:
             pipeline.set_outputs(*outputs, *others)
     columns: list[list[Array]] = [[] for _ in outputs]
     for _ in range(rows // (batch_size or rows)):
@@ -137,6 +139,39 @@ def _run(
         _check_on_device(pipeline)
     pipeline.close()
     return columns
+
+
+def _defined(
+    case: OperatorCase, batch_size: int, placement: PlacementHint, *, ragged: bool = False, exec_async: bool = True
+) -> tuple[Pipeline, Sequence[Any]]:
+    """Return a pipeline of a use, and its outputs."""
+    pipeline = Pipeline(batch_size, 3, seed=1234, placement=placement, exec_async=exec_async)
+    with pipeline:
+        nodes = _inputs(case, ragged) if case.inputs else []
+        result = case.build(*nodes)
+        outputs = result if isinstance(result, tuple | list) else (result,)
+        pipeline.set_outputs(*outputs)
+    return pipeline, outputs
+
+
+def _check_pickled(case: OperatorCase, rows: int) -> None:
+    """Check that the host part computes the same after it was pickled for a worker process."""
+    pipeline, _ = _defined(case, rows, "host")
+    with closing(pipeline):
+        program = pipeline._start().cursor.run._loader._program  # noqa: SLF001  # the host part is not public
+        try:
+            loaded = pickle_program(program, 1, 0, ()).load()
+        except (DefinitionError, MissingExtraError):  # worker processes are refused, or a function needs cloudpickle
+            return
+        columns = [one.run_rows(_first_chunk(one, rows)).columns for one in (program, loaded.program)]
+    here, there = [[list(map(np.asarray, column)) for column in each] for each in columns]
+    _check_same(here, there, "in a worker process")
+
+
+def _first_chunk(program: HostProgram, rows: int) -> Chunk:
+    specs = [value.spec for value in program.plan.results]
+    slots = [np.zeros((rows, *spec.fixed_shape), spec.dtype) if spec.dense else None for spec in specs]
+    return Chunk(program.context.schedule.first(), np.arange(rows), slots)
 
 
 def _inputs(case: OperatorCase, ragged: bool) -> Sequence[DataNode]:

@@ -181,7 +181,8 @@ class HostTask:
     prefetched: Collection[ReadCost]
 
     @cached_property
-    def _program(self) -> HostProgram:
+    def program(self) -> HostProgram:
+        """The program."""
         caches = {
             reader: open_caches(stage, definition, sources, self.processes)
             for stage, definition in zip(_cache_stages(self.plan), self.cache_definitions, strict=True)
@@ -202,11 +203,11 @@ class HostTask:
 
     @cached_property
     def _read_ahead(self) -> ReadAhead:
-        return ReadAhead(self._program.context)
+        return ReadAhead(self.program.context)
 
     def run(self, call: ChunkCall, buffers: Mapping[int, mmap.mmap]) -> tuple[Columns, ChunkDetails]:
         """Compute a chunk. Columns with a slot are written into its buffer; the others are returned."""
-        program, recorder = self._program, SliceRecorder()
+        program, recorder = self.program, SliceRecorder()
         slots = [None if slot is None else view(buffers[slot.buffer], slot.place) for slot in call.slots]
         start = time.perf_counter()
         with ExitStack() as context:

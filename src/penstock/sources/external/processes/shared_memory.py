@@ -5,7 +5,9 @@ The memory is an anonymous file. It is freed with the last process that has it o
 
 import mmap
 import os
+import pickle
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +88,18 @@ class SharedSegments:
 def view(memory: mmap.mmap, place: ArrayLocation) -> Array:
     """Return the array at a location, without a copy."""
     return np.ndarray(place.shape, place.dtype, memory, place.offset)
+
+
+def unpickled(payload: bytes, arrays: Sequence[ArrayLocation], memory: mmap.mmap | None) -> Any:
+    """Load a pickle.
+
+    Args:
+        payload: The pickle.
+        arrays: Locations of the arrays that are not part of it. They are read-only.
+        memory: Memory of these arrays; None without any.
+    """
+    buffers = [] if memory is None else [view(memory, place).data.toreadonly() for place in arrays]
+    return pickle.loads(payload, buffers=buffers)
 
 
 def opened(descriptor: int) -> mmap.mmap:

@@ -20,7 +20,7 @@ import numpy as np
 from penstock.core import Array, optional_import
 from penstock.errors import ArgumentTypeError, PenstockError, short_repr
 from penstock.sources.external.external_stream import InProcessStream
-from penstock.sources.external.processes.shared_memory import ArrayLocation, new_memory, view
+from penstock.sources.external.processes.shared_memory import ArrayLocation, new_memory, opened, unpickled, view
 from penstock.sources.storage.memory_map import as_memory_mapped
 
 # Bytes of an array above which all workers share it. A smaller one is part of the pickle.
@@ -56,6 +56,11 @@ class PickledTask:
             weakref.finalize(self, os.close, self.descriptor)
             for place, buffer in zip(arrays, buffers, strict=True):
                 view(memory, place)[...] = np.frombuffer(buffer.raw(), np.uint8)
+
+    def load(self) -> Any:
+        """Return the task that a worker process gets."""
+        memory = None if self.descriptor is None else opened(os.dup(self.descriptor))
+        return unpickled(self.payload, self.arrays, memory)
 
 
 def pickled(task: Any, name: str, pickler: Any = None, omit: tuple[type, ...] = ()) -> PickledTask:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from penstock.core.call_site import PACKAGE
 from penstock.errors import SourceError
-from penstock.sources.external.processes.shared_memory import SharedSegments, opened, view
+from penstock.sources.external.processes.shared_memory import SharedSegments, opened, unpickled
 from penstock.sources.external.processes.socket_channel import (
     Channel,
     ErrorResponse,
@@ -117,10 +117,9 @@ class _Worker:
     def _task(self, number: int) -> Task:
         if number not in self._tasks:
             message, memory = self._payloads[number]
-            arrays = [] if memory is None else [view(memory, place).data.toreadonly() for place in message.arrays]
             try:
                 # Tasks are loaded on first use, so that an error is reported for the batch that needs the task.
-                self._tasks[number] = pickle.loads(message.payload, buffers=arrays)
+                self._tasks[number] = unpickled(message.payload, message.arrays, memory)
             except Exception as error:
                 raise SourceError(
                     f"a worker process cannot load its work: {type(error).__name__}: {error}",
