@@ -6,7 +6,9 @@ import pytest
 from damaged_formats import CONTAINERS
 from read_source import check_worker_process
 
+from penstock import data_iterator, fn
 from penstock.errors import SourceError
+from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 from penstock.sources.storage.random_access_file import LocalFile
 
 
@@ -33,3 +35,19 @@ def test_files_that_change_before_another_process_opens_them(tmp_path):
     with pytest.raises(SourceError, match="cannot be read"):
         pickle.loads(data)
     file.close()
+
+
+@pytest.mark.slow
+def test_a_database_that_changes_before_a_worker_process_opens_it(tmp_path):
+    def write():
+        write_caffe2(tmp_path, ((bytes([number]), number) for number in range(1, 9)))
+
+    @data_iterator(prepare_first_batch=False)
+    def labels():
+        return {"label": fn.readers.caffe2(path=str(tmp_path))[1]}
+
+    write()
+    with labels(batch_size=4, num_processes=1) as iterator:
+        write()
+        with pytest.raises(SourceError, match=r"data.mdb' has been written to since it was opened"):
+            next(iterator)

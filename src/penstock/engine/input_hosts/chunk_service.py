@@ -256,14 +256,14 @@ class ChunkService:
     def _prepared(self, description: Mapping[str, Any]) -> _Entry:
         """Build a program, and compute its first row, so that its loops are compiled.
 
-        A trainer waits for a chunk a few seconds, and as long as necessary until the program is ready.
+        A trainer waits only a few seconds for a chunk, but as long as necessary for a program.
         """
         entry = _Entry(self._build(description))
         program = copy.copy(entry.hosted.program)
         program.context = replace(program.context, timers=StageTimers())
         dtypes = [value.spec.dtype.name if value.spec.dense else None for value in program.plan.results]
         request = ChunkRequest("", program.context.schedule.first(), np.zeros(1, np.int64), tuple(dtypes))
-        # Here, a bad sample is no failure: the trainer that needs it computes it, too.
+        # A bad sample is not reported here, but when a trainer requests its row.
         with suppress(Exception):
             program.run_rows(Chunk(request.step, request.rows, self._slots(program, request)))
         return entry

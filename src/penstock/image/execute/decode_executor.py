@@ -62,7 +62,8 @@ class EncodedImages:
 
     @cached_property
     def _extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
-        """Shape and region of each image, for `decode_region`. For all images at once, this takes less Python."""
+        """Shape and region of each image, for `decode_region`."""
+        # All at once: converting rows one by one takes several times as long.
         rows = zip(self._shapes.tolist(), self._regions.tolist(), self._partial.tolist(), strict=True)
         return [(tuple(shape), Region._make(region) if partial else None) for shape, region, partial in rows]
 
@@ -79,7 +80,7 @@ class EncodedImages:
         rows = range(group.start, group.stop)
         # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
         direct = self._dtype == np.uint8
-        # One image takes less Python alone.
+        # The loop below needs less Python for a single image.
         if direct and len(rows) > 1 and not self._partial[group].any() and max(self._passes.reductions[group]) == 1:
             headers = self._passes.headers.take(group)
             rest = self._decoder.decode_whole(self._files[group], headers, self._memory[group])

@@ -120,6 +120,8 @@ class _Worker:
             try:
                 # Tasks are loaded on first use, so that an error is reported for the batch that needs the task.
                 self._tasks[number] = unpickled(message.payload, message.arrays, memory)
+            except SourceError:  # such as a file that has been written to
+                raise
             except Exception as error:
                 raise SourceError(
                     f"a worker process cannot load its work: {type(error).__name__}: {error}",
