@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.core.dataclass import dataclass
 from penstock.core.stage_timers import StageTimers
-from penstock.engine.host.cached_samples import CachedSamples, cache_definition, open_caches
+from penstock.engine.host.cached_samples import CachedSamples, cache_definition, cache_stages, open_caches
 from penstock.engine.host.chunk_executor import ChunkExecutor
 from penstock.engine.host.run_context import RandomDraws, RunContext
 from penstock.engine.host.sharded_reader import ShardedReader, check_same_specs
@@ -28,7 +28,6 @@ from penstock.plan.paired_readers import pair_readers
 from penstock.plan.placement import PlacementHint, TargetMachine
 from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
-from penstock.plan.stage_grouping import StageKind
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
 from penstock.types import OnError
@@ -191,10 +190,9 @@ class Executable:
         Raises:
             ResourceError: The files of a cache can neither be created nor read.
         """
-        stages = [stage for stage in self.plan.stages if stage.way is StageKind.CACHE]
         return {
             reader: open_caches(stage, cache_definition(stage), sources, self.host_processes)
-            for stage in stages
+            for stage in cache_stages(self.plan)
             for reader in [cached_reader(stage.nodes[0])]
             for sources in [[one.source for one in self.program.readers[reader.id]]]
         }

@@ -10,7 +10,8 @@ from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.graph import Graph
 from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.sample_cache import SampleCache
-from penstock.plan.stage_grouping import Stage
+from penstock.plan.plan import Plan
+from penstock.plan.stage_grouping import Stage, StageKind
 from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_files import FileStore
@@ -74,6 +75,11 @@ class CachedSamples:
         """Describe the content for `explain()`."""
         distinct = {id(store): store for store in self._stores.values()}
         return "; ".join(store.summary() for store in distinct.values())
+
+
+def cache_stages(plan: Plan) -> list[Stage]:
+    """Return the stages of a plan's caches."""
+    return [stage for stage in plan.stages if stage.way is StageKind.CACHE]
 
 
 def cache_definition(stage: Stage) -> tuple[str, ...]:

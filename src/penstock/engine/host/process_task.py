@@ -16,7 +16,7 @@ from penstock.core import Column, Indices
 from penstock.core.slice_recorder import Slice, SliceRecorder, recording
 from penstock.core.stage_timers import StageTimers, StageTotals
 from penstock.engine.failures.bad_row import BadRow
-from penstock.engine.host.cached_samples import cache_definition, open_caches
+from penstock.engine.host.cached_samples import cache_definition, cache_stages, open_caches
 from penstock.engine.host.chunk_executor import Chunk
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.read_ahead import ReadAhead
@@ -28,7 +28,7 @@ from penstock.graph import Graph, Node, StreamInput
 from penstock.graph.ir.node import OperatorCall, upstream_nodes
 from penstock.graph.ir.sample_cache import cached_reader
 from penstock.plan.plan import Plan
-from penstock.plan.stage_grouping import Stage, StageKind, flat_stages
+from penstock.plan.stage_grouping import flat_stages
 from penstock.sources.external.processes.shared_memory import ArrayLocation, view
 from penstock.sources.external.processes.task_pickling import PickledTask, pickled
 from penstock.sources.order.schedule import BatchStep, Schedule
@@ -122,7 +122,7 @@ def pickle_program(program: HostProgram, workers: int, readers: int, prefetched:
     task = HostTask(
         nodes,
         part,
-        tuple(map(cache_definition, _cache_stages(plan))),
+        tuple(map(cache_definition, cache_stages(plan))),
         context.readers,
         context.leader,
         context.seed,
@@ -149,10 +149,6 @@ def _line_of_failure(nodes: Sequence[Node]) -> Any:
         except (ArgumentTypeError, MissingExtraError):
             return node.where
     return None
-
-
-def _cache_stages(plan: Plan) -> list[Stage]:
-    return [stage for stage in plan.stages if stage.way is StageKind.CACHE]
 
 
 @dataclass(frozen=True)
@@ -185,7 +181,7 @@ class HostTask:
         """The program."""
         caches = {
             reader: open_caches(stage, definition, sources, self.processes)
-            for stage, definition in zip(_cache_stages(self.plan), self.cache_definitions, strict=True)
+            for stage, definition in zip(cache_stages(self.plan), self.cache_definitions, strict=True)
             for reader in [cached_reader(stage.nodes[0])]
             for sources in [[one.source for one in self.readers[reader].readers]]
         }
