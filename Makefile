@@ -48,7 +48,7 @@ PASSED := $(VENV)/.passed
 # With `make test-all docs`, two may use .venv at the same time. Then it is complete before the first of them begins.
 SHARED := $(VENV)/.test-all $(if $(filter docs,$(MAKECMDGOALS)),$(VENV)/.docs)
 
-.PHONY: demo test test-rest test-all gpu docs linkcheck lint test-plain test-newer wheel format clean
+.PHONY: demo test test-rest test-all gpu docs linkcheck lint test-plain test-newer environments wheel format clean
 
 demo: $(VENV)/.demo
 	@echo "the first run imports its packages for about ten seconds"
@@ -118,6 +118,9 @@ test-plain: $(PLAIN)/.python $(RELEASE)/.python | $(filter test,$(MAKECMDGOALS))
 test-newer: $(NEWER)/.test
 	$(NEWER)/bin/python -V
 	$(CACHED) $(FEW) $(NEWER)/bin/python -m pytest $(WORKERS) -m "not slow" $(ON_NEWER)
+
+# what CI begins with, while the system's packages are installed
+environments: $(VENV)/.test $(if $(NEWER_PYTHON),$(NEWER)/.test)
 
 # everything that a release publishes for this Python and platform: sources, the wheel for every platform, and the wheel
 # with compiled loops, which takes about two minutes. `make test-all` leaves it out: the loops that it would save from being

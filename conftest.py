@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import jax
@@ -58,19 +60,34 @@ class PassedTests:
     """The tests that a file names as passed; a test that lacks a module of a peer is skipped, until that is installed.
 
     Args:
-        path: The file, with the name of a test per line. It need not exist.
+        path: The file, with the name of a test per line, or of a module whose tests have all passed. It need not exist.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.before = set(path.read_text().splitlines()) if path.exists() else set()
         self.new: list[str] = []
+        self.collected: dict[str, int] = {}
         self.absent = {name for name in PEERS if find_spec(name) is None}
 
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
+        """Leave out a module whose tests have all passed: to import all takes 17 s of CPU time in each worker."""
+        name = os.path.relpath(collection_path, config.rootpath)
+        return True if name.endswith(".py") and name in self.before else None
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Leave out what has passed."""
+        """Leave out what has passed. Count the tests of each module, before options leave out any."""
+        self.collected = dict(Counter(_module(item.nodeid) for item in items))
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["collected"] = self.collected
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in self.before])
         items[:] = [item for item in items if item.nodeid not in self.before]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over the numbers of tests that a worker of xdist has collected."""
+        self.collected = getattr(node, "workeroutput", {}).get("collected", self.collected)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -117,10 +134,23 @@ class PassedTests:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the file, once: not in xdist's workers, whose reports the main process gets."""
         if not hasattr(session.config, "workerinput"):
-            self.path.write_text("".join(f"{name}\n" for name in [*sorted(self.before), *self.new]))
+            passed = self.before.union(self.new)
+            counts = Counter(map(_module, passed))
+            passed |= {module for module, count in self.collected.items() if counts[module] == count}
+            self.path.write_text("".join(f"{name}\n" for name in sorted(passed)))
 
 
-def pytest_collection_finish() -> None:
-    """Leave modules and collected tests out of later collections of garbage: fixtures collect after many a test."""
+def _module(nodeid: str) -> str:
+    """Return the path of the module of a test."""
+    return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave modules and collected tests out of collections of garbage: fixtures collect after many a test."""
+    gc.disable()
+    result = yield
+    gc.enable()
     gc.collect()
     gc.freeze()
+    return result

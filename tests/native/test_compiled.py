@@ -211,6 +211,11 @@ def test_a_variant_has_other_constants_in_all_that_it_calls(places):
     assert maybe_doubled.variant(TWICE=True).digest == maybe_doubled.digest
 
 
+def test_variants_share_the_loops_that_do_not_depend_on_the_constants():
+    assert double.variant(TWICE=False) is double
+    assert as_if_new(doubled).variant(TWICE=False)._function.__globals__["double"] is double
+
+
 def test_what_a_variant_does_not_need_is_not_compiled(places, monkeypatch):
     monkeypatch.setitem(globals(), "double", Compiled(lambda x: "no number"))
     function = as_if_new(maybe_double)

@@ -123,7 +123,9 @@ class Compiled(Generic[P, R]):
         key = tuple(sorted(constants.items()))
         variant = self._variants.get(key)
         if variant is None:
-            variant = Compiled(self._with(lambda other: other.variant(**constants), constants))
+            function = self._with(lambda other: other.variant(**constants), constants)
+            # Variants share the loops that do not depend on the constants, so numba compiles those once.
+            variant = self if function is self._function else Compiled(function)
             variant.ahead = self.ahead
             variant = self._variants.setdefault(key, variant)
         return variant
@@ -166,9 +168,10 @@ class Compiled(Generic[P, R]):
         """Return the function with other globals: forms of the loops that it calls, and values of constants."""
         names = self._function.__globals__
         used = {name: names[name] for name in self._function.__code__.co_names if name in names}
-        changed = {
+        loops = {
             name: form(cast(Any, value)) for name, value in used.items() if isinstance(value, Compiled | CFunction)
         }
+        changed = {name: loop for name, loop in loops.items() if loop is not names[name]}
         changed |= {name: constants[name] for name in used if name in constants}
         if not changed:
             return cast(Any, self._function)
