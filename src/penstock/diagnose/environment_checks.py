@@ -11,6 +11,7 @@ from pathlib import Path
 from penstock.core.atomic_files import user_cache_dir
 from penstock.core.cpu_limits import CpuLimits, cpu_limits
 from penstock.diagnose.check import Check
+from penstock.engine.host.machine_identity import differences, machine_identity
 from penstock.engine.input_hosts import json_messages
 from penstock.engine.input_hosts.chunk_protocol import STATUS, STATUS_FIELDS
 from penstock.engine.input_hosts.host_address import (
@@ -20,7 +21,6 @@ from penstock.engine.input_hosts.host_address import (
     parse_address,
 )
 from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
-from penstock.engine.input_hosts.host_identity import differences, machine_identity
 from penstock.engine.input_hosts.host_names import resolved
 from penstock.errors import PenstockError
 from penstock.native.code_cache import code_folders

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -16,6 +17,7 @@ from taken_batches import same, taken
 from penstock import Pipeline, data_iterator, errors, fn
 from penstock.engine.host.process_executor import ProcessExecutor, SharedBuffers
 from penstock.sources.external.processes.task_pickling import pickled
+from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.testing import write_photographs
 
 MESH = jax.make_mesh((8,), ("batch",)) if jax.device_count() >= 8 else None
@@ -180,6 +182,55 @@ def test_large_and_mapped_arrays_are_not_copied_for_each_worker(tmp_path):
     plain, other = ([column.as_array().tolist() for column in pipeline.run()] for pipeline in pipelines)
     assert plain == other
     pipelines[1].close()
+
+
+@pytest.mark.slow
+def test_changes_of_a_private_map_reach_the_workers(tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(1 << 16))
+    private = np.load(tmp_path / "rows.npy", mmap_mode="c")
+    private *= 10
+    assert np.array_equal(pickled({"private": private[::2]}, "it").load()["private"], 10 * np.arange(1 << 16)[::2])
+
+
+@pytest.mark.slow
+def test_workers_that_end_while_nobody_uses_them_are_replaced():
+    pool = WorkerPool(2)
+    first, second = pool.borrow(0), pool.borrow(0)
+    for process in (first, second):
+        pool.give_back(process)
+        os.kill(process.pid, signal.SIGKILL)
+        psutil.wait_procs([psutil.Process(process.pid)])
+    third = pool.borrow(0)
+    assert third.running
+    assert (pool.pids, pool.replaced) == ((third.pid,), 2)
+    pool.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_comes_back_after_the_end_is_not_used_again():
+    pool = WorkerPool(1)
+    process = pool.borrow(0)
+    pool.close()
+    process.closed = False  # as for a thread that is faster than the end of the workers
+    pool.give_back(process)
+    assert pool.borrow(1) is not process
+    pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"])
+def test_signals_to_the_job_do_not_end_workers(name, monkeypatch):
+    # Python ignores a path of another type than str, and so must workers.
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/nowhere")])
+    pipeline = numbers(1, lambda x: x * 3)
+    executor = pipeline._start().cursor.run._context.executor
+    first = pipeline.run()[0].as_array().tolist()
+    (pid,) = executor.pids
+    os.kill(pid, getattr(signal, name))
+    assert pipeline.run()[0].as_array().tolist() != first
+    assert executor.pids == (pid,)
+    assert "replaced" not in pipeline.explain()
+    pipeline.close()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import copy
 import itertools
 import json
 import threading
+from concurrent.futures import wait
 from dataclasses import replace
 
 import numpy as np
@@ -13,13 +14,13 @@ import pytest
 
 from penstock import data_iterator, fn
 from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.machine_identity import machine_identity
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
 from penstock.engine.input_hosts.chunk_protocol import OPEN, ChunkHead, ChunkRequest
 from penstock.engine.input_hosts.chunk_server import ChunkServer
 from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
 from penstock.engine.input_hosts.host_address import parse_address
-from penstock.engine.input_hosts.host_identity import machine_identity
 from penstock.engine.input_hosts.host_pool import HostPool
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.engine.input_hosts.remote_executor import RemoteExecutor
@@ -131,6 +132,50 @@ def test_a_host_is_ready_when_it_has_computed_a_row(monkeypatch):
         compiled.set()
         assert not next(ready for ready in building if not ready)
     assert computed == [[0]]
+
+
+@pytest.fixture
+def service_and_open():
+    """A service whose programs have the data named in the description, and a function that opens one of them."""
+    facts = dict(machine_identity())
+    with data_iterator(lambda: fn.readers.arrays(np.arange(8)), ["number"])(batch_size=4) as it:
+        program = it._cursor.run._loader._program
+        data = {"data": "old"}
+
+        def build(description):
+            if description["name"].startswith("wrong"):
+                raise UsageError("wrong")
+            return HostedProgram(program, dict(data))
+
+        service = ChunkService(build, ThreadExecutor(1, name="opening"))
+
+        def opened(name, theirs="old"):
+            body = {"description": {"name": name}, "identity": {**facts, "data": theirs}}
+            return json.loads(service.call(OPEN, json.dumps(body).encode()))
+
+        yield service, opened, data
+        service._builder.close()
+        service._executor.close()
+
+
+def test_a_program_with_other_data_is_built_again(service_and_open):
+    service, opened, data = service_and_open
+    assert opened("one", "new")["differences"] == [["data", "old", "new"]]
+    data["data"] = "new"  # the host's copy is complete now
+    assert opened("one", "new")["differences"] == []
+    assert service.totals.programs == 1
+
+
+def test_programs_whose_trainers_have_gone_leave_room_for_others(service_and_open, monkeypatch):
+    service, opened, _ = service_and_open
+    monkeypatch.setattr(chunk_service, "_MAX_PROGRAMS", 3)
+    monkeypatch.setattr(chunk_service, "_BUILD_SECONDS", 0)
+    for name in ("one", "two", "wrong"):
+        opened(name)
+    wait(service._building.values())  # and nobody asks for them again
+    opened("four")
+    assert len(service._building) == 1
+    assert len(service._programs) == 2
 
 
 def test_slow_hosts_get_less():

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import cast
 
 from penstock.core import Indices
+from penstock.engine.host.machine_identity import machine_identity
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.graph import Graph
 from penstock.graph.identity.fingerprint import canonical_definition
@@ -16,9 +16,6 @@ from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_files import FileStore
 from penstock.sources.storage.sample_store import MemoryStore, Record, SampleStore
-
-# Another version of these may compute other values.
-_PACKAGES = ("penstock", "numpy", "pillow", "simplejpeg")
 
 # Version of the format of the files.
 _FORMAT = 1
@@ -113,14 +110,7 @@ def open_caches(stage: Stage, definition: Sequence[str], sources: Sequence[Sourc
     specs = [value.spec for value in stage.stored]
     stores: dict[int, SampleStore] = {}
     for number, source in distinct.items():
-        texts = [_FORMAT, *map(_version, _PACKAGES), *definition, source.fingerprint()]
+        texts = [_FORMAT, *machine_identity().items(), *definition, source.fingerprint()]
         key = hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:32]
         stores[number] = FileStore(operator.folder, key, operator.limit, specs)
     return CachedSamples(stores)
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a folder, or an extra
-        return ""

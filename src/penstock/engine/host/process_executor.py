@@ -83,7 +83,8 @@ class ProcessExecutor(ChunkExecutor):
 
     def summary(self) -> str:
         """Describe the workers."""
-        lost = f", {self._lost} replaced after they ended" if self._lost else ""
+        count = self._lost + self._pool.replaced
+        lost = f", {count} replaced after they ended" if count else ""
         return f"{self.workers} worker process{'es' if self.workers > 1 else ''}{lost}"
 
     @property

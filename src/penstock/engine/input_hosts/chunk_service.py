@@ -22,6 +22,7 @@ from penstock.core.stage_timers import StageTimers
 from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.chunk_executor import Chunk
 from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.machine_identity import differences, machine_identity
 from penstock.engine.host.read_ahead import ReadAhead
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages as messages
@@ -35,7 +36,6 @@ from penstock.engine.input_hosts.chunk_protocol import (
     column_bytes,
     extended_checksum,
 )
-from penstock.engine.input_hosts.host_identity import differences, machine_identity
 from penstock.engine.input_hosts.json_messages import MessageError
 from penstock.engine.input_hosts.remote_executor import program_key
 from penstock.errors import PenstockError
@@ -213,7 +213,12 @@ class ChunkService:
             messages.fields(description, (), tuple(description) if isinstance(description, dict) else ())
             key = program_key(description)
             try:
-                entry = self._entry(key) or self._add(key, description)
+                entry = self._entry(key)
+                # The data have changed since, here or at the trainer.
+                if entry is not None and differences(entry.hosted.identity, theirs):
+                    self._forget(key)
+                    entry = None
+                entry = entry or self._add(key, description)
             except PenstockError as error:
                 return {**answer, "reason": str(error)[: 1 << 15]}
             except MessageError:
@@ -233,11 +238,16 @@ class ChunkService:
                 self._programs.move_to_end(key)
             return entry
 
+    def _forget(self, key: str) -> None:
+        with self._lock:
+            self._programs.pop(key, None)
+
     def _add(self, key: str, description: Mapping[str, Any]) -> _Entry | None:
         """Build a program. Returns None if that takes long; the trainer asks again."""
         with self._lock:  # two trainers of a job ask for the same program at the same moment
             future = self._building.get(key)
             if future is None:
+                self._keep_finished()
                 if len(self._building) >= _MAX_PROGRAMS:
                     return None
                 future = self._building[key] = self._builder.submit(self._prepared, description)
@@ -246,12 +256,23 @@ class ChunkService:
             return None
         with self._lock:
             self._building.pop(key, None)
-            if key not in self._programs:
-                self._programs[key] = future.result()
-            while len(self._programs) > _MAX_PROGRAMS:
-                self._programs.popitem(last=False)
-            self.totals.programs = len(self._programs)
+            self._keep(key, future.result())
             return self._programs[key]
+
+    def _keep(self, key: str, entry: _Entry) -> None:
+        """Keep a program, in place of the one that has not been used for the longest time. Needs the lock."""
+        self._programs.setdefault(key, entry)
+        while len(self._programs) > _MAX_PROGRAMS:
+            self._programs.popitem(last=False)
+        self.totals.programs = len(self._programs)
+
+    def _keep_finished(self) -> None:
+        """Keep programs whose trainers have gone while they were built. Needs the lock."""
+        for key, future in list(self._building.items()):
+            if future.done():
+                del self._building[key]
+                if future.exception() is None:
+                    self._keep(key, future.result())
 
     def _prepared(self, description: Mapping[str, Any]) -> _Entry:
         """Build a program, and compute its first row, so that its loops are compiled.

@@ -15,6 +15,7 @@ from penstock.core.slice_recorder import recorded
 from penstock.engine.host.batch_buffers import aligned_memory
 from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
 from penstock.engine.host.host_program import HostProgram
+from penstock.engine.host.machine_identity import machine_identity
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages as messages
 from penstock.engine.input_hosts.chunk_protocol import OPEN, STATUS, STATUS_FIELDS, ChunkRequest
@@ -26,7 +27,6 @@ from penstock.engine.input_hosts.host_connection import (
     HostTimeoutError,
     load_grpc,
 )
-from penstock.engine.input_hosts.host_identity import machine_identity
 from penstock.engine.input_hosts.host_names import HostName, HostNames
 from penstock.engine.input_hosts.host_pool import HostPool, InputHost, Loan
 from penstock.engine.input_hosts.json_messages import MessageError

@@ -40,14 +40,18 @@ class MemoryMappedRows:
         memory: The map.
 
     Attributes:
-        place: Path of the file and the byte at which the array begins; None for a map without a file name.
+        place: Path of the file and the byte at which the array begins; None without a file name, or for mode "c".
     """
 
     def __init__(self, array: Array, mapped: np.memmap[Any, Any], memory: mmap.mmap) -> None:
         self._array, self._memory = array, memory
         first = array.ctypes.data
         begin = int(mapped.offset + first - mapped.ctypes.data)
-        self.place = None if mapped.filename is None else (os.fspath(mapped.filename), begin)
+        # In the mode "c", what has been written to the array is not in the file.
+        if mapped.filename is None or mapped.mode == "c":
+            self.place = None
+        else:
+            self.place = os.fspath(mapped.filename), begin
         # Rows after the view's last byte may be cut without harm. Negative strides begin at the view's last byte, so
         # its bounds count, not its first element.
         self._required_size = begin + np.lib.array_utils.byte_bounds(array)[1] - first

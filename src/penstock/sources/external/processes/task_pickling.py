@@ -80,28 +80,29 @@ def pickled(task: Any, name: str, pickler: Any = None, omit: tuple[type, ...] = 
     if pickler is not None and isinstance(task, InProcessStream):
         return PickledTask(_by(pickler, task, name), [])
     try:
-        result = _pickled(pickle.Pickler, task, omit)
+        payload, buffers = _pickled(pickle.Pickler, task, omit)
         why = "is defined in the program itself"
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001  # what is pickled may raise anything
-        result, why = None, f"cannot be pickled ({error})"
+        payload, buffers, why = b"", [], f"cannot be pickled ({error})"
     # pickle refers to functions of `__main__` by name, and a worker has another `__main__`. cloudpickle sends their
     # code.
-    if result is not None and b"__main__" not in result.payload:
-        return result
+    if payload and b"__main__" not in payload:
+        return PickledTask(payload, buffers)
     cloudpickle = optional_import.import_extra(
         "cloudpickle", "parallel", f"{name} {why}, so that sending it to a worker process"
     )
     try:
-        return _pickled(cloudpickle.Pickler, task, omit)
+        return PickledTask(*_pickled(cloudpickle.Pickler, task, omit))
     except PenstockError:
         raise
     except Exception as error:
         raise _refused(name, error) from error
 
 
-def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> PickledTask:
+def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> tuple[bytes, list[pickle.PickleBuffer]]:
+    """Return the pickle, and the large arrays that are not part of it."""
     buffers: list[pickle.PickleBuffer] = []
 
     def in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -134,7 +135,7 @@ def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> PickledTask:
 
     file = io.BytesIO()
     Pickler(file, protocol=5, buffer_callback=in_band).dump(task)
-    return PickledTask(file.getvalue(), buffers)
+    return file.getvalue(), buffers
 
 
 def uses_own_generator(function: FunctionType) -> bool:

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from queue import SimpleQueue
+from types import FrameType
 from typing import Any, Protocol
 
 from penstock.core.call_site import PACKAGE
@@ -25,6 +26,8 @@ from penstock.sources.external.processes.socket_channel import (
     ShareBuffer,
 )
 from penstock.sources.stream import Columns
+
+_LEFT_TO_THE_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 # Seconds that a task has to return after the parent has hung up.
 GRACE = 0.5
@@ -55,8 +58,10 @@ def serve(descriptor: int) -> None:
     Args:
         descriptor: File descriptor of the socket to the parent.
     """
-    # Ctrl-C reaches the whole process group. The parent handles it and ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C reaches the whole process group, and SLURM signals all processes of a job. The parent handles
+    # that, and ends its workers. A program that a task starts would inherit `SIG_IGN`, but not this handler.
+    for name in _LEFT_TO_THE_PARENT:
+        signal.signal(getattr(signal, name), _leave_to_the_parent)
     channel = Channel(socket.socket(fileno=descriptor))
     messages: SimpleQueue[tuple[Any, int | None] | None] = SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
@@ -64,6 +69,11 @@ def serve(descriptor: int) -> None:
     with suppress(OSError):  # the parent has ended before the response was sent
         while (message := messages.get()) is not None:
             worker.handle(*message)
+
+
+def _leave_to_the_parent(number: int, frame: FrameType | None) -> None:
+    """Ignore a signal."""
+    del number, frame
 
 
 def _listen(channel: Channel, messages: SimpleQueue[tuple[Any, int | None] | None]) -> None:

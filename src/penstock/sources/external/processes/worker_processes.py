@@ -44,7 +44,9 @@ class WorkerProcess:
     def __init__(self) -> None:
         mine, theirs = socket.socketpair()
         with theirs:
-            program = _PROGRAM.format(path=sys.path, descriptor=theirs.fileno())
+            # Python ignores entries that are no strings, such as a `Path`.
+            path = [str(entry) for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+            program = _PROGRAM.format(path=path, descriptor=theirs.fileno())
             command = [sys.executable, "-c", program]
             self._process = subprocess.Popen(
                 command,
@@ -67,6 +69,11 @@ class WorkerProcess:
     def pid(self) -> int:
         """Number of the process."""
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """True until the process has ended."""
+        return self._process.poll() is None
 
     def send(self, message: RegisterTask | ShareBuffer | Request, descriptor: int | None = None) -> None:
         """Send a message. A lost connection is reported when the response is awaited."""
@@ -193,10 +200,13 @@ class WorkerPool:
 
     Args:
         count: Number of processes.
+
+    Attributes:
+        replaced: Number of workers that ended while nobody used them.
     """
 
     def __init__(self, count: int) -> None:
-        self.count = count
+        self.count, self.replaced = count, 0
         self._tasks: list[PickledTask] = []
         self._processes: list[WorkerProcess] = []
         self._idle: list[WorkerProcess] = []
@@ -241,22 +251,35 @@ class WorkerPool:
         with self._lock:
             if closes != self._closes:
                 raise _closed()
-            return self._idle.pop() if self._idle else self._start()
+            while self._idle:
+                process = self._idle.pop()
+                if process.running:
+                    return process
+                # It ended while nobody used it, so no chunk is the cause.
+                process.hang_up()
+                self._processes.remove(process)
+                self.replaced += 1
+            return self._start()
 
     def give_back(self, process: WorkerProcess) -> None:
         """Return a borrowed worker. One that has ended is dropped, and the next `borrow` starts another one."""
         with self._lock:
-            if not process.closed:
-                self._idle.append(process)
-            elif process in self._processes:
+            if process not in self._processes:  # `close` ends it
+                return
+            if process.closed:
                 self._processes.remove(process)
+            else:
+                self._idle.append(process)
 
     def close(self) -> None:
         """End all workers within about a second. The next request starts new ones."""
         with self._lock:
             self._closes += 1
             self._idle.clear()
-        _end(self._processes)
+            ending = self._processes[:]
+            # The finalizer holds this list, so it stays the same one.
+            self._processes.clear()
+        _end(ending)
 
     def _start(self) -> WorkerProcess:
         process = WorkerProcess()
