@@ -96,7 +96,9 @@ def no_thread_is_left():
     running = [thread for thread in left if thread.is_alive()]
     assert not running, "\n".join(map(_reason_to_live, running))
     # What is left is in caches, mostly of JAX and numba. They grow by thousands of objects per test. If each collection
-    # visited all of them, that would take a quarter of the time of the tests.
+    # visited all of them, that would take a quarter of the time of the tests. Collect once more, so that nothing is
+    # frozen that an ended thread has held.
+    gc.collect()
     gc.freeze()
 
 
