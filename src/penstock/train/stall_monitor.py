@@ -16,7 +16,7 @@ from penstock.iterate import DataIterator
 # Remedies of a slow stage, by a part of its name; the first that matches counts. Fused stages contain the names of all
 # their operators.
 _REMEDIES = {
-    "python_function": ("replace the Python function, which holds the GIL, by operators or by fn.numba_function"),
+    "python_function": "replace the Python function, which holds the GIL, by operators or by fn.numba_function",
     "external_source": "external_source(parallel=True) with more py_num_workers",
     "transfer and dispatch": 'return uint8 and convert on the device with placement="device"',
     "decoders.image": "more CPUs and num_threads, smaller files, or reduced=True",

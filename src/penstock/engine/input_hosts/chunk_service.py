@@ -241,6 +241,7 @@ class ChunkService:
     def _forget(self, key: str) -> None:
         with self._lock:
             self._programs.pop(key, None)
+            self.totals.programs = len(self._programs)
 
     def _add(self, key: str, description: Mapping[str, Any]) -> _Entry | None:
         """Build a program. Returns None if that takes long; the trainer asks again."""

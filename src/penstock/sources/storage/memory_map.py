@@ -47,7 +47,7 @@ class MemoryMappedRows:
         self._array, self._memory = array, memory
         first = array.ctypes.data
         begin = int(mapped.offset + first - mapped.ctypes.data)
-        # In the mode "c", what has been written to the array is not in the file.
+        # In mode "c", the file does not contain what was written to the array.
         if mapped.filename is None or mapped.mode == "c":
             self.place = None
         else:

@@ -44,8 +44,8 @@ class WorkerProcess:
     def __init__(self) -> None:
         mine, theirs = socket.socketpair()
         with theirs:
-            # Python ignores entries that are no strings, such as a `Path`.
-            path = [str(entry) for entry in sys.path if isinstance(entry, str)]  # pyright: ignore[reportUnnecessaryIsInstance]
+            # Python ignores other entries, such as a `Path`.
+            path = [entry for entry in sys.path if type(entry) is str]
             program = _PROGRAM.format(path=path, descriptor=theirs.fileno())
             command = [sys.executable, "-c", program]
             self._process = subprocess.Popen(
