@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
+from PIL import Image
 
 from penstock import data_iterator, fn, pipeline_def
 from penstock.errors import DefinitionError, ResourceError, UsageError
@@ -135,6 +136,23 @@ def test_a_changed_file_is_computed_again(photos, kind):
     first.unlink()
     tolerant.set_state(state)
     assert sum((~batch["valid"]).sum() for batch in epochs(tolerant)) == 1
+
+
+def test_data_sets_that_differ_only_in_pixels_do_not_share_files(tmp_path):
+    cache = store("path", tmp_path / "photos")
+    for value in (50, 200):
+        folder = tmp_path / str(value) / "class"
+        folder.mkdir(parents=True)
+        for number in range(4):
+            image = Image.fromarray(np.full((50, 60, 3), value + number, np.uint8))
+            image.save(folder / f"{number}.bmp")  # all files have the same size
+            os.utime(folder / f"{number}.bmp", (0, 0))  # as with SOURCE_DATE_EPOCH
+        check_same(epochs(iterator(folder.parent, cache)), epochs(iterator(folder.parent, None)))
+    # A copy elsewhere has the same files.
+    moved = shutil.copytree(tmp_path / "50", tmp_path / "moved")
+    copied = iterator(moved, cache)
+    check_same(epochs(copied), epochs(iterator(moved, None)))
+    assert hits_and_fills(copied)[1] == 0
 
 
 def damage(data, index):

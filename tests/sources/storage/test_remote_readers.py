@@ -23,6 +23,7 @@ from penstock.sources.formats.caffe.caffe_source import write_caffe
 from penstock.sources.formats.recordio_source import RecordIOSource, encode_record, write_recordio
 from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.sources.formats.tfrecord.tfrecord_source import TFRecordSource, write_tfrecord
+from penstock.sources.sample_digest import sample_digest
 from penstock.sources.storage.byte_range import ReadCost
 from penstock.testing import check_source
 
@@ -64,6 +65,17 @@ def test_a_prefix_is_a_folder_of_files(scheme, folder, s3, monkeypatch):
     ]
     assert (near.cost, far.cost) == (ReadCost.FILE, ReadCost.STORE)
     check_source(far)
+
+
+@pytest.mark.filterwarnings("ignore::penstock.errors.PenstockWarning")
+def test_copies_in_a_store_have_the_same_digest_of_samples(folder, s3):
+    near, far = (list_class_folders(root, *FILTERS) for root in (str(folder), f"{s3.url}/train/"))
+    assert sample_digest(far) == sample_digest(near)
+    s3.put("train/cat/1.jpg", content("cat/2.jpg"))
+    changed = sample_digest(far)
+    assert changed != sample_digest(near)
+    s3.delete("train/cat/1.jpg")
+    assert sample_digest(far) not in (changed, sample_digest(near))
 
 
 def test_lists_of_objects(folder, s3):

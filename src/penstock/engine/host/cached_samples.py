@@ -12,6 +12,7 @@ from penstock.graph.identity.fingerprint import canonical_definition
 from penstock.graph.ir.sample_cache import SampleCache
 from penstock.plan.plan import Plan
 from penstock.plan.stage_grouping import Stage, StageKind
+from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_files import FileStore
@@ -110,7 +111,7 @@ def open_caches(stage: Stage, definition: Sequence[str], sources: Sequence[Sourc
     specs = [value.spec for value in stage.stored]
     stores: dict[int, SampleStore] = {}
     for number, source in distinct.items():
-        texts = [_FORMAT, *machine_identity().items(), *definition, source.fingerprint()]
+        texts = [_FORMAT, *machine_identity().items(), *definition, source.fingerprint(), sample_digest(source)]
         key = hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:32]
         stores[number] = FileStore(operator.folder, key, operator.limit, specs)
     return CachedSamples(stores)
