@@ -1,5 +1,6 @@
 """Tests of fn.cache: cached values equal computed ones, whatever changes between two looks at a sample."""
 
+import gc
 import os
 import shutil
 
@@ -80,6 +81,9 @@ def test_batches_are_the_same_with_and_without_a_cache(photos, kind, devices):
     assert not {"readers.file", "decoders.image + resize", "cache: fills"} & set(later)
     assert f"has {COUNT} samples" in cached.explain()
     # A state belongs to both definitions, and a resumed iterator may have an empty cache, or one of another run.
+    cached.close()
+    del cached
+    gc.collect()
     again = iterator(photos, store(kind, photos), batch_size=8)
     again.set_state(state)
     check_same(epochs(again, 2), expected[6:])
@@ -153,6 +157,21 @@ def test_data_sets_that_differ_only_in_pixels_do_not_share_files(tmp_path):
     copied = iterator(moved, cache)
     check_same(epochs(copied), epochs(iterator(moved, None)))
     assert hits_and_fills(copied)[1] == 0
+
+
+def test_iterators_of_a_process_share_a_cache_in_memory(photos):
+    expected = epochs(iterator(photos, None), 2)
+    first = iterator(photos, {"memory": 10**6})
+    second = iterator(photos, {"memory": 60_000}, on_error="skip", batch_size=4)
+    epochs(first)
+    epochs(second)
+    assert "has 21 samples" in second.explain()
+    assert hits_and_fills(second)[0] >= COUNT
+    check_same(epochs(first), expected[3:])
+    # The samples of another folder are others, and have their own limit.
+    other = iterator(shutil.copytree(photos, photos.parent / "copy"), {"memory": 10**6})
+    epochs(other)
+    assert hits_and_fills(other)[1] >= COUNT
 
 
 def damage(data, index):

@@ -141,7 +141,7 @@ def _join_facts(reader: Reader, facts: Sequence[ReaderFacts]) -> Reader | None:
 
 def _check_same(first: Graph, other: Graph) -> None:
     for mine, theirs in zip(first.nodes, other.nodes, strict=False):
-        if _shape_of(mine, first) != _shape_of(theirs, other) or not _same_work(mine, theirs):
+        if _shape_of(mine, first) != _shape_of(theirs, other) or not same_work(mine, theirs):
             raise DefinitionError(
                 f"{first.name} builds different pipelines for different shards",
                 given=f"{mine} for the first shard, {theirs} for another",
@@ -160,7 +160,8 @@ def _shape_of(node: Node, graph: Graph) -> Any:
     return node.kind, node.stream, node.seed, node.specs, _wiring(node.sources, graph)
 
 
-def _same_work(mine: Node, theirs: Node) -> bool:
+def same_work(mine: Node, theirs: Node) -> bool:
+    """Return True if two nodes of one kind compute the same from equal inputs, or both read or receive samples."""
     # Readers and streams may differ in any way: those that cannot be merged stay separate.
     for kind in (Reader, StreamInput):
         if isinstance(mine.operator, kind) or isinstance(theirs.operator, kind):

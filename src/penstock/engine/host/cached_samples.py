@@ -6,6 +6,7 @@ from typing import cast
 
 from penstock.core import Indices
 from penstock.engine.host.machine_identity import machine_identity
+from penstock.engine.host.memory_caches import shared_memory_store
 from penstock.engine.host.sharded_reader import SampleIndices
 from penstock.graph import Graph
 from penstock.graph.identity.fingerprint import canonical_definition
@@ -16,7 +17,7 @@ from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_files import FileStore
-from penstock.sources.storage.sample_store import MemoryStore, Record, SampleStore
+from penstock.sources.storage.sample_store import Record, SampleStore
 
 # Version of the format of the files.
 _FORMAT = 1
@@ -81,12 +82,10 @@ def cache_stages(plan: Plan) -> list[Stage]:
 
 
 def cache_definition(stage: Stage) -> tuple[str, ...]:
-    """Return the definition of a cache's values as text, which identifies its files; empty for a cache in memory.
+    """Return the definition of a cache's values as text, which identifies them.
 
     Only the user's program has it: nodes in a worker process do not have their calls.
     """
-    if not cast(SampleCache, stage.nodes[0].operator).folder:
-        return ()
     kinds = [f"{value.spec.dtype} {len(value.spec.shape)}" for value in stage.stored]
     return (*canonical_definition(Graph(stage.stored)).calls, *kinds)
 
@@ -105,13 +104,16 @@ def open_caches(stage: Stage, definition: Sequence[str], sources: Sequence[Sourc
     """
     operator = cast(SampleCache, stage.nodes[0].operator)
     distinct = {id(source): source for source in sources}
-    if not operator.folder:
-        limit = operator.memory // (processes * len(distinct))
-        return CachedSamples({number: MemoryStore(limit) for number in distinct})
-    specs = [value.spec for value in stage.stored]
+    fingerprints = {number: source.fingerprint() for number, source in distinct.items()}
     stores: dict[int, SampleStore] = {}
+    if not operator.folder:
+        limit = operator.memory // (processes * len(set(fingerprints.values())))
+        for number, source in distinct.items():
+            stores[number] = shared_memory_store(limit, (*definition, fingerprints[number]), source, stage.stored)
+        return CachedSamples(stores)
+    specs = [value.spec for value in stage.stored]
     for number, source in distinct.items():
-        texts = [_FORMAT, *machine_identity().items(), *definition, source.fingerprint(), sample_digest(source)]
+        texts = [_FORMAT, *machine_identity().items(), *definition, fingerprints[number], sample_digest(source)]
         key = hashlib.sha256("\n".join(map(str, texts)).encode()).hexdigest()[:32]
         stores[number] = FileStore(operator.folder, key, operator.limit, specs)
     return CachedSamples(stores)

@@ -35,7 +35,8 @@ def cache(
     Args:
         *data: Values that follow from the samples of one reader.
         memory: Limit on the bytes in memory, of all processes of a host together: a number, or a text such as "8 GiB".
-            Kept as long as the iterator or pipeline.
+            Kept as long as the iterator or pipeline. Several of one process that store the same values of the same
+            files share one cache.
         path: Folder of files that processes and later runs share, on a local disk. Each definition and data set has
             its own files in it, and checksums detect damage. The names and labels of all samples and the content of
             16 of them tell data sets apart. Delete the folder when no program uses it.

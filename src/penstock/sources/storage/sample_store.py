@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from typing import Protocol
+from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,17 +45,41 @@ class SampleStore(Protocol):
         ...
 
 
+class MemoryBudget:
+    """Limit on the bytes of stores in memory, all of them together.
+
+    It adds up the sizes of its stores, instead of being told when one ends: a finalizer may run in a thread that holds
+    the lock.
+
+    Args:
+        limit: The limit, which may change.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.lock = threading.Lock()
+        self.stores: WeakSet[MemoryStore] = WeakSet()
+
+    def has_room(self, size: int) -> bool:
+        """Return True if the stores may grow by some bytes. Needs the lock."""
+        return sum(store.size for store in self.stores) + size <= self.limit
+
+
 class MemoryStore(SampleStore):
     """Records in memory.
 
     Args:
-        limit: Limit on their bytes.
+        budget: Limit on their bytes, which other stores may share.
+
+    Attributes:
+        size: Number of bytes.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._size = limit, 0
+    def __init__(self, budget: MemoryBudget) -> None:
+        self.budget, self.size = budget, 0
         self._records: dict[int, tuple[SampleState, Record, int]] = {}
-        self._lock = threading.Lock()
+        with budget.lock:
+            budget.stores.add(self)
 
     def find(self, indices: Indices, states: Sequence[SampleState]) -> list[Record | None]:
         """Return the records of samples, None for those that are not stored in the given state."""
@@ -74,15 +99,15 @@ class MemoryStore(SampleStore):
             size = _RECORD_BYTES + sum(_ARRAY_BYTES + piece.nbytes for piece in record)
             if state is None:
                 continue
-            with self._lock:
+            with self.budget.lock:
                 before = self._records.get(index)
-                size_before = 0 if before is None else before[2]
-                if self._size - size_before + size > self._limit:
+                growth = size - (0 if before is None else before[2])
+                if not self.budget.has_room(growth):
                     continue
-                self._size += size - size_before
+                self.size += growth
                 # Copies: the arrays may be parts of a batch, or of memory that is used again.
                 self._records[index] = (state, [np.array(piece, order="C") for piece in record], size)
 
     def summary(self) -> str:
         """Describe the content in a few words."""
-        return f"{len(self._records)} samples, {bytes_text(self._size)}"
+        return f"{len(self._records)} samples, {bytes_text(self.size)}"
