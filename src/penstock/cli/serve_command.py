@@ -14,9 +14,10 @@ from penstock.cli.program_run import ProgramName, program_name
 from penstock.core.cpu_limits import cpu_limits
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts.chunk_server import ChunkServer
-from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
+from penstock.engine.input_hosts.chunk_service import ChunkService
 from penstock.engine.input_hosts.host_address import TOKEN, HostAddress, parse_address
 from penstock.engine.input_hosts.host_metrics import serve_metrics
+from penstock.engine.input_hosts.program_table import HostedProgram
 from penstock.engine.jobs.loopback import is_loopback
 from penstock.errors import PenstockError, UsageError
 from penstock.iterate.hosted_definition import HostedDefinition, ProgramFactory

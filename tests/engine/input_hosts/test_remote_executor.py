@@ -8,6 +8,7 @@ import json
 import threading
 from concurrent.futures import wait
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,11 +20,12 @@ from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import chunk_service
 from penstock.engine.input_hosts.chunk_protocol import OPEN, ChunkHead, ChunkRequest
 from penstock.engine.input_hosts.chunk_server import ChunkServer
-from penstock.engine.input_hosts.chunk_service import ChunkService, HostedProgram
+from penstock.engine.input_hosts.chunk_service import ChunkService
 from penstock.engine.input_hosts.host_address import parse_address
 from penstock.engine.input_hosts.host_pool import HostPool
 from penstock.engine.input_hosts.json_messages import MessageError
-from penstock.engine.input_hosts.remote_executor import RemoteExecutor
+from penstock.engine.input_hosts.program_table import HostedProgram, ProgramEntry, ProgramTable
+from penstock.engine.input_hosts.remote_executor import RemoteExecutor, program_key
 from penstock.errors import UsageError
 from penstock.sources.order.schedule import BatchStep
 from penstock.testing import check_executor
@@ -136,18 +138,18 @@ def test_a_host_is_ready_when_it_has_computed_a_row(monkeypatch):
 
 @pytest.fixture
 def service_and_open():
-    """A service whose programs have the data named in the description, and a function that opens one of them."""
+    """A service, a function that opens a program of it, and the data and the time of the service."""
     facts = dict(machine_identity())
     with data_iterator(lambda: fn.readers.arrays(np.arange(8)), ["number"])(batch_size=4) as it:
         program = it._cursor.run._loader._program
-        data = {"data": "old"}
+        data = {"data": "old", "seconds": 0.0}
 
         def build(description):
             if description["name"].startswith("wrong"):
                 raise UsageError("wrong")
-            return HostedProgram(program, dict(data))
+            return HostedProgram(program, {"data": data["data"]})
 
-        service = ChunkService(build, ThreadExecutor(1, name="opening"))
+        service = ChunkService(build, ThreadExecutor(1, name="opening"), clock=lambda: data["seconds"])
 
         def opened(name, theirs="old"):
             body = {"description": {"name": name}, "identity": {**facts, "data": theirs}}
@@ -168,7 +170,7 @@ def test_a_program_with_other_data_is_built_again(service_and_open):
 
 def test_programs_whose_trainers_have_gone_leave_room_for_others(service_and_open, monkeypatch):
     service, opened, _ = service_and_open
-    monkeypatch.setattr(chunk_service, "_MAX_PROGRAMS", 3)
+    monkeypatch.setattr(chunk_service, "_MAX_BUILDING", 3)
     monkeypatch.setattr(chunk_service, "_BUILD_SECONDS", 0)
     for name in ("one", "two", "wrong"):
         opened(name)
@@ -176,6 +178,60 @@ def test_programs_whose_trainers_have_gone_leave_room_for_others(service_and_ope
     opened("four")
     assert len(service._building) == 1
     assert len(service._programs) == 2
+
+
+def test_programs_in_use_are_not_dropped(service_and_open, caplog):
+    service, opened, now = service_and_open
+    tickets = {}
+
+    def refusals():
+        heads = [service.compute(ticket, lambda: False)[0] for ticket in tickets.values()]
+        return [name for name, head in zip(tickets, heads, strict=True) if head.unknown]
+
+    for number in range(20):
+        opened(f"{number}")
+        key = program_key({"name": f"{number}"})
+        tickets[number] = ChunkRequest(key, BatchStep(0, 0, (0,), 4), np.arange(4), ("int64",))
+    assert not refusals()
+    assert caplog.text.count("programs are in use at the same time") == 1
+    assert "17 programs are in use" in caplog.text
+    # Those that nobody requests make room for others.
+    now["seconds"] = 400.0
+    for number in range(5):
+        service.compute(tickets[number], lambda: False)
+    now["seconds"] = 700.0
+    opened("20")
+    assert refusals() == [5, 6, 7, 8, 9]
+    assert service.totals.programs == 16
+
+
+class CacheInMemory:
+    in_memory = True
+
+
+def test_idle_programs_with_caches_in_memory_make_room():
+    def entry(*caches):
+        context = SimpleNamespace(
+            caches=dict(enumerate(caches)), executor=SimpleNamespace(prefetched=()), readers={}, prefetch_depth=0
+        )
+        return ProgramEntry(HostedProgram(SimpleNamespace(context=context), {}))
+
+    now = [0.0]
+    table = ProgramTable(lambda: now[0])
+    table.add("plain", entry())
+    table.add("cached", entry(CacheInMemory()))
+    table.add("used", entry(CacheInMemory()))
+    now[0] = 599.0
+    table.add("another", entry())
+    assert len(table) == 4
+    table.find("used")
+    now[0] = 601.0
+    table.add("one more", entry())
+    assert table.find("cached") is None
+    assert all(table.find(name) for name in ("plain", "used", "another", "one more"))
+    # Nobody else needs the room: a trainer that pauses finds its cache again.
+    now[0] = 10_000.0
+    assert table.find("used")
 
 
 def test_slow_hosts_get_less():

@@ -17,7 +17,7 @@ from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
 from penstock.sources.storage.file_stamps import SampleState
 from penstock.sources.storage.sample_files import FileStore
-from penstock.sources.storage.sample_store import Record, SampleStore
+from penstock.sources.storage.sample_store import MemoryStore, Record, SampleStore
 
 # Version of the format of the files.
 _FORMAT = 1
@@ -69,6 +69,11 @@ class CachedSamples:
     def missing(self, source: Source, indices: Indices) -> Indices:
         """Return those of some indices that are not stored. Does not look at the files of the samples."""
         return indices[~self._stores[id(source)].has(indices)]
+
+    @property
+    def in_memory(self) -> bool:
+        """True if the values are in memory, not in files."""
+        return any(isinstance(store, MemoryStore) for store in self._stores.values())
 
     def summary(self) -> str:
         """Describe the content for `explain()`."""

@@ -8,7 +8,6 @@ import math
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
@@ -23,7 +22,6 @@ from penstock.engine.host.batch_buffers import BatchBuffers
 from penstock.engine.host.chunk_executor import Chunk
 from penstock.engine.host.host_program import HostProgram
 from penstock.engine.host.machine_identity import differences, machine_identity
-from penstock.engine.host.read_ahead import ReadAhead
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.engine.input_hosts import json_messages as messages
 from penstock.engine.input_hosts.chunk_protocol import (
@@ -37,14 +35,15 @@ from penstock.engine.input_hosts.chunk_protocol import (
     extended_checksum,
 )
 from penstock.engine.input_hosts.json_messages import MessageError
+from penstock.engine.input_hosts.program_table import HostedProgram, ProgramEntry, ProgramTable
 from penstock.engine.input_hosts.remote_executor import program_key
 from penstock.errors import PenstockError
 from penstock.graph import Value
 
 _log = logging.getLogger("penstock")
 
-# Programs that a host keeps. Each trainer has one per definition; a longer unused one is built again.
-_MAX_PROGRAMS = 16
+# Programs that wait to be built. Trainers of others ask again.
+_MAX_BUILDING = 16
 
 # Requests that a host accepts beyond those that it computes, per thread. A trainer sends the others elsewhere.
 _MAX_WAITING_PER_THREAD = 8
@@ -58,21 +57,6 @@ _MAX_UNREAD_BYTES = 2 << 30
 _BUILD_SECONDS = 1.0
 
 _NARROWED = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
-
-
-@dataclass(frozen=True)
-class HostedProgram:
-    """Program that a host computes.
-
-    Args:
-        program: The program. Its executor has the host's threads.
-        identity: Fingerprints of definition and data, by name.
-        rename: Replaces paths of this host by those of the trainer in a text.
-    """
-
-    program: HostProgram
-    identity: Mapping[str, str]
-    rename: Callable[[str], str] = str
 
 
 class ProgramBuilder(Protocol):
@@ -107,20 +91,23 @@ class ChunkService:
     Args:
         build: Builds programs.
         executor: Threads that compute chunks.
+        clock: Returns the time in seconds.
 
     Attributes:
         totals: Work since the start.
         max_requests: Number of requests for chunks that it admits at the same time.
     """
 
-    def __init__(self, build: ProgramBuilder, executor: ThreadExecutor) -> None:
+    def __init__(
+        self, build: ProgramBuilder, executor: ThreadExecutor, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.totals = ServiceTotals()
         self._build, self._executor = build, executor
         self._lock = threading.Lock()
         # One at a time, beside the threads that compute chunks.
         self._builder = ThreadExecutor(1, name="penstock-build")
-        self._building: dict[str, Future[_Entry]] = {}
-        self._programs: OrderedDict[str, _Entry] = OrderedDict()
+        self._building: dict[str, Future[ProgramEntry]] = {}
+        self._programs = ProgramTable(clock)
         self.max_requests = _MAX_WAITING_PER_THREAD * executor.workers + 16
         self._unread = 0
         # By which a trainer notices that two addresses lead to one process.
@@ -213,7 +200,7 @@ class ChunkService:
             messages.fields(description, (), tuple(description) if isinstance(description, dict) else ())
             key = program_key(description)
             try:
-                entry = self._entry(key)
+                entry = self._programs.find(key)
                 # The data have changed since, here or at the trainer.
                 if entry is not None and differences(entry.hosted.identity, theirs):
                     self._forget(key)
@@ -231,25 +218,18 @@ class ChunkService:
             differing = differences(entry.hosted.identity, theirs)
         return {**answer, "differences": [[part[:4096] for part in item] for item in differing]}
 
-    def _entry(self, key: str) -> _Entry | None:
-        with self._lock:
-            entry = self._programs.get(key)
-            if entry is not None:
-                self._programs.move_to_end(key)
-            return entry
-
     def _forget(self, key: str) -> None:
         with self._lock:
-            self._programs.pop(key, None)
+            self._programs.remove(key)
             self.totals.programs = len(self._programs)
 
-    def _add(self, key: str, description: Mapping[str, Any]) -> _Entry | None:
+    def _add(self, key: str, description: Mapping[str, Any]) -> ProgramEntry | None:
         """Build a program. Returns None if that takes long; the trainer asks again."""
         with self._lock:  # two trainers of a job ask for the same program at the same moment
             future = self._building.get(key)
             if future is None:
                 self._keep_finished()
-                if len(self._building) >= _MAX_PROGRAMS:
+                if len(self._building) >= _MAX_BUILDING:
                     return None
                 future = self._building[key] = self._builder.submit(self._prepared, description)
         wait([future], _BUILD_SECONDS)
@@ -257,15 +237,13 @@ class ChunkService:
             return None
         with self._lock:
             self._building.pop(key, None)
-            self._keep(key, future.result())
-            return self._programs[key]
+            return self._keep(key, future.result())
 
-    def _keep(self, key: str, entry: _Entry) -> None:
-        """Keep a program, in place of the one that has not been used for the longest time. Needs the lock."""
-        self._programs.setdefault(key, entry)
-        while len(self._programs) > _MAX_PROGRAMS:
-            self._programs.popitem(last=False)
+    def _keep(self, key: str, entry: ProgramEntry) -> ProgramEntry:
+        """Keep a program. Needs the lock."""
+        kept = self._programs.add(key, entry)
         self.totals.programs = len(self._programs)
+        return kept
 
     def _keep_finished(self) -> None:
         """Keep programs whose trainers have gone while they were built. Needs the lock."""
@@ -275,12 +253,12 @@ class ChunkService:
                 if future.exception() is None:
                     self._keep(key, future.result())
 
-    def _prepared(self, description: Mapping[str, Any]) -> _Entry:
+    def _prepared(self, description: Mapping[str, Any]) -> ProgramEntry:
         """Build a program, and compute its first row, so that its loops are compiled.
 
         A trainer waits only a few seconds for a chunk, but as long as necessary for a program.
         """
-        entry = _Entry(self._build(description))
+        entry = ProgramEntry(self._build(description))
         program = copy.copy(entry.hosted.program)
         program.context = replace(program.context, timers=StageTimers())
         dtypes = [value.spec.dtype.name if value.spec.dense else None for value in program.plan.results]
@@ -292,7 +270,7 @@ class ChunkService:
 
     def compute(self, request: ChunkRequest, cancelled: Callable[[], bool]) -> tuple[ChunkHead, list[Array]]:
         """Compute a chunk on a thread. Returns the head of the answer, and the bytes of the columns."""
-        entry = self._entry(request.program)
+        entry = self._programs.find(request.program)
         if entry is None:
             return ChunkHead(refusal="the host does not have the program", unknown=True), []
         try:
@@ -304,7 +282,7 @@ class ChunkService:
             return ChunkHead(refusal=f"{type(error).__name__}: {error}"[:4096] or "failed"), []
 
     def _compute(
-        self, entry: _Entry, request: ChunkRequest, cancelled: Callable[[], bool]
+        self, entry: ProgramEntry, request: ChunkRequest, cancelled: Callable[[], bool]
     ) -> tuple[ChunkHead, list[Array]]:
         if cancelled():
             raise MessageError("a request that was cancelled")
@@ -368,13 +346,6 @@ class ChunkService:
             raise MessageError(f"a request for more than {MAX_CHUNK_BYTES} bytes")
         with self._buffers_lock:
             return [None if slot is None else self._buffers.empty((rows, *slot[0]), slot[1]) for slot in plans]
-
-
-class _Entry:
-    """Program of a server, with its read-ahead."""
-
-    def __init__(self, hosted: HostedProgram) -> None:
-        self.hosted, self.read_ahead = hosted, ReadAhead(hosted.program.context)
 
 
 def _slot_of(value: Value, name: str | None) -> tuple[tuple[int, ...], np.dtype[Any]] | None:

@@ -34,7 +34,7 @@ class HostMetrics:
             yield self._families.CounterMetricFamily(f"penstock_host_{name}", text, value=value)
         gauges = {
             "waiting": ("Requests that are computed, wait, or are sent.", totals.waiting),
-            "programs": ("Programs that the host has built.", totals.programs),
+            "programs": ("Programs that the host has built and not dropped.", totals.programs),
         }
         for name, (text, value) in gauges.items():
             yield self._families.GaugeMetricFamily(f"penstock_host_{name}", text, value=value)
