@@ -20,7 +20,6 @@ from penstock.core.dataclass import dataclass
 from penstock.graph import Node, Value
 from penstock.graph.ir.node import upstream_nodes
 from penstock.plan.shard_merge import same_work
-from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
 from penstock.sources.storage.sample_store import MemoryBudget, MemoryStore
 
@@ -33,23 +32,23 @@ class _Content:
         key: Definition of the values and fingerprint of the data set. Equal ones may differ in functions and content.
         source: The data set.
         nodes: The nodes that compute the values, in topological order.
-        digest: Digest of samples; None if the samples are not in files that a cache can check for changes.
+        in_files: True if the samples are in files, whose changes a cache notices.
     """
 
     key: Hashable
     source: Source
     nodes: Sequence[Node]
-    digest: str | None
+    in_files: bool
 
     def is_similar(self, other: "_Content") -> bool:
         """Return True if a user means the same cache, as far as definition and data set tell."""
-        if self.key != other.key or (self.digest is None) != (other.digest is None):
+        if self.key != other.key or self.in_files != other.in_files:
             return False
-        return self.digest is None or self.source.reads_same_samples(other.source)
+        return not self.in_files or self.source.reads_same_samples(other.source)
 
     def is_same(self, other: "_Content") -> bool:
         """Return True if similar content has the same values for certain."""
-        return self.digest is not None and self.digest == other.digest and _same_nodes(self.nodes, other.nodes)
+        return self.in_files and _same_nodes(self.nodes, other.nodes)
 
 
 # Weak keys: a store ends with the last program that uses it.
@@ -67,8 +66,7 @@ def shared_memory_store(limit: int, key: Hashable, source: Source, values: Seque
         values: The values to store.
     """
     nodes = sorted(upstream_nodes(value.node for value in values), key=lambda node: node.id)
-    digest = sample_digest(source) if _in_files(source) else None
-    content = _Content(key, source, nodes, digest)
+    content = _Content(key, source, nodes, _in_files(source))
     with _lock:
         similar = [store for store, other in _contents.items() if content.is_similar(other)]
         budget = similar[0].budget if similar else MemoryBudget(limit)
