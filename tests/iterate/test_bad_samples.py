@@ -345,6 +345,15 @@ def test_quarantine_file_lists_each_bad_sample_once(tmp_path):
     assert one.keys() == {"reader", "index", "source", "path", "stage", "reason"}
 
 
+def test_quarantine_file_continues_after_a_part_of_a_line(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"reader": "readers.arrays", "ind')  # of a process that was killed
+    for _ in range(2):
+        taken(iterator("replace", quarantine=path), 10)
+    _, *lines = path.read_text().splitlines()
+    assert sorted(json.loads(line)["index"] for line in lines) == sorted(SEVENTHS)
+
+
 def test_evaluation_counts_each_good_sample_once():
     good = sorted(set(range(LENGTH)) - SEVENTHS)
     one = iterator("skip", devices=8, batch_size=16, last_batch_policy=LastBatchPolicy.PAD)

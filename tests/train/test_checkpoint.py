@@ -78,6 +78,18 @@ def test_pipe_in_place_of_a_file_is_damage(what, tmp_path, caplog):
     assert "step 3 is damaged" in caplog.text
 
 
+def test_arrays_without_elements_are_saved(tmp_path):
+    step = train.data_parallel(lambda s, batch: {**s, "sum": s["sum"] + batch["x"].sum()}, ONE)
+    state = {"sum": ZERO, "none": np.zeros((0, 3), np.float32)}
+    run(tmp_path, steps=2, state=state, step=step)
+    second = run(tmp_path, steps=4, state=state, step=step)
+    assert second.step == 4
+    assert float(second.state["sum"]) == np.arange(32).sum()
+    assert second.state["none"].shape == (0, 3)
+    with pytest.raises(StateError, match=r"none: float32\[0, 3\] in the checkpoint"):
+        run(tmp_path, steps=6, state={**state, "none": np.zeros((0, 4), np.float32)}, step=step)
+
+
 def test_renamed_save_is_not_a_save(tmp_path):
     run(tmp_path, StopAt(3), save_interval_steps=1)
     (tmp_path / "3").rename(tmp_path / "003")

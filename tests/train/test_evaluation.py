@@ -1,5 +1,6 @@
 """Tests of exact evaluation and of batches of arrays in memory."""
 
+import dataclasses
 import gc
 import weakref
 
@@ -50,6 +51,20 @@ def test_metric_and_its_closure_are_garbage_collected():
     del metric
     gc.collect()
     assert held() is None
+
+
+def test_metric_need_not_be_hashable(compilations):
+    @dataclasses.dataclass
+    class Scaled:
+        factor: float
+
+        def __call__(self, _, batch):
+            return batch["x"] * self.factor
+
+    two, three = Scaled(2), Scaled(3)
+    data = train.batches(np.ones(8), 8)
+    assert [train.evaluate(metric, None, data) for metric in (two, three, two)] == [2, 3, 2]
+    assert compilations("totals") == 2
 
 
 def test_evaluation_does_not_block_between_batches(monkeypatch):

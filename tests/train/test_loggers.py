@@ -92,6 +92,18 @@ def test_csv_appends_and_adds_columns(tmp_path):
     assert logger.path.read_text() == 'step,loss,"a, b"\n1,1.5,\n2,0.5,2\n'
 
 
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize(("text", "kept"), [("step,loss\n10,0.5\n20,0", "10,0.5\n"), ("step,lo", "")])
+def test_csv_does_not_continue_a_part_of_a_row(tmp_path, text, kept, resumed):
+    path = tmp_path / "metrics.csv"
+    path.write_text(text)  # of a process that was killed
+    logger = train.CSVLogger(path)
+    if resumed:
+        logger.resume(20)
+    logger.log({"loss": 0.25}, 20)
+    assert path.read_text() == f"step,loss\n{kept}20,0.25\n"
+
+
 def test_csv_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(

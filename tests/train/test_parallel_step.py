@@ -251,8 +251,24 @@ def test_other_mistakes_are_reported(sgd, weights, samples):
         train.data_parallel(sgd)(weights, take(samples, 50))
     with pytest.raises(UsageError, match="must be hashable"):
         train.data_parallel(sgd)({"w": np.ones(2), "s": {1, 2}}, take(samples, 48))
-    with pytest.raises(UsageError, match="not an axis of the mesh"):
+    with pytest.raises(UsageError, match="not the axis of the mesh"):
         train.data_parallel(sgd, axis_name="data")
+
+
+def test_axis_name_is_all_axes_that_split_the_batch():
+    mesh = jax.make_mesh((4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
+    numbers = np.arange(8, dtype=np.float32)
+    for split in ("data", ("data", "model")):
+        rows = NamedSharding(mesh, PartitionSpec(split))
+
+        def step(state, batch, split=split):
+            return state + jax.lax.psum(batch.sum(), split)
+
+        state = train.data_parallel(step, rows, axis_name=split)(np.float32(0), numbers)
+        assert [float(shard.data) for shard in state.addressable_shards] == [numbers.sum()] * 8
+        for wrong in {"data", "model", ("data", "model")} - {split}:
+            with pytest.raises(UsageError, match="splits the batch"):
+                train.data_parallel(step, rows, axis_name=wrong)
 
 
 @pytest.mark.parametrize("around", [False, True])

@@ -12,7 +12,7 @@ import optax
 import pytest
 from train_callbacks import StopAt
 
-from penstock import data_iterator, fn, train
+from penstock import LastBatchPolicy, data_iterator, fn, train
 from penstock.errors import MissingExtraError, StateError, UsageError
 
 ADAM = optax.adam(0.01)
@@ -210,6 +210,40 @@ def test_failed_training_closes_callbacks_and_threads(sgd, weights, samples, tmp
     assert recorder.calls[-1] == "close"
     assert not list(tmp_path.iterdir())
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_an_error_of_one_teardown_does_not_keep_others_from_theirs(sgd, weights, samples):
+    class Fails(train.Callback):
+        def teardown(self):
+            raise ZeroDivisionError
+
+    before = signal.getsignal(signal.SIGINT)
+    callbacks = [Fails(), train.StopOnSignal()]
+    with pytest.raises(ZeroDivisionError):
+        train.fit(train.data_parallel(sgd), weights, train.batches(samples, 16), epochs=1, callbacks=callbacks)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_resumed_run_evaluates_on_the_same_random_batches(tmp_path):
+    step = train.data_parallel(lambda total, batch: total + batch["x"].sum())
+
+    @data_iterator(last_batch_policy=LastBatchPolicy.PAD, sharding=train.batch_sharding())
+    def noisy(x):
+        x = fn.readers.arrays(x, random_shuffle=True)
+        return {"x": x + fn.random.uniform(range=(0.0, 1.0))}
+
+    def run(*callbacks):
+        numbers = np.arange(16, dtype=np.float32)
+        values = noisy(numbers, batch_size=8, seed=3)
+        next(values)
+        values.next_epoch()  # it has been used before
+        test = train.Evaluate(lambda total, batch: total * batch["x"], values, every=2)
+        return train.fit(step, np.float32(0), train.batches(numbers, 8), epochs=6, callbacks=[test, *callbacks])
+
+    whole = run().history.epochs
+    run(StopAt(5), train.Checkpoint(tmp_path))
+    assert run(train.Checkpoint(tmp_path)).history.epochs == whole
+    assert len({epoch["test"] / (2 * number + 2) for number, epoch in enumerate(whole[1::2])}) == 3
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 import signal
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import jax
 from jax.experimental import multihost_utils
 
-from penstock.errors import NotFiniteError, UsageError
+from penstock.errors import NotFiniteError, StateError, UsageError
 from penstock.graph import Range, check_annotations
 from penstock.iterate import DataIterator
 from penstock.train.evaluation import Metric, check_metric, evaluate
@@ -18,6 +19,9 @@ from penstock.train.train_loop import Callback, TrainLoop
 
 class Evaluate(Callback):
     """Callback that evaluates after epochs and records the means in the history.
+
+    The first evaluation is over epoch 0 of a `DataIterator`, the second over epoch 1 and so on, so a training that
+    resumes evaluates on the same batches as one that was not interrupted.
 
     Args:
         metric: See `evaluate`.
@@ -66,9 +70,18 @@ class Evaluate(Callback):
         """Evaluate and record the means."""
         if loop.epoch % self.record_interval:
             return
+        if isinstance(self._iterator, DataIterator):
+            _seek(self._iterator, loop.epoch // self.record_interval - 1)
         means = evaluate(self._metric, self._state(loop), self._iterator)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
+
+
+def _seek(iterator: DataIterator, epoch: int) -> None:
+    """Move an iterator to an epoch. One that `evaluate` refuses stays: endless, or in the middle of an epoch."""
+    if iterator.size >= 0 and (iterator.at_start or iterator.at_end):
+        with suppress(StateError):  # an operator with a state can only continue
+            iterator.seek(epoch, 0)
 
 
 class TerminateOnNaN(Callback):

@@ -45,7 +45,7 @@ def describe_arrays(state: Any) -> list[Any]:
 
 
 def array_tree(state: Any) -> dict[str, Any]:
-    """Return the arrays of a state as nested dictionaries of numeric `jax.Array`s, which Orbax can save.
+    """Return the arrays of a state that have elements, as nested dictionaries of numeric `jax.Array`s.
 
     The keys are the names on the path, so that a program without the classes of the state can read them.
 
@@ -55,7 +55,8 @@ def array_tree(state: Any) -> dict[str, Any]:
     >>> array_tree({"layers": [np.float32(1)], "name": "net"})
     {'layers': {'0': Array(1., dtype=float32)}}
     """
-    arrays = {_place(path): _plain(leaf) for path, leaf in _leaves(state, path_names) if is_array(leaf)}
+    # Orbax cannot save arrays without elements. Their shapes are in the metadata.
+    arrays = {_place(path): _plain(leaf) for path, leaf in _leaves(state, path_names) if is_array(leaf) and leaf.size}
     names: dict[str, LeafPath] = {}
     for path in arrays:
         if (other := names.setdefault(".".join(path), path)) != path:
@@ -100,6 +101,7 @@ def read_arrays(ocp: Any, folder: Path, metadata: Mapping[str, Any], state: Any,
     leaves, structure = jax.tree.flatten(state)
     # Matched by path, not by position: an error names the leaf that differs.
     positions = _match(state, saved, names, partial=partial)
+    positions = {path: position for path, position in positions.items() if 0 not in saved[path].shape}
     targets = {saved[path].place: _target(leaves[position], saved[path]) for path, position in positions.items()}
     tree = _nested(targets)
     args = ocp.args.PyTreeRestore(

@@ -71,21 +71,23 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     return jax.tree.map(lambda *values: math.fsum(map(float, values)) / count, *totals)
 
 
-_programs: weakref.WeakKeyDictionary[Metric, Any] = weakref.WeakKeyDictionary()
+# By id, because a metric such as a data class need not be hashable.
+_programs: dict[int, Any] = {}
 
 
 def _compiled(metric: Metric) -> Any:
     """Return the compiled program of a metric. A weak reference, as a metric may keep a whole data set alive."""
-    program = _programs.get(metric)
+    program = _programs.get(id(metric))
     if program is None:
         reference = weakref.ref(metric)
+        weakref.finalize(metric, _programs.pop, id(metric)).atexit = False
 
         def totals(parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
             metric = reference()
             assert metric is not None  # it is traced while it is evaluated
             return _totals(metric, parts, batch)
 
-        program = _programs[metric] = jax.jit(totals)
+        program = _programs[id(metric)] = jax.jit(totals)
     return program
 
 

@@ -62,7 +62,8 @@ class CSVLogger(Logger):
         """Append a row. The first row with a new name writes the file again, with a column more."""
         row = {"step": step, **values}
         try:
-            self._names = self._names or self._columns()
+            if not self._names:
+                self._continue()
             if names := [name for name in row if name not in self._names]:
                 rows = self._rows()
                 self._names += names
@@ -78,7 +79,7 @@ class CSVLogger(Logger):
     def resume(self, step: int) -> None:
         """Remove the rows of later steps."""
         try:
-            self._names = self._columns()
+            self._continue()
             rows = self._rows()
             if any(int(row["step"]) > step for row in rows):
                 self._replace([row for row in rows if int(row["step"]) <= step])
@@ -90,14 +91,22 @@ class CSVLogger(Logger):
     def close(self) -> None:
         """Do nothing: each row is in the file."""
 
-    def _columns(self) -> list[str]:
+    def _continue(self) -> None:
+        """Read the columns of an existing file. Write it again without a part of a last row, to append to it."""
+        text = self._text()
+        self._names = next(csv.reader(io.StringIO(text, newline="")), [])
+        if self._names and self._names[0] != "step":
+            raise self._foreign("a file with the column step first", ", ".join(self._names))
+        if self._names and len(text) < len(self._text(whole=False)):
+            self._replace(self._rows())
+
+    def _text(self, *, whole: bool = True) -> str:
+        """Return the text of the file, by default without a part of a last row, which a killed process may leave."""
         if not self.path.exists():
-            return []
+            return ""
         with self.path.open(newline="") as file:
-            names = next(csv.reader(file), [])
-        if names and names[0] != "step":
-            raise self._foreign("a file with the column step first", ", ".join(names))
-        return names
+            text = file.read()
+        return text[: text.rfind("\n") + 1] if whole else text
 
     def _foreign(self, expected: str, given: str) -> CheckpointError:
         return CheckpointError(
@@ -105,12 +114,7 @@ class CSVLogger(Logger):
         )
 
     def _rows(self) -> list[dict[str, Any]]:
-        if not self.path.exists():
-            return []
-        with self.path.open(newline="") as file:
-            # A killed process may leave a part of the last row, without its newline.
-            whole = file.read().rpartition("\n")[0]
-        rows = list(csv.DictReader(io.StringIO(whole, newline="")))
+        rows = list(csv.DictReader(io.StringIO(self._text(), newline="")))
         # The reader collects surplus cells under None.
         if wrong := [row for row in rows if None in row or not (row["step"] or "").isdecimal()]:
             raise self._foreign("a whole number as step in each row", str(list(wrong[0].values())))

@@ -32,7 +32,7 @@ def data_parallel(
     sharding: NamedSharding | None = None,
     *,
     state_sharding: Any = None,
-    axis_name: str | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
     donate: bool = True,
 ) -> Step:
     """Compile a step for all devices: each one computes its rows of the batch, and all hold the new state.
@@ -54,10 +54,10 @@ def data_parallel(
             axes, as from `jax.make_mesh`, the step and the state use the same devices with Auto axes.
         state_sharding: Sharding of the state; by default a whole copy on each device of `sharding`. For a sharded
             model, a tree of shardings with the structure of the state or a prefix of it.
-        axis_name: Name of the mesh axis for a step with its own collectives, as for `jax.pmap`
-            (`jax.lax.pmean(gradients, axis_name)`). The step must also combine its metrics. It runs under
-            `jax.shard_map` with `check_vma=False`, because autodiff would otherwise sum the gradients over the devices
-            first.
+        axis_name: Name of the mesh axis that splits the batch, or the names if there are several, for a step with its
+            own collectives, as for `jax.pmap` (`jax.lax.pmean(gradients, axis_name)`). The step must also combine its
+            metrics. It runs under `jax.shard_map` with `check_vma=False`, because autodiff would otherwise sum the
+            gradients over the devices first.
         donate: True reuses the memory of the old state.
 
     Returns:
@@ -134,11 +134,16 @@ def _program(step: Step) -> Callable[[PartitionedTree, Any], tuple[PartitionedTr
     return program
 
 
-def _per_device(step: Step, rows: NamedSharding, axis_name: str) -> Step:
+def _per_device(step: Step, rows: NamedSharding, axis_name: str | tuple[str, ...]) -> Step:
     """Return a step with its own collectives as a step over global arrays."""
-    if axis_name not in rows.mesh.axis_names:
+    names, split = ({part} if isinstance(part, str) else set(part or ()) for part in (axis_name, rows.spec[0]))
+    # Over fewer axes, the devices would go on with different states; over others, sums would count rows several times.
+    if names != split:
         raise UsageError(
-            "axis_name is not an axis of the mesh", given=axis_name, expected=", ".join(rows.mesh.axis_names)
+            "axis_name is not the axis of the mesh that splits the batch",
+            given=axis_name,
+            expected=rows.spec[0],
+            fix="all axes that split the batch, as a tuple if there are several",
         )
 
     @functools.wraps(step)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import jax
@@ -200,24 +201,22 @@ def fit(
         )
     loop = TrainLoop(state, iterator, callbacks, epochs=epochs, steps=steps)
     structure = jax.tree.structure(state)
-    with loop.watch:
-        try:
+    with loop.watch, ExitStack() as ending:
+        # Also after an error, and after one of another callback: they restore signal handlers and close files.
+        for callback in reversed(callbacks):
+            ending.callback(callback.teardown)
+        for callback in callbacks:
+            callback.on_train_start(loop)
+        if loop.step:
             for callback in callbacks:
-                callback.on_train_start(loop)
-            if loop.step:
-                for callback in callbacks:
-                    callback.on_resume(loop)
-                _report_start(loop)
-            while not _finished(loop, epochs, steps):
-                _epoch(loop, step, structure, steps, callbacks)
-            for callback in callbacks:
-                callback.on_train_end(loop)
-            if loop.stopped is not None:
-                report(f"stopped at step {_step_of(loop)}: {loop.stopped}")
-        # Also after an error: callbacks restore signal handlers and close files.
-        finally:
-            for callback in callbacks:
-                callback.teardown()
+                callback.on_resume(loop)
+            _report_start(loop)
+        while not _finished(loop, epochs, steps):
+            _epoch(loop, step, structure, steps, callbacks)
+        for callback in callbacks:
+            callback.on_train_end(loop)
+        if loop.stopped is not None:
+            report(f"stopped at step {_step_of(loop)}: {loop.stopped}")
     return loop
 
 

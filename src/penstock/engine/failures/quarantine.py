@@ -79,7 +79,10 @@ class Quarantine:
         # last call are parsed.
         with self._path.open("ab+") as file:
             file.seek(self._read)  # other iterators may have written lines
-            self._known |= {_key(line) for line in map(_line, file) if line}
+            written = file.readlines()
+            self._known |= {_key(line) for line in map(_line, written) if line}
+            if written and not written[-1].endswith(b"\n"):  # a part of a line, of a process that was killed
+                file.write(b"\n")
             new = {_key(line): line for line in lines if _key(line) not in self._known}
             file.write("".join(json.dumps(line, ensure_ascii=True) + "\n" for line in new.values()).encode())
             self._known |= new.keys()
