@@ -192,6 +192,25 @@ def test_changes_of_a_private_map_reach_the_workers(tmp_path):
     assert np.array_equal(pickled({"private": private[::2]}, "it").load()["private"], 10 * np.arange(1 << 16)[::2])
 
 
+@pytest.mark.parametrize("mode", ["r", "c"])
+@pytest.mark.parametrize("rows", [64, 1 << 16])
+def test_a_mapped_file_that_is_cut_before_it_is_sent_to_workers(mode, rows, tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(rows))
+    array = np.load(tmp_path / "rows.npy", mmap_mode=mode)
+    os.truncate(tmp_path / "rows.npy", 0)  # touching the memory would now kill the process
+    with pytest.raises(errors.SourceError, match=r"rows.npy' became shorter while it was mapped"):
+        pickled({"array": array}, "it")
+
+
+@pytest.mark.parametrize("keep", [0, 200])
+def test_a_mapped_file_that_is_cut_before_a_worker_maps_it(keep, tmp_path):
+    np.save(tmp_path / "rows.npy", np.arange(64))
+    task = pickled(np.load(tmp_path / "rows.npy", mmap_mode="r"), "it")
+    os.truncate(tmp_path / "rows.npy", keep)
+    with pytest.raises(errors.SourceError, match=r"rows.npy', which the program has mapped"):
+        task.load()
+
+
 @pytest.mark.slow
 def test_workers_that_end_while_nobody_uses_them_are_replaced():
     pool = WorkerPool(2)

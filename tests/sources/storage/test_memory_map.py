@@ -58,11 +58,12 @@ def test_rows_of_any_view_are_what_numpy_takes(tmp_path_factory, view, data):
     assert source.fingerprint() == ArraySource([np.array(array)], [""]).fingerprint()
 
 
+@pytest.mark.parametrize("mode", ["r", "c"])
 @pytest.mark.parametrize("keep", [0, 200, 4096, 8000, 39_999])
-def test_a_file_that_is_cut_between_batches(keep, tmp_path):
+def test_a_file_that_is_cut_between_batches(keep, mode, tmp_path):
     numbers = np.ones((400, 100), np.uint8)
     np.save(tmp_path / "rows.npy", numbers)
-    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode="r"))
+    rows = memory_map.as_memory_mapped(np.load(tmp_path / "rows.npy", mmap_mode=mode))
     np.testing.assert_array_equal(rows.gather(np.arange(399, -1, -1)), numbers)
     os.truncate(tmp_path / "rows.npy", keep)
     with pytest.raises(SourceError, match=f"rows.npy' became shorter while it was mapped\n +given: +{keep} bytes"):

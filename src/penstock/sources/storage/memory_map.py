@@ -47,11 +47,10 @@ class MemoryMappedRows:
         self._array, self._memory = array, memory
         first = array.ctypes.data
         begin = int(mapped.offset + first - mapped.ctypes.data)
+        path = None if mapped.filename is None else os.fspath(mapped.filename)
+        self._name = "a mapped file" if path is None else repr(path)
         # In mode "c", the file does not contain what was written to the array.
-        if mapped.filename is None or mapped.mode == "c":
-            self.place = None
-        else:
-            self.place = os.fspath(mapped.filename), begin
+        self.place = None if path is None or mapped.mode == "c" else (path, begin)
         # Rows after the view's last byte may be cut without harm. Negative strides begin at the view's last byte, so
         # its bounds count, not its first element.
         self._required_size = begin + np.lib.array_utils.byte_bounds(array)[1] - first
@@ -65,18 +64,22 @@ class MemoryMappedRows:
         Raises:
             SourceError: The file has become shorter than the array, or its size cannot be read.
         """
-        self._check_size()
+        self.check_size()
         return RowSelection(self._array, indices).gather(out)
 
-    def _check_size(self) -> None:
-        name = "a mapped file" if self.place is None else repr(self.place[0])
+    def check_size(self) -> None:
+        """Check that the file still contains the array, before its memory is touched.
+
+        Raises:
+            SourceError: The file has become shorter than the array, or its size cannot be read.
+        """
         try:
             size = self._memory.size()  # by the map's own descriptor: the file may have been renamed or removed
         except OSError as error:
-            raise SourceError(f"the size of {name}, which is mapped, cannot be read", given=error) from error
+            raise SourceError(f"the size of {self._name}, which is mapped, cannot be read", given=error) from error
         if size < self._required_size:
             raise SourceError(
-                f"{name} became shorter while it was mapped",
+                f"{self._name} became shorter while it was mapped",
                 given=f"{size} bytes",
                 expected=f"at least {self._required_size}",
                 fix="do not write to a file that is being read: write another one, and rename it",

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import Array, optional_import
-from penstock.errors import ArgumentTypeError, PenstockError, short_repr
+from penstock.errors import ArgumentTypeError, PenstockError, SourceError, short_repr
 from penstock.sources.external.external_stream import InProcessStream
 from penstock.sources.external.processes.shared_memory import ArrayLocation, new_memory, opened, unpickled, view
 from penstock.sources.storage.memory_map import as_memory_mapped
@@ -116,10 +116,13 @@ def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> tuple[bytes, list[
             if isinstance(obj, omit):
                 return _nothing, ()
             if isinstance(obj, np.ndarray):
-                mapped = as_memory_mapped(cast(Array, obj))
-                if mapped is not None and mapped.place is not None:
-                    array = cast(Array, obj)
-                    return _mapped_again, (mapped.place, array.dtype, array.shape, array.strides)
+                array = cast(Array, obj)
+                mapped = as_memory_mapped(array)
+                if mapped is not None:
+                    # Others are copied, and copying from a file that was cut would kill this process with SIGBUS.
+                    mapped.check_size()
+                    if mapped.place is not None:
+                        return _mapped_again, (mapped.place, array.dtype, array.shape, array.strides)
             elif isinstance(obj, ModuleType):
                 return importlib.import_module, (obj.__name__,)
             elif isinstance(obj, _GENERATORS) or (isinstance(obj, FunctionType) and uses_own_generator(obj)):
@@ -156,7 +159,14 @@ def _nothing() -> None:
 def _mapped_again(place: tuple[str, int], dtype: np.dtype[Any], shape: tuple[int, ...], strides: Any) -> Array:
     """Map an array from a file."""
     path, begin = place
-    return np.ndarray(shape, dtype, np.memmap(path, np.uint8, "r"), begin, strides)
+    try:
+        return np.ndarray(shape, dtype, np.memmap(path, np.uint8, "r"), begin, strides)
+    except (OSError, TypeError, ValueError) as error:  # the file is gone, shorter, or empty
+        raise SourceError(
+            f"{path!r}, which the program has mapped, cannot be mapped by a worker process",
+            given=error,
+            fix="do not write to a file that is being read: write another one, and rename it",
+        ) from error
 
 
 def _refused(name: str, error: Exception) -> ArgumentTypeError:
