@@ -79,6 +79,11 @@ class Fails:
         return np.int32([info.idx_in_epoch])
 
 
+def counted(info):
+    """Larger samples in later batches."""
+    return np.full(1000 * (info.iteration + 1), info.idx_in_epoch)
+
+
 class Dies:
     """Is killed once, or exits."""
 

@@ -15,7 +15,7 @@ import pytest
 from taken_batches import same, taken
 
 from penstock import Pipeline, data_iterator, errors, fn
-from penstock.engine.host.process_executor import ProcessExecutor, SharedBuffers
+from penstock.engine.host.process_executor import ProcessExecutor
 from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.external.processes.worker_processes import WorkerPool
 from penstock.testing import write_photographs
@@ -250,19 +250,6 @@ def test_signals_to_the_job_do_not_end_workers(name, monkeypatch):
     assert executor.pids == (pid,)
     assert "replaced" not in pipeline.explain()
     pipeline.close()
-
-
-@pytest.mark.slow
-def test_buffers_are_found_and_forgotten():
-    buffers = SharedBuffers()
-    first, second = buffers.empty(100), buffers.empty(1 << 20)
-    assert [buffers.locate(first[10:]).buffer, buffers.locate(first[10:]).place.offset] == [1, 10]
-    assert [buffers.locate(second[5:]).buffer, buffers.locate(second[5:]).place.offset] == [2, 5]
-    assert buffers.freed({1, 2}) == set()
-    del first
-    assert buffers.freed({1, 2}) == {1}
-    with pytest.raises(errors.InternalError, match="not in shared memory"):
-        buffers.locate(np.zeros(3))
 
 
 @pytest.mark.slow

@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Collection
 from concurrent.futures import Future
-
-import numpy as np
 
 from penstock.core import Array, Column
 from penstock.core.slice_recorder import active_recorder
 from penstock.engine.host.chunk_executor import Chunk, ChunkExecutor, ChunkResult
 from penstock.engine.host.host_program import HostProgram
-from penstock.engine.host.process_task import ChunkCall, ChunkDetails, SlotLocation, pickle_program
+from penstock.engine.host.process_task import ChunkCall, ChunkDetails, pickle_program
+from penstock.engine.host.shared_buffers import SharedBuffers
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.errors import ContextError, InternalError, SourceError
-from penstock.sources.external.processes.shared_memory import ArrayLocation, new_memory
-from penstock.sources.external.processes.socket_channel import ShareBuffer
+from penstock.sources.external.processes.socket_channel import ShareSegment
 from penstock.sources.external.processes.worker_main import GRACE
-from penstock.sources.external.processes.worker_processes import WorkerPool, WorkerProcess
+from penstock.sources.external.processes.worker_processes import MAX_LOST, WorkerPool, WorkerProcess
 from penstock.sources.storage.byte_range import ReadCost
-
-# Workers that may end while they compute the same chunk. A chunk that ends more of them is probably the cause.
-_MAX_LOST = 5
 
 
 class ProcessExecutor(ChunkExecutor):
@@ -103,7 +95,7 @@ class ProcessExecutor(ChunkExecutor):
         self._threads.shutdown_nowait()
 
     def _compute(self, program: HostProgram, chunk: Chunk, closes: int) -> ChunkResult:
-        for attempt in range(1, _MAX_LOST + 1):
+        for attempt in range(1, MAX_LOST + 1):
             process = self._pool.borrow(closes)
             try:
                 return self._ask(process, program, chunk)
@@ -116,7 +108,7 @@ class ProcessExecutor(ChunkExecutor):
                 if not process.closed:
                     raise
                 self._lost += 1
-                if attempt == _MAX_LOST:
+                if attempt == MAX_LOST:
                     raise
             finally:
                 self._pool.give_back(process)
@@ -127,8 +119,8 @@ class ProcessExecutor(ChunkExecutor):
         assert self._task is not None  # `compute` has prepared it
         _, task = self._task
         slots = [None if slot is None else self._buffers.locate(slot) for slot in chunk.slots]
-        for number in {slot.buffer for slot in slots if slot is not None} - process.buffers:
-            process.send(ShareBuffer(number), self._buffers.descriptor(number))
+        for number in {slot.segment for slot in slots if slot is not None} - process.buffers:
+            process.send(ShareSegment(number), self._buffers.descriptor(number))
             process.buffers.add(number)
         freed = self._buffers.freed(process.buffers)
         process.buffers -= freed
@@ -153,59 +145,3 @@ class ProcessExecutor(ChunkExecutor):
 def _copied(column: Column, ragged: bool) -> Column:
     """Copy a column out of the memory of a worker."""
     return [sample.copy() for sample in column] if ragged or isinstance(column, list) else column.copy()
-
-
-class SharedBuffers:
-    """Memory of batches that this process and its workers share. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._live: dict[int, tuple[int, int, int]] = {}  # first address, end, file descriptor
-        self._count = 0
-        # Numbers of buffers that nothing reaches. Finalizers must not take the lock, and appending is atomic.
-        self._unreachable: deque[int] = deque()
-        weakref.finalize(self, _close_all, self._live)
-
-    def empty(self, size: int) -> Array:
-        """Return an uninitialized array of bytes in new shared memory."""
-        descriptor, memory = new_memory(size)
-        buffer: Array = np.frombuffer(memory, np.uint8, size)
-        first = buffer.ctypes.data
-        with self._lock:
-            self._collect()
-            self._count += 1
-            self._live[self._count] = first, first + size, descriptor
-            # Views of the buffer keep it alive.
-            weakref.finalize(buffer, self._unreachable.append, self._count).atexit = False
-        return buffer
-
-    def locate(self, array: Array) -> SlotLocation:
-        """Return the buffer that holds an array, and its location there."""
-        first = array.ctypes.data
-        with self._lock:
-            self._collect()
-            for number, (begin, end, _) in self._live.items():
-                if begin <= first and first + array.nbytes <= end:
-                    return SlotLocation(number, ArrayLocation(array.dtype, array.shape, first - begin))
-        raise InternalError("a slot is not in shared memory")
-
-    def descriptor(self, number: int) -> int:
-        """Return the file descriptor of a buffer."""
-        with self._lock:
-            return self._live[number][2]
-
-    def freed(self, numbers: Collection[int]) -> set[int]:
-        """Return those of some buffers that do not exist any more."""
-        with self._lock:
-            self._collect()
-            return {number for number in numbers if number not in self._live}
-
-    def _collect(self) -> None:
-        while self._unreachable:
-            _, _, descriptor = self._live.pop(self._unreachable.popleft())
-            os.close(descriptor)
-
-
-def _close_all(live: dict[int, tuple[int, int, int]]) -> None:
-    while live:
-        os.close(live.popitem()[1][2])

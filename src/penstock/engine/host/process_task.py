@@ -38,9 +38,9 @@ from penstock.types import OnError
 
 
 class SlotLocation(NamedTuple):
-    """Location of a slot: a shared buffer, and the place in it."""
+    """Location of a slot: a segment of shared memory, and the place in it."""
 
-    buffer: int
+    segment: int
     place: ArrayLocation
 
 
@@ -204,7 +204,7 @@ class HostTask:
     def run(self, call: ChunkCall, buffers: Mapping[int, mmap.mmap]) -> tuple[Columns, ChunkDetails]:
         """Compute a chunk. Columns with a slot are written into its buffer; the others are returned."""
         program, recorder = self.program, SliceRecorder()
-        slots = [None if slot is None else view(buffers[slot.buffer], slot.place) for slot in call.slots]
+        slots = [None if slot is None else view(buffers[slot.segment], slot.place) for slot in call.slots]
         start = time.perf_counter()
         with ExitStack() as context:
             if call.traced:

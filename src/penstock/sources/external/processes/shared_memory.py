@@ -3,6 +3,7 @@
 The memory is an anonymous file. It is freed with the last process that has it open, even if that process is killed.
 """
 
+import errno
 import mmap
 import os
 import pickle
@@ -14,8 +15,13 @@ from typing import Any
 import numpy as np
 
 from penstock.core import Array
-from penstock.errors import ArgumentTypeError
+from penstock.errors import ArgumentTypeError, ResourceError
 from penstock.sources.stream import Columns
+
+try:
+    import resource
+except ImportError:  # only Unix has it
+    resource = None
 
 # A cache line. It also suits the widest vector instructions, so loops over the arrays need no unaligned start.
 _ALIGNMENT = 64
@@ -42,6 +48,8 @@ class SharedSegments:
     def __init__(self) -> None:
         self._free: dict[int, mmap.mmap] = {}
         self._in_use: dict[int, mmap.mmap] = {}
+        # Segments that the parent does not know to be dropped.
+        self._dropped: list[int] = []
         self._count = 0
 
     def put(
@@ -55,20 +63,21 @@ class SharedSegments:
 
         Raises:
             ArgumentTypeError: The arrays contain objects.
+            ResourceError: The system refuses memory or a file descriptor.
         """
         places, size = _places(columns)
-        dropped: tuple[int, ...] = ()
         descriptor: int | None = None
         number = next((number for number, memory in self._free.items() if len(memory) >= size), None)
         if number is None:
             # No free segment is large enough. A smaller one is replaced, so the number of segments stays that of the
             # batches in use.
-            dropped = tuple(self._free)[:1]
-            for small in dropped:
+            for small in tuple(self._free)[:1]:
                 self._free.pop(small).close()
-            number, self._count = self._count, self._count + 1
+                self._dropped.append(small)
             # A quarter more, so that slightly larger batches of varying shapes fit the same segment.
-            descriptor, self._free[number] = new_memory(size + size // 4)
+            descriptor, memory = new_memory(size + size // 4)
+            number, self._count = self._count, self._count + 1
+            self._free[number] = memory
         memory = self._in_use[number] = self._free.pop(number)
         for place, column in zip(places, columns, strict=True):
             pairs = zip(place, column, strict=True) if isinstance(place, list) else [(place, column)]
@@ -77,6 +86,7 @@ class SharedSegments:
                     view(memory, one)[...] = value
                 else:
                     np.stack(value, out=view(memory, one))
+        dropped, self._dropped = tuple(self._dropped), []
         return number, places, dropped, descriptor
 
     def recycle(self, numbers: tuple[int, ...]) -> None:
@@ -103,9 +113,17 @@ def unpickled(payload: bytes, arrays: Sequence[ArrayLocation], memory: mmap.mmap
 
 
 def opened(descriptor: int) -> mmap.mmap:
-    """Map the memory of a descriptor, and close the descriptor."""
+    """Map the memory of a descriptor, and close the descriptor.
+
+    Raises:
+        ResourceError: The system refuses memory, or the duplicate of the descriptor that a map has.
+    """
+    size = 0
     try:
-        return mmap.mmap(descriptor, os.fstat(descriptor).st_size)
+        size = os.fstat(descriptor).st_size
+        return mmap.mmap(descriptor, size)
+    except OSError as error:
+        raise refused_memory(error, size) from error
     finally:
         os.close(descriptor)
 
@@ -136,12 +154,51 @@ def _places(columns: Columns) -> tuple[list[ArrayLocation | list[ArrayLocation]]
 
 
 def new_memory(size: int) -> tuple[int, mmap.mmap]:
-    """Return the file descriptor and the map of new memory of at least `size` bytes, which are zero."""
+    """Return the file descriptor and the map of new memory of at least `size` bytes, which are zero.
+
+    Raises:
+        ResourceError: The system refuses memory or a file descriptor.
+    """
     size = -(-max(size, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
+    try:
+        descriptor = _anonymous_file()
+        try:
+            os.ftruncate(descriptor, size)
+            return descriptor, mmap.mmap(descriptor, size)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except OSError as error:
+        raise refused_memory(error, size) from error
+
+
+def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("penstock")
-    else:  # macOS has no memfd; a temporary file without a name has the same lifetime
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, size)
-    return descriptor, mmap.mmap(descriptor, size)
+        return os.memfd_create("penstock")
+    with tempfile.TemporaryFile() as file:  # macOS has no memfd; a temporary file without a name has the same lifetime
+        return os.dup(file.fileno())
+
+
+def refused_memory(error: OSError, size: int | None = None) -> ResourceError:
+    """Return the error for shared memory that the system refuses.
+
+    Args:
+        error: Error of the system.
+        size: Number of bytes; None if unknown.
+    """
+    files = error.errno in (errno.EMFILE, errno.ENFILE)
+    return ResourceError(
+        "the system refuses memory that worker processes and the program share",
+        given=error.strerror,
+        expected=file_limit() if files or size is None else f"{size} free bytes",
+        fix="a higher limit, `ulimit -n`; or fewer open files, iterators, pipelines and processes at the same time"
+        if files
+        else "hold fewer batches at the same time; or smaller batches, fewer processes, or more memory",
+    )
+
+
+def file_limit() -> str:
+    """Describe the limit of open files for messages."""
+    # An import at the limit would fail: it opens a file.
+    number = f"{resource.getrlimit(resource.RLIMIT_NOFILE)[0]} " if resource is not None else ""
+    return f"fewer than {number}open files in process {os.getpid()}"

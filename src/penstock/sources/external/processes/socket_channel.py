@@ -4,16 +4,21 @@ A message is a pickled object after its length, 8 bytes in little-endian order. 
 length (SCM_RIGHTS).
 """
 
+import errno
+import os
 import pickle
 import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.sources.external.processes.shared_memory import ArrayLocation
+from penstock.sources.external.processes.shared_memory import ArrayLocation, refused_memory
 
 # Received descriptors must not leak into processes that the user starts. macOS lacks the flag.
 _FLAGS = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+# Errors of a descriptor that the system does not pass: too many are on their way, or no memory.
+_REFUSALS = (errno.ETOOMANYREFS, errno.EMFILE, errno.ENOMEM, errno.ENOBUFS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +37,14 @@ class RegisterTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareBuffer:
+class ShareSegment:
     """Message with the file descriptor of memory into which requests write.
 
     Args:
-        buffer: Number by which requests refer to the memory.
+        segment: Number by which requests refer to the memory.
     """
 
-    buffer: int
+    segment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +56,7 @@ class Request:
         task: Number of the task.
         call: Argument of the task: picklable and small.
         returned: Segments that the worker may reuse.
-        freed: Buffers that the worker may forget.
+        freed: Segments of the program that the worker may forget.
     """
 
     ticket: int
@@ -111,6 +116,7 @@ class Channel:
 
         Raises:
             OSError: The other side has ended.
+            ResourceError: The system does not pass the descriptor. Nothing was sent.
         """
         body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
         header = len(body).to_bytes(8, "little")
@@ -118,7 +124,12 @@ class Channel:
             self._end.sendall(header + body)
         else:
             # The descriptor goes with the short header, which a single call always sends completely.
-            socket.send_fds(self._end, [header], [descriptor])
+            try:
+                socket.send_fds(self._end, [header], [descriptor])
+            except OSError as error:
+                if error.errno in _REFUSALS:
+                    raise refused_memory(error) from error
+                raise
             self._end.sendall(body)
 
     def receive(self) -> tuple[Any, int | None]:
@@ -126,15 +137,18 @@ class Channel:
 
         Raises:
             EOFError: The other side has ended, or this side has hung up.
+            ResourceError: This process cannot receive the descriptor. The message is lost, and the next one is intact.
         """
         try:
-            header, descriptors, _, _ = socket.recv_fds(self._end, 8, 1, _FLAGS)
+            header, descriptors, flags, _ = socket.recv_fds(self._end, 8, 1, _FLAGS)
             header += self._exactly(8 - len(header)) if header else b""
             body = self._exactly(int.from_bytes(header, "little")) if header else b""
         except OSError as error:
             raise EOFError from error
         if not header:
             raise EOFError
+        if flags & socket.MSG_CTRUNC:  # the kernel drops descriptors of a process that is at its limit
+            raise refused_memory(OSError(errno.EMFILE, os.strerror(errno.EMFILE)))
         return pickle.loads(body), descriptors[0] if descriptors else None
 
     def hang_up(self) -> None:

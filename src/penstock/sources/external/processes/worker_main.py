@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from penstock.core.call_site import PACKAGE
-from penstock.errors import SourceError
+from penstock.errors import ResourceError, SourceError
 from penstock.sources.external.processes.shared_memory import SharedSegments, opened, unpickled
 from penstock.sources.external.processes.socket_channel import (
     Channel,
@@ -23,7 +23,7 @@ from penstock.sources.external.processes.socket_channel import (
     RegisterTask,
     Request,
     Response,
-    ShareBuffer,
+    ShareSegment,
 )
 from penstock.sources.stream import Columns
 
@@ -31,6 +31,9 @@ _LEFT_TO_THE_PARENT = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 # Seconds that a task has to return after the parent has hung up.
 GRACE = 0.5
+
+# A message is None after the connection is closed, and an error if its descriptor could not be received.
+_Messages = SimpleQueue[tuple[Any, int | None] | None]
 
 
 class Task(Protocol):
@@ -41,7 +44,7 @@ class Task(Protocol):
 
         Args:
             call: Argument of the request.
-            buffers: Memory that the parent shares, by number. The task may write into it.
+            buffers: Memory that the parent shares, by the number of the segment. The task may write into it.
 
         Returns:
             Columns, which are copied to the parent, and details, which are pickled.
@@ -63,7 +66,7 @@ def serve(descriptor: int) -> None:
     for name in _LEFT_TO_THE_PARENT:
         signal.signal(getattr(signal, name), _leave_to_the_parent)
     channel = Channel(socket.socket(fileno=descriptor))
-    messages: SimpleQueue[tuple[Any, int | None] | None] = SimpleQueue()
+    messages: _Messages = SimpleQueue()
     threading.Thread(target=_listen, args=(channel, messages), daemon=True).start()
     worker = _Worker(channel)
     with suppress(OSError):  # the parent has ended before the response was sent
@@ -76,11 +79,18 @@ def _leave_to_the_parent(number: int, frame: FrameType | None) -> None:
     del number, frame
 
 
-def _listen(channel: Channel, messages: SimpleQueue[tuple[Any, int | None] | None]) -> None:
+def _listen(channel: Channel, messages: _Messages) -> None:
     """Receive messages while a task runs, and end the process when the connection is closed."""
-    with suppress(EOFError):
+    try:
         while True:
-            messages.put(channel.receive())
+            try:
+                messages.put(channel.receive())
+            except ResourceError as error:
+                messages.put((error, None))
+    except EOFError:
+        pass
+    except BaseException:  # noqa: BLE001  # the parent would wait forever for a process that does not listen
+        traceback.print_exc()
     messages.put(None)
     # The main thread ends after the current request. A task that hangs must not keep the process alive, and only
     # `_exit` ends it without waiting.
@@ -97,17 +107,34 @@ class _Worker:
         self._segments = SharedSegments()
         self._buffers: dict[int, mmap.mmap] = {}
         self._tasks: dict[int, Task] = {}
+        # Error of memory of the parent that this process could not map.
+        self._missing: ResourceError | None = None
 
-    def handle(self, message: RegisterTask | ShareBuffer | Request, descriptor: int | None) -> None:
-        """Handle a message and the file descriptor that came with it."""
+    def handle(self, message: RegisterTask | ShareSegment | Request | ResourceError, descriptor: int | None) -> None:
+        """Handle a message and the file descriptor that came with it.
+
+        Raises:
+            SystemExit: Memory of the parent is missing, and the parent has received an error for a request. The parent
+                starts another worker.
+        """
         if isinstance(message, Request):
+            if self._missing is not None:
+                self._channel.send(_failure(message.ticket, self._missing))
+                raise SystemExit(1)
             self._answer(message)
             return
-        memory = None if descriptor is None else opened(descriptor)
+        if isinstance(message, ResourceError):
+            self._missing = message
+            return
+        try:
+            memory = None if descriptor is None else opened(descriptor)
+        except ResourceError as error:
+            self._missing = error
+            return
         if isinstance(message, RegisterTask):
             self._payloads[message.task] = message, memory
         elif memory is not None:
-            self._buffers[message.buffer] = memory
+            self._buffers[message.segment] = memory
 
     def _answer(self, request: Request) -> None:
         """Run a task and send its result."""
@@ -120,9 +147,14 @@ class _Worker:
         except Exception as error:  # noqa: BLE001  # the parent raises it
             self._channel.send(_failure(request.ticket, error))
             return
-        self._channel.send(Response(request.ticket, segment, places, dropped, details), descriptor)
-        if descriptor is not None:
-            os.close(descriptor)  # the parent has received a duplicate, and the mapping keeps the memory alive
+        try:
+            self._channel.send(Response(request.ticket, segment, places, dropped, details), descriptor)
+        except ResourceError as error:  # the parent will never have this segment
+            self._channel.send(_failure(request.ticket, error))
+            raise SystemExit(1) from error
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)  # the parent has received a duplicate, and the mapping keeps the memory alive
 
     def _task(self, number: int) -> Task:
         if number not in self._tasks:

@@ -12,20 +12,19 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.core import Column
-from penstock.errors import ContextError, SourceError
-from penstock.sources.external.processes.shared_memory import opened, view
+from penstock.errors import ContextError, ResourceError, SourceError, error_text
+from penstock.sources.external.processes.shared_memory import file_limit, opened, view
 from penstock.sources.external.processes.socket_channel import (
     Channel,
     ErrorResponse,
     RegisterTask,
     Request,
     Response,
-    ShareBuffer,
+    ShareSegment,
 )
 from penstock.sources.external.processes.task_pickling import PickledTask
 from penstock.sources.external.processes.worker_main import GRACE
@@ -37,32 +36,40 @@ _PROGRAM = (
     "from penstock.sources.external.processes.worker_main import serve; serve({descriptor})"
 )
 
+# Workers that may end while they compute the same work. Work that ends more of them is probably the cause.
+MAX_LOST = 5
+
 
 class WorkerProcess:
-    """Worker process. It ends when its parent ends, for any reason."""
+    """Worker process. It ends when its parent ends, for any reason.
+
+    Attributes:
+        closed: True after the connection has ended.
+        failed: True if it has ended by itself, or because the system refused memory.
+        memory: Segments of the worker that responses use.
+        returned: Segments of responses that were released since the last request.
+        buffers: Numbers of the program's segments that the worker has.
+
+    Raises:
+        ResourceError: The system refuses file descriptors, memory or a process.
+    """
 
     def __init__(self) -> None:
-        mine, theirs = socket.socketpair()
-        with theirs:
-            # Python ignores other entries, such as a `Path`.
-            path = [entry for entry in sys.path if type(entry) is str]
-            program = _PROGRAM.format(path=path, descriptor=theirs.fileno())
-            command = [sys.executable, "-c", program]
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                # A user's module may import JAX. Workers must not claim the parent's accelerators.
-                env={**os.environ, "JAX_PLATFORMS": "cpu"},
-            )
-        self._channel = Channel(mine)
-        self.closed = False
+        try:
+            self._process, self._channel = _start_process()
+        except OSError as error:
+            raise ResourceError(
+                "a worker process cannot be started",
+                given=error_text(error),
+                expected=f"room for another process, and {file_limit()}",
+                fix="fewer processes, iterators, pipelines and open files at the same time; or higher limits "
+                "(`ulimit -a` shows them)",
+            ) from error
+        self.closed = self.failed = False
         self._count = 0
         self._pending: dict[int, PendingRequest] = {}
         self.memory: dict[int, mmap.mmap] = {}
-        # Segments of responses that were released since the last request.
         self.returned: list[int] = []
-        # Numbers of the buffers that the worker has.
         self.buffers: set[int] = set()
 
     @property
@@ -75,10 +82,18 @@ class WorkerProcess:
         """True until the process has ended."""
         return self._process.poll() is None
 
-    def send(self, message: RegisterTask | ShareBuffer | Request, descriptor: int | None = None) -> None:
-        """Send a message. A lost connection is reported when the response is awaited."""
-        with suppress(OSError):
+    def send(self, message: RegisterTask | ShareSegment | Request, descriptor: int | None = None) -> None:
+        """Send a message. A lost connection is reported when the response is awaited.
+
+        Raises:
+            ResourceError: The system does not pass the descriptor.
+        """
+        try:
             self._channel.send(message, descriptor)
+        except ResourceError:
+            raise
+        except OSError:
+            return
 
     def submit(self, task: int, call: Any, freed: tuple[int, ...] = ()) -> PendingRequest:
         """Request the result of a task, without waiting.
@@ -86,7 +101,7 @@ class WorkerProcess:
         Args:
             task: Number of the task.
             call: Its argument.
-            freed: Buffers that the worker may forget.
+            freed: Segments of the program that the worker may forget.
         """
         self._count += 1
         returned, self.returned = tuple(self.returned), []
@@ -103,13 +118,18 @@ class WorkerProcess:
         Raises:
             ContextError: Another thread has closed the worker meanwhile.
             SourceError: The worker has ended by itself.
+            ResourceError: This process cannot map the memory of the response. The worker has been ended.
         """
         try:
             message, descriptor = self._channel.receive()
+            if descriptor is not None:
+                self.memory[message.segment] = opened(descriptor)
         except EOFError:
-            raise self._ended(doing) from None
-        if descriptor is not None:
-            self.memory[message.segment] = opened(descriptor)
+            raise self.ended(doing) from None
+        except ResourceError:
+            # The worker would use this segment again without sending its descriptor.
+            self._fail()
+            raise
         for number in message.dropped if isinstance(message, Response) else ():
             del self.memory[number]
         self._pending.pop(message.ticket).accept(message)
@@ -127,19 +147,51 @@ class WorkerProcess:
             self._process.kill()
             self._process.wait()
 
-    def _ended(self, doing: str) -> SourceError | ContextError:
-        if self.closed:
+    def ended(self, doing: str) -> SourceError | ContextError:
+        """Return the error for a request to a worker that has ended.
+
+        Args:
+            doing: Description of the request.
+        """
+        if self.closed and not self.failed:
             return _closed()
-        self.hang_up()
-        # The connection may close before the process has an exit code.
-        self.end(time.monotonic() + 2 * GRACE)
+        self._fail()
         code = self._process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        cause = "look for the cause in its output: out of memory, a crash in a library, a call of exit"
+        if code == -signal.SIGKILL:  # the kernel's choice when memory runs out
+            cause = "the system was probably out of memory (`dmesg` shows it): fewer processes or smaller batches"
         return SourceError(
-            f"{doing}: worker process {self._process.pid} {how}",
-            fix="look for the cause in its output: out of memory, a crash in a library, a call of exit. "
-            "The next request starts new workers",
+            f"{doing}: worker process {self._process.pid} {how}", fix=f"{cause}. The next request starts a new worker"
         )
+
+    def _fail(self) -> None:
+        if not self.failed:
+            self.failed = True
+            self.hang_up()
+            # The connection may close before the process has an exit code.
+            self.end(time.monotonic() + 2 * GRACE)
+
+
+def _start_process() -> tuple[subprocess.Popen[bytes], Channel]:
+    mine, theirs = socket.socketpair()
+    with theirs:
+        # Python ignores other entries, such as a `Path`.
+        path = [entry for entry in sys.path if type(entry) is str]
+        program = _PROGRAM.format(path=path, descriptor=theirs.fileno())
+        command = [sys.executable, "-c", program]
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                # A user's module may import JAX. Workers must not claim the parent's accelerators.
+                env={**os.environ, "JAX_PLATFORMS": "cpu"},
+            )
+        except BaseException:
+            mine.close()
+            raise
+    return process, Channel(mine)
 
 
 @dataclass(slots=True, eq=False)
@@ -170,7 +222,7 @@ class PendingRequest:
 
         Raises:
             Exception: The task raised it.
-            ContextError, SourceError: As `WorkerProcess.receive`.
+            ContextError, SourceError, ResourceError: As `WorkerProcess.receive`.
         """
         while self.response is None:
             self.process.receive(doing)
@@ -202,7 +254,7 @@ class WorkerPool:
         count: Number of processes.
 
     Attributes:
-        replaced: Number of workers that ended while nobody used them.
+        replaced: Number of workers that ended while nobody `borrow`ed them.
     """
 
     def __init__(self, count: int) -> None:
@@ -224,10 +276,17 @@ class WorkerPool:
         return number
 
     def submit(self, worker: int, task: int, call: Any) -> PendingRequest:
-        """Request the result of a task from a worker, without waiting; see `WorkerProcess.submit`."""
+        """Request the result of a task from a worker, without waiting; see `WorkerProcess.submit`.
+
+        A worker that has ended by itself is replaced.
+        """
         while len(self._processes) < self.count:
-            self._start()
-        return self._processes[worker % self.count].submit(task, call)
+            self._processes.append(self._start())
+        number = worker % self.count
+        if self._processes[number].closed:
+            self._processes[number] = self._start()
+            self.replaced += 1
+        return self._processes[number].submit(task, call)
 
     @property
     def closes(self) -> int:
@@ -259,7 +318,9 @@ class WorkerPool:
                 process.hang_up()
                 self._processes.remove(process)
                 self.replaced += 1
-            return self._start()
+            process = self._start()
+            self._processes.append(process)
+            return process
 
     def give_back(self, process: WorkerProcess) -> None:
         """Return a borrowed worker. One that has ended is dropped, and the next `borrow` starts another one."""
@@ -283,9 +344,12 @@ class WorkerPool:
 
     def _start(self) -> WorkerProcess:
         process = WorkerProcess()
-        self._processes.append(process)
-        for number, task in enumerate(self._tasks):
-            _register(process, number, task)
+        try:
+            for number, task in enumerate(self._tasks):
+                _register(process, number, task)
+        except BaseException:
+            _end([process])
+            raise
         return process
 
 
