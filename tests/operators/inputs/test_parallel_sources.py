@@ -169,16 +169,46 @@ def test_the_users_error_with_its_line_and_sample(error):
     made.close()
 
 
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_a_worker_that_dies_loses_no_batch(how, tmp_path):
+    made = pipeline(sources.Dies(str(tmp_path / "mark"), how=how), prefetch_queue_depth=2)
+    rows = np.concatenate([made.run()[0].as_array() for _ in range(4)])
+    assert rows[:, 0].tolist() == list(range(16))
+    assert len(children()) == 2
+    assert len(np.unique(rows[:, 1])) == 3, "only the worker that died is replaced"
+    made.close()
+
+
 @pytest.mark.parametrize(("how", "message"), [("kill", "ended by SIGKILL"), ("exit", "exit code 3")])
-def test_a_worker_that_dies(how, message, tmp_path):
-    made = pipeline(sources.Dies(str(tmp_path / "mark"), how=how))
+def test_a_sample_that_ends_every_worker(how, message):
+    made = pipeline(sources.Dies(None, how=how))
     made.run()
     with pytest.raises(
         errors.SourceError, match=f"batch 1 of epoch 0: worker process .* {message}(.|\n)*out of memory"
     ):
         made.run()
-    assert not children()
-    assert made.run()[0].as_array().ravel().tolist() == [4, 5, 6, 7]
+    made.close()
+
+
+def test_the_position_of_a_generator_is_lost_with_its_worker():
+    made = pipeline(sources.killed_generator, batch=True)
+    assert [made.run()[0].as_array()[0, 0] for _ in range(2)] == [0, 1]
+    with pytest.raises(errors.SourceError, match=r"ended by SIGKILL(.|\n)*out of memory"):
+        made.run()
+    assert made.run()[0].as_array()[0, 0] == 0, "it has restarted"
+    made.close()
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_generator_does_not_restart_silently_when_another_source_ends_its_worker(depth, tmp_path):
+    with Pipeline(4, 2, py_num_workers=1) as made:
+        dies = sources.Dies(str(tmp_path / "mark"), how="kill")
+        generated = fn.external_source(sources.Batches(9), parallel=True, prefetch_queue_depth=depth)
+        made.set_outputs(generated, fn.external_source(dies, parallel=True, batch=False))
+    taken = []
+    with pytest.raises(errors.SourceError, match="ended by SIGKILL"):
+        taken.extend(made.run()[0].at(0)[0] for _ in range(5))
+    assert taken == list(range(len(taken)))
     made.close()
 
 
