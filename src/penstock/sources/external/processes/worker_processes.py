@@ -254,7 +254,7 @@ class WorkerPool:
         count: Number of processes.
 
     Attributes:
-        replaced: Number of workers that ended while nobody `borrow`ed them.
+        replaced: Number of workers that were replaced after they ended, without those that ended while borrowed.
     """
 
     def __init__(self, count: int) -> None:
