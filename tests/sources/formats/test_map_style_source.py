@@ -85,6 +85,32 @@ def test_errors_name_the_item():
             make(items=wrong)
 
 
+def test_values_of_dictionaries_are_found_by_name():
+    items = [{"left": 1, "right": 2}, {"right": 20, "left": 10}]
+    columns = MapStyleSource(items, "").read(np.arange(2), [None] * 2)
+    assert [column.tolist() for column in columns] == [[1, 10], [2, 20]]
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "message"),
+    [
+        ({"a": 1, "b": 2}, {"a": 4, "c": 5}, r"names \['a', 'c'\]\s+expected: names \['a', 'b'\]"),
+        ({"a": 1, "b": 2}, {"a": 4}, r"names \['a'\]\s+expected: names \['a', 'b'\]"),
+        ({"a": 1}, {"a": 4, "b": 5}, r"names \['a', 'b'\]\s+expected: names \['a'\]"),
+        ({"a": 1}, 4, r"1 without names\s+expected: names \['a'\]"),
+        (1, {0: 4}, r"names \[0\]\s+expected: 1 without names"),
+        ((1, 2), (4, 5, 6), r"3 without names\s+expected: 2 without names"),
+        ((1, 2), (4,), r"1 without names\s+expected: 2 without names"),
+    ],
+)
+def test_items_with_other_values_are_samples_that_fail(first, other, message):
+    with pytest.raises(
+        errors.SampleError, match=rf"item 1 of a list has other values.*\s+given:\s+{message}"
+    ) as caught:
+        MapStyleSource([first, other, first], "").read(np.arange(3), [None] * 2)
+    assert caught.value.index == 1
+
+
 def hugging_face():
     datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
     return datasets.Dataset.from_dict({"x": [[n, n + 1] for n in range(22)], "y": list(range(22))}).with_format("numpy")

@@ -20,7 +20,7 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
     Args:
         items: Object with a length and items by index. An item is an array, a number, bytes, text (read as UTF-8
             bytes), an image of Pillow, a path or an undecoded file of Hugging Face (read as the bytes of the file), or
-            a tuple or dictionary of these. Shapes may differ; dtype and rank are those of the first item.
+            a tuple or dictionary of these. Shapes may differ; names, dtypes and ranks are those of the first item.
         layout: Layout of a sample, such as "HWC"; for a tuple or dictionary, one for all values, or a dictionary with
             one per index or name.
         **loader: See `ReaderArguments`.
@@ -31,7 +31,8 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
     Raises:
         ArgumentTypeError: It does not have a length or items by index.
         DefinitionError: It is empty.
-        SampleError: Its first item cannot be read, or is not an array of numbers.
+        SampleError: Its first item cannot be read, or is not an array of numbers; while running, an item has other
+            values than the first one.
 
     Example:
         >>> import penstock

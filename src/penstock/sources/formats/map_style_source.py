@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from penstock.core import Array, Column, Indices, short_digest
-from penstock.errors import DefinitionError, PenstockError, SampleError
+from penstock.errors import DefinitionError, PenstockError, SampleError, short_repr
 from penstock.sources.external.array_conversion import SampleKind, to_sample
 from penstock.sources.external.library_samples import is_encoded_file
 from penstock.sources.source import Source, stack_dense
@@ -37,10 +37,12 @@ class MapStyleSource(Source):
         first: Any = self._item(0)
         # An undecoded file of Hugging Face is one value. Columns and tables may have columns of the same names.
         self._is_file = columns is None and not hasattr(self._items, "to_pylist") and is_encoded_file(first)
-        parts = self._parts(first, 0)
         self.named_values = isinstance(first, Mapping) and not self._is_file
         self.several = self.named_values or isinstance(first, tuple)
-        self.names: list[Any] = [*first] if self.named_values else [*range(len(parts))]
+        count = len(cast(Any, first)) if self.several else 1
+        self.names: list[Any] = [*first] if self.named_values else [*range(count)]
+        self._names = dict.fromkeys(self.names).keys()
+        parts = self._parts(first, 0)
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
         self._kinds = [SampleKind(layout=axes).refined_by([part]) for axes, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
@@ -102,11 +104,24 @@ class MapStyleSource(Source):
             raise SampleError(message, index=index) from error
 
     def _parts(self, item: Any, index: int) -> list[Array]:
+        """Return the values of an item in the order of those of the first item.
+
+        Raises:
+            SampleError: It has other values than the first item, or one is not an array of numbers.
+        """
         values: list[Any] = [item]
-        if isinstance(item, Mapping) and not self._is_file:
-            values = list(cast(Mapping[Any, Any], item).values())
+        named = cast(Mapping[Any, Any], item) if isinstance(item, Mapping) and not self._is_file else None
+        if named is not None:
+            values = [named[name] for name in self.names] if named.keys() == self._names else []
         elif isinstance(item, tuple):
             values = list(cast(tuple[Any, ...], item))
+        if len(values) != len(self.names) or (named is not None) != self.named_values:
+            raise SampleError(
+                f"{self.describe(index)} has other values than the first item",
+                given=f"{len(values)} without names" if named is None else f"names {short_repr([*named])}",
+                expected=f"names {short_repr(self.names)}" if self.named_values else f"{len(self.names)} without names",
+                index=index,
+            )
         try:
             # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
             return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
