@@ -100,7 +100,14 @@ def test_pixels_are_those_of_cocos_own_library(tmp_path, content, capsys):
     assert sum(len(np.unique(pixels)) for pixels in masks) > 12
 
 
-@pytest.mark.parametrize("counts", [[5, 10], [5, 10_000], [-5, 3605], ["x"], "0h3", "~~~~", "PPPPPPPPPP", "é"])
+@pytest.mark.parametrize(
+    "counts",
+    [
+        *([5, 10], [5, 10_000], [-5, 3605], ["x"], "0h3", "~~~~", "PPPPPPPPPP", "é"),
+        # Their sums overflow to 3600, the number of pixels: NumPy would write beyond the mask, or raise a TypeError.
+        *([1 << 62] * 4 + [3600], [1 << 63, (1 << 63) + 3600]),
+    ],
+)
 def test_damaged_run_lengths_fail_their_image(tmp_path, content, counts):
     bad = change(content, "annotations", 0, segmentation={"counts": counts, "size": [40, 90]})
     found = source(tmp_path, bad, pixelwise_masks=True)
@@ -152,6 +159,10 @@ def test_bad_annotations_are_named(tmp_path, content):
         (change(content, "images", 5, width=0), "divides by it"),
         (change(content, "annotations", 3, segmentation={"size": [1, 1]}), "missing 'counts'"),
         (change(content, "annotations", 3, segmentation={"counts": None}), "run lengths None"),
+        (
+            change(content, "annotations", 3, segmentation={"counts": [0, 40 * 93], "size": [93, 40]}),
+            r"entry 3 of 'annotations': a mask has the size \[93, 40\] \(height, width\), and its image \[40, 93\]",
+        ),
         (change(content, "annotations", 3, segmentation=[[0, 0, 1e9, 0, 1, 1]]), "within 65,536 pixels"),
     ):
         with pytest.raises(SourceError, match=message):

@@ -119,6 +119,9 @@ def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: Co
         image.polygons += [(len(image.boxes), polygon) for polygon in polygons]
     if options.pixelwise_masks:
         image.outlines.append((classes[category], parse_segmentation(outline)))
+        size = [int(image.size[1]), int(image.size[0])]
+        if isinstance(outline, dict) and (mask_size := cast(dict[str, Any], outline).get("size", size)) != size:
+            raise ValueError(f"a mask has the size {mask_size} (height, width), and its image {size}")
     image.boxes.append(box)
     image.classes.append(classes[category])
 

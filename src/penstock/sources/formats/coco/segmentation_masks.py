@@ -80,10 +80,12 @@ def _inside(outline: Segmentation, height: int, width: int) -> Array:
     if outline.runs is None and not outline.polygons:
         return np.zeros((height, width), bool)
     runs = _drawn(outline.polygons, height, width) if outline.runs is None else outline.runs
-    counts = np.asarray(run_lengths(runs))
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any() or counts.sum() != height * width:
+    counts, pixels = np.asarray(run_lengths(runs)), height * width
+    # The sum of run lengths that are not checked one by one can overflow to the number of pixels.
+    limited = counts.ndim == 1 and counts.dtype.kind in "iu" and ((counts >= 0) & (counts <= pixels)).all()
+    if not limited or counts.sum() != pixels:
         raise ValueError(f"run lengths that do not cover {height} x {width} pixels")
-    return np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
+    return np.repeat(np.arange(len(counts)) % 2 == 1, counts.astype(np.int64)).reshape(width, height).T
 
 
 def _drawn(polygons: Sequence[Sequence[float]], height: int, width: int) -> str:
