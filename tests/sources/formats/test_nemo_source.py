@@ -80,6 +80,16 @@ def test_the_source(folder):
     assert whole.tolist() == [round((RAMP[n] * 32768 - RAMP[n] * 16384) / 2 / 32768 * 32767) for n in (2, 3, 4)]
 
 
+@pytest.mark.parametrize("subtype", ["FLOAT", "DOUBLE"])
+@pytest.mark.parametrize("dtype", [np.int16, np.int32])
+def test_files_with_floats_have_the_full_scale_of_integers(folder, subtype, dtype):
+    soundfile.write(folder / "a.wav", [[0.5, -0.25], [1.5, -1.5]], 8000, subtype=subtype)
+    found = source(write(folder, {"audio_filepath": "a.wav"}), downmix=False, dtype=dtype)
+    limits = np.iinfo(dtype)
+    expected = [[(limits.max + 1) // 2, -(limits.max + 1) // 4], [limits.max, limits.min]]
+    assert found.read(np.array([0]), [None] * 4)[0][0].tolist() == expected
+
+
 def test_bad_files_are_named(folder):
     good = {"audio_filepath": "a.wav"}
     (folder / "text.wav").write_text("no sound")

@@ -13,6 +13,7 @@ from penstock.operators.audio.audio_resample import denormalize_samples
 from penstock.operators.audio.sinc_resampling import resample, resampled_length
 from penstock.operators.decoders.encoded_bytes import EncodedBytes
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
+from penstock.sources.formats.nemo_source import FLOAT_SUBTYPES
 from penstock.sources.storage.sample_limit import check_announced_size
 from penstock.types import FLOAT
 
@@ -43,7 +44,7 @@ class DecodeAudio(Operator, SampleKernel):
         target_rate = float(np.asarray(sample_rate).reshape(()))
         with soundfile.SoundFile(io.BytesIO(data.tobytes())) as file:
             rate = float(file.samplerate)
-            unprocessed = not self.downmix and target_rate in (0.0, rate)
+            unprocessed = not self.downmix and target_rate in (0.0, rate) and file.subtype not in FLOAT_SUBTYPES
             # libsndfile trusts the frame count in a FLAC header, so a damaged file could claim any amount of memory.
             check_announced_size(file.frames * file.channels * 4)
             # An untouched signal is read in the output's type: int32 does not fit into float32 without loss.

@@ -29,6 +29,9 @@ from penstock.sources.storage.sample_limit import check_announced_size
 # Duration of an entry that has none: up to the end of the file. Being negative, it is below any min_duration.
 _WHOLE = -1.0
 
+# Subtypes of libsndfile for samples that are stored as floats. Read as integers, they are only rounded: -1, 0 or 1.
+FLOAT_SUBTYPES = ("FLOAT", "DOUBLE")
+
 
 @dataclass(frozen=True)
 class _Entry:
@@ -128,7 +131,8 @@ class NemoSource(RecordSource[FileSource]):
                 # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
                 file.seek(start)
-                values: Array = file.read(count, dtype="float32" if self._downmix else self._dtype.name, always_2d=True)
+                as_floats = self._downmix or file.subtype in FLOAT_SUBTYPES
+                values: Array = file.read(count, dtype="float32" if as_floats else self._dtype.name, always_2d=True)
                 if len(values) < count:
                     raise ValueError(f"the file is cut short: it has {len(values)} of {count} frames")
         except (OSError, ValueError, soundfile.SoundFileError) as error:
