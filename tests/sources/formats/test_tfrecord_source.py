@@ -332,6 +332,9 @@ def test_files_by_folder_glob_and_pattern(tmp_path):
 
     assert read(tmp_path) == read(f"{tmp_path}/s-*.tfrecord") == read(f"{tmp_path}/s-{{0..2}}.tfrecord") == [0, 1, 2]
     assert read(tmp_path, index_path=tmp_path) == [0, 1, 2]
+    write_tfrecord(tmp_path / "s-1.more.tfrecord", [encode_example({"n": [1000]})])
+    tfrecord2idx.create_index(str(tmp_path / "s-1.more.tfrecord"), str(tmp_path / "s-1.more.idx"))
+    assert read(f"{tmp_path}/s-1*.tfrecord", index_path=f"{tmp_path}/s-1*.idx")[:2] == [1000, 1]
     (tmp_path / "empty").mkdir()
     with pytest.raises(SourceError, match=r"has no files that end in \.tfrecord"):
         read(tmp_path / "empty")

@@ -117,9 +117,9 @@ def test_indexes(tmp_path):
     path.write_bytes(tar(pairs(2)))
     index.write_text("v1.1 2\njpg 512 3 cls 1536 3\njpg 2560 6\n")
     assert read(source(path, indexes=[index])) == [[b"jpg", b"cls"], [b"jpgjpg", b""]]
-    index.write_text("v1.2 2\r\npng 512 1 x jpg 512 3 x jpg 0 0 x\r\n jpeg 2560 6 \tx  cls 3072 1 x")
+    index.write_text("v1.2 2\r\njpg 512 3 x png 512 1 x jpg 0 0 x\r\n jpeg 2560 6 \tx  cls 3584 6 x")
     assert read(source(path, indexes=[index], ext=["jpeg;jpg", "png"])) == [[b"jpg", b"j"], [b"jpgjpg", b""]]
-    assert read(source(path, indexes=[index], ext=["cls", "jpeg"], missing="skip")) == [[b"d", b"jpgjpg"]]
+    assert read(source(path, indexes=[index], ext=["cls", "jpeg"], missing="skip")) == [[b"clscls", b"jpgjpg"]]
     for content, message in (
         ("", "is not an index"),
         ("v1.2 1\njpg 512 3\n", "is not an index"),
@@ -131,6 +131,11 @@ def test_indexes(tmp_path):
         ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is not an index"),
         ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is not an index"),
         ("v1.1 1\njpg 513 3\n", "multiples of 512"),
+        # The first or the last file is not the one in the index.
+        ("v1.2 1\njpg 512 4 d/0.jpg cls 1536 3 d/0.cls\n", "belongs to another file: .*'jpg' and 4 bytes at byte 512"),
+        ("v1.2 1\ncls 512 3 d/0.cls cls 1536 3 d/0.cls\n", "belongs to another file: .*'cls' and 3 bytes at byte 512"),
+        ("v1.2 1\njpg 512 3 d/0.jpg cls 2048 3 d/0.cls\n", "belongs to another file: .*'cls' and 3 bytes at byte 2048"),
+        ("v1.2 1\njpg 512 3 d/0.jpg cls 0 3 d/0.cls\n", "belongs to another file: .*'cls' and 3 bytes at byte 0"),
     ):
         index.write_text(content)
         with pytest.raises(SourceError, match=message):
@@ -139,11 +144,24 @@ def test_indexes(tmp_path):
         source(path, indexes=[tmp_path / "none"])
 
 
+@pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])
+@pytest.mark.parametrize("key", ["é" * 40, "d" * 95, "d" * 90 + "/" + "k" * 80, "d" * 600])
+def test_indexes_of_files_with_long_names(tmp_path, form, key):
+    if form == tarfile.USTAR_FORMAT and "/" not in key and len(key) > 90:
+        pytest.skip("the format has no names of this length")
+    path, index = tmp_path / "a.tar", tmp_path / "a.idx"
+    path.write_bytes(tar([(f"{key}.seg.{ext}", b"data") for ext in ("jpg", "cls")], form))
+    with tarfile.open(path) as file:
+        (image, label) = (member.offset_data for member in file)
+    index.write_text(f"v1.2 1\nseg.jpg {image} 4 {key}.seg.jpg seg.cls {label} 4 {key}.seg.cls\n")
+    assert read(source(path, indexes=[index], ext=("seg.jpg", "seg.cls"))) == [[b"data", b"data"]]
+
+
 def test_indexes_with_many_extensions(tmp_path):
     path, index = tmp_path / "a.tar", tmp_path / "a.idx"
     path.write_bytes(tar(pairs(1)))
-    index.write_text("v1.1 1\n" + "".join(f"e{n} 512 3 " for n in range(999)) + "last 1536 3\n")
-    assert read(source(path, indexes=[index], ext=["last", "e500"])) == [[b"cls", b"jpg"]]
+    index.write_text("v1.1 1\njpg 512 3 " + "".join(f"e{n} 512 3 " for n in range(999)) + "cls 1536 3\n")
+    assert read(source(path, indexes=[index], ext=["cls", "e500"])) == [[b"cls", b"jpg"]]
 
 
 def test_damaged_files(tmp_path):
@@ -348,3 +366,34 @@ def test_shards_by_folder_glob_and_pattern(tmp_path):
     ):
         with Pipeline(batch_size=1), pytest.raises(SourceError, match=message):
             fn.readers.webdataset(paths=paths, ext="cls")
+
+
+@pytest.mark.parametrize("folders", [("",), ("a", "b")])
+def test_indexes_of_folders_are_found_by_name(tmp_path, folders):
+    """`train.more.tar` is before `train.tar`, and `train.idx` before `train.more.idx`."""
+    number = 0
+    for folder in folders:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        for name in ("train", "train.more", "train-2"):
+            text = str(7**number).encode()
+            (tmp_path / folder / f"{name}.tar").write_bytes(tar([(f"{number}.cls", text)]))
+            (tmp_path / folder / f"{name}.idx").write_text(f"v1.2 1\ncls 512 {len(text)} {number}.cls\n")
+            number += 1
+    paths = [tmp_path / folder for folder in folders]
+
+    def read(**options):
+        with Pipeline(batch_size=number) as pipeline:
+            pipeline.set_outputs(fn.readers.webdataset(ext="cls", dtypes=types.INT32, **options))
+        found = np.concatenate([np.asarray(sample) for sample in pipeline.run()[0]]).tolist()
+        pipeline.close()
+        return found
+
+    assert read(paths=paths, index_paths=paths) == read(paths=paths)
+    if folders == ("",):
+        files = [f"{tmp_path}/train{part}.tar" for part in ("", ".more")]
+        assert read(paths=files, index_paths=f"{tmp_path}/trai*[!2].idx")[:2] == [1, 7]
+        for name in ("train", "train.more"):  # names that differ: in the order of the lists, as in DALI
+            (tmp_path / f"{name}.idx").rename(tmp_path / f"of_{name}")
+        assert read(paths=files, index_paths=[tmp_path / "of_train", tmp_path / "of_train.more"])[:2] == [1, 7]
+        with pytest.raises(SourceError, match="belongs to another file"):
+            read(paths=files, index_paths=[tmp_path / "train-2.idx", tmp_path / "of_train.more"])

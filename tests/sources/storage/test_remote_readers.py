@@ -336,6 +336,17 @@ def test_shards_by_folder_glob_and_pattern(tmp_path, s3):
             pipeline.set_outputs(*fn.readers.webdataset(paths=s3.url + paths, ext=["jpg", "cls"], name="reader"))
         found.append(pipeline.reader_meta("reader")["epoch_size"])
     assert found == [3 * found[3] // 2] * 3 + [found[3]]
+    with tarfile.open(tmp_path / "data") as file:
+        words = [f"{each.name.partition('.')[2]} {each.offset_data} {each.size} {each.name}" for each in file]
+    lines = [f"{image} {label}" for image, label in zip(words[::2], words[1::2], strict=True)]
+    s3.put("shards/0.idx", "\n".join([f"v1.2 {len(lines)}", *lines]).encode())
+    s3.proxy.asked.clear()
+    with Pipeline(batch_size=1):
+        shard = {"paths": f"{s3.url}/shards/0.tar", "index_paths": f"{s3.url}/shards/0.idx"}
+        fn.readers.webdataset(**shard, ext=["jpg", "cls"])
+    # To check the index, only the headers of the first and last file are fetched.
+    ranges = [asked for method, path, asked in s3.proxy.asked if method == "GET" and path.endswith(".tar")]
+    assert ranges == ["bytes=0-511", f"bytes={int(words[-1].split()[1]) - 1536}-{int(words[-1].split()[1]) - 1}"]
     with Pipeline(batch_size=1), pytest.raises(SourceNotFoundError, match="no object matches"):
         fn.readers.webdataset(paths=s3.url + "/shards/x*.tar", ext="jpg")
 

@@ -5,7 +5,7 @@ from typing import Unpack
 
 from penstock.graph import DataLocation, DataNode, PerformanceHint, operator
 from penstock.operators.readers.feature_options import as_features, nodes_by_name
-from penstock.operators.readers.paths import check_not_empty, check_one_per_file
+from penstock.operators.readers.paths import check_not_empty, pair_indexes
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tfrecord.feature_specs import Feature
@@ -34,9 +34,9 @@ def tfrecord(
     Args:
         path: A file, a folder of files that end in ".tfrecord", a glob, or a brace pattern; or a list of these, read
             one after the other. In an object store, a folder ends with a slash.
-        index_path: An index per file, as DALI's ``tfrecord2idx`` writes them; also a folder, glob or pattern. Without
-            indexes, the lengths of all records are read when the reader is created; give indexes if that takes too
-            long.
+        index_path: An index per file, as DALI's ``tfrecord2idx`` writes them; also a folder, glob or pattern. Indexes
+            belong to the files of the same names, or to those at the same places if names differ. Without indexes, the
+            lengths of all records are read when the reader is created; give indexes if that takes too long.
         features: Dictionary of names and features.
         use_o_direct: DALI's hint; it has no effect.
         **loader: See `ReaderArguments`.
@@ -70,8 +70,7 @@ def tfrecord(
     del use_o_direct
     paths, indexes = as_shards(path, ".tfrecord"), as_shards(index_path, ".idx")
     check_not_empty(path=paths)
-    if indexes:
-        check_one_per_file("index_path", indexes, paths)
+    indexes = pair_indexes("index_path", indexes, paths, ".tfrecord")
     stamp = file_stamps(*paths, *indexes)
     source = open_shared(TFRecordSource, paths, indexes, as_features(features), stamp=stamp)
     return nodes_by_name(features, apply_reader(source, loader))

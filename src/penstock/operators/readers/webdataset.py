@@ -9,7 +9,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataLocation, DataNode, operator
 from penstock.operators.decoders.image import image
 from penstock.operators.decoders.numpy import numpy as decode_numpy
-from penstock.operators.readers.paths import check_not_empty, check_one_per_file
+from penstock.operators.readers.paths import check_not_empty, pair_indexes
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader, shuffled_once
 from penstock.sources.files.path_arguments import Path, as_shards
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, Components, WebdatasetSource, kind_of
@@ -51,8 +51,9 @@ def webdataset(
             these, read one after the other. Files must not be compressed. In an object store, a folder ends with a
             slash.
         ext: An extension per output. Alternatives are separated by semicolons; the first that a sample has is read.
-        index_paths: An index per file, as DALI's ``wds2idx`` writes them; also a folder, glob or pattern. Without
-            indexes, all headers are read when the reader is created; give indexes if that takes too long.
+        index_paths: An index per file, as DALI's ``wds2idx`` writes them; also a folder, glob or pattern. Indexes
+            belong to the files of the same names, or to those at the same places if names differ. Without indexes, all
+            headers are read when the reader is created; give indexes if that takes too long.
         missing_component_behavior: Handling of samples that lack a component: "empty" returns an empty array, "skip"
             leaves the sample out, "error" rejects the data set.
         case_sensitive_extensions: If True, extensions distinguish upper and lower case.
@@ -67,8 +68,8 @@ def webdataset(
 
     Raises:
         SourceNotFoundError: A file does not exist.
-        SourceError: A file is not a tar file, is compressed, truncated or damaged, a sample has two files of one name,
-            or no samples remain.
+        SourceError: A file is not a tar file, is compressed, truncated or damaged, an index belongs to another file, a
+            sample has two files of one name, or no samples remain.
         DefinitionError: `ext` is empty, the number of dtypes is not that of extensions, or that of indexes not that of
             files; with `decode`, the extensions of one output need different decoders, or the first array is damaged.
         SampleError: While running, a file was changed, its bytes are not of the type or cannot be decoded, or a sample
@@ -94,8 +95,7 @@ def webdataset(
     files, indexes = as_shards(paths, ".tar"), as_shards(index_paths, ".idx")
     entries = [ext] if isinstance(ext, str) else list(ext)
     check_not_empty(paths=files, ext=entries)
-    if indexes:
-        check_one_per_file("index_paths", indexes, files)
+    indexes = pair_indexes("index_paths", indexes, files, ".tar")
     listed: list[Any] = list(cast(list[Any], dtypes)) if isinstance(dtypes, list | tuple) else [dtypes]
     if len(listed) not in (1, len(entries)):
         raise DefinitionError("dtypes must have one entry per ext", given=len(listed), expected=len(entries))

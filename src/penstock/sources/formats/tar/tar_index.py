@@ -1,5 +1,9 @@
 """Indexes of tar files in the format of DALI's ``wds2idx``: one line per sample with the positions of its files."""
 
+import contextlib
+import io
+import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,13 +11,20 @@ import numpy as np
 from penstock.core import Array, Indices
 from penstock.errors import SourceError
 from penstock.native.compiled import Compiled, precompile
-from penstock.sources.storage.disk_cache import read_input
+from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.disk_cache import fetch_cached, read_input
 
 # Maximum number of distinct extensions in an index. A new one is compared with all earlier ones; 65,536 take about 2 s.
 _KINDS = 1 << 16
 
-# The data of each file of an archive begins at a multiple of this.
+# The data of each file of an archive begins at a multiple of this, after a header of this size.
 _BLOCK_BYTES = 512
+
+# Errors of `tarfile` for damaged headers.
+TAR_ERRORS = (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError)
+
+# Headers only contain the first bytes of a name that is longer.
+_NAME_BYTES = 100
 
 
 @dataclass(frozen=True)
@@ -35,12 +46,19 @@ class Members:
     sizes: Indices
 
 
-def read_tar_index(index: str, size: int) -> Members:
+def read_tar_index(index: str, path: str, size: int, tag: str) -> Members:
     """Read an index.
+
+    Args:
+        index: Path of the index.
+        path: Path of its tar file.
+        size: Size of the tar file in bytes.
+        tag: ETag of the tar file; "" for a local one.
 
     Raises:
         SourceNotFoundError: The index does not exist.
-        SourceError: It is malformed, or points beyond the end of a file of `size` bytes.
+        SourceError: It is malformed, or belongs to another file.
+        OSError: The tar file cannot be read.
     """
     head, _, lines = read_input(index, "index", "omit index_paths to scan the files").rstrip().partition(b"\n")
     version, announced = (*head.split(), b"", b"")[:2]
@@ -54,13 +72,49 @@ def read_tar_index(index: str, size: int) -> Members:
             expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",
             fix="omit index_paths to scan the files",
         )
-    names = [lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds.tolist() if stop]
+    names: list[str] = [
+        lines[start:stop].decode("utf-8", "surrogateescape") for start, stop in kinds[kinds[:, 1] > 0].tolist()
+    ]
     members = Members(names, *table[: count[0]].T)
     if np.any(members.starts > size - members.sizes):
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
     if np.any(members.starts % _BLOCK_BYTES):
         raise SourceError(f"the index {index!r} belongs to another file: data begins at multiples of {_BLOCK_BYTES}")
+    for file in (0, -1):
+        start, length = int(members.starts[file]), int(members.sizes[file])
+        extension = names[int(members.kinds[file])]
+        if not any(_describes(header, extension, length) for header in headers_before(path, start, tag)):
+            what = f"{path!r} has no file with the extension {extension!r} and {length} bytes at byte {start}"
+            raise SourceError(f"the index {index!r} belongs to another file: {what}")
     return members
+
+
+def headers_before(path: str, start: int, tag: str = "") -> Iterator[tarfile.TarInfo]:
+    """Yield the tar headers that end at a byte: one with the long name that may be before it, and it alone.
+
+    Args:
+        path: Path of the tar file.
+        start: Offset of the data of a file.
+        tag: ETag of the tar file, if it is known.
+
+    Raises:
+        OSError: The tar file cannot be read.
+    """
+    if start < _BLOCK_BYTES:
+        return
+    # A long name is a file of its own before the header: a header, and a block of data.
+    first = max(start - 3 * _BLOCK_BYTES, 0)
+    blocks = fetch_cached(ByteRange(path, first, start, tag)).tobytes()
+    for head in (blocks, blocks[-_BLOCK_BYTES:]):
+        with contextlib.suppress(*TAR_ERRORS), tarfile.open(fileobj=io.BytesIO(head), mode="r:") as archive:
+            if (header := archive.next()) is not None and header.offset_data == len(head):
+                yield header
+
+
+def _describes(header: tarfile.TarInfo, extension: str, size: int) -> bool:
+    """Return True if a header is that of a file with an extension and a size."""
+    is_cut = len(header.name.encode(errors="surrogateescape")) >= _NAME_BYTES
+    return header.size == size and (is_cut or header.name.rpartition("/")[2].partition(".")[2] == extension)
 
 
 @precompile("u1[1] i8 i8[2] i8[2] i8[1]")

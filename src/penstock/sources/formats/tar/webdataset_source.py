@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import io
 import itertools
 import re
 import tarfile
@@ -15,10 +14,10 @@ import numpy as np
 
 from penstock.core import Array, Column, Indices, Spec
 from penstock.errors import PenstockError, SourceError, short_repr
-from penstock.sources.formats.tar.tar_index import Members, read_tar_index
+from penstock.sources.formats.tar.tar_index import TAR_ERRORS, Members, headers_before, read_tar_index
 from penstock.sources.source import Source, stack_dense
 from penstock.sources.storage.byte_range import ByteRange
-from penstock.sources.storage.random_access_file import Opened, open_file
+from penstock.sources.storage.random_access_file import Opened
 from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import RecordRanges
 
@@ -72,7 +71,7 @@ class WebdatasetSource(Source):
     Raises:
         SourceNotFoundError: A file does not exist.
         SourceError: A file is not a tar file, or is compressed, cut short or damaged; a sample has two files of one
-            name or lacks a required component; or no samples are left.
+            name or lacks a required component; an index belongs to another file; or no samples are left.
     """
 
     separate_names = True
@@ -88,7 +87,7 @@ class WebdatasetSource(Source):
         self._read_as = components, dtypes, numbers
         self._count = self.named_values = len(components.wanted)
         self._parts = RecordRanges(
-            paths, functools.partial(_find, indexes, components), "" if indexes else str(components)
+            paths, functools.partial(_find, paths, indexes, components), "" if indexes else str(components)
         )
         self.cost = self._parts.cost
         if not len(self):
@@ -199,15 +198,8 @@ class WebdatasetSource(Source):
 
 def _name(path: str, start: int) -> str:
     """Return the name in the tar header before `start`, or "" if it cannot be read."""
-    with contextlib.suppress(OSError, PenstockError), contextlib.closing(open_file(path)) as file:
-        for blocks in (3, 1):  # a long name is a file of its own before the header
-            head = file.pread(blocks * _BLOCK, max(start - blocks * _BLOCK, 0))
-            with (
-                contextlib.suppress(tarfile.TarError),
-                tarfile.open(fileobj=io.BytesIO(head), mode="r:") as header_tar,
-            ):
-                if (member := header_tar.next()) is not None and member.offset_data == len(head):
-                    return member.name
+    with contextlib.suppress(OSError, PenstockError):
+        return next((header.name for header in headers_before(path, start)), "")
     return ""
 
 
@@ -222,13 +214,15 @@ def _number(number: int, spec: Spec, output: int) -> Array:
     return np.array(number if spec.dense else [number], spec.dtype)
 
 
-def _find(indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int) -> Places:
+def _find(
+    paths: tuple[str, ...], indexes: tuple[str, ...], components: Components, number: int, file: Opened, size: int
+) -> Places:
     """Return the starts and sizes of the components of each sample, by output.
 
     Raises:
         ValueError: The file cannot be read, or a sample lacks a required component.
     """
-    members = read_tar_index(indexes[number], size) if indexes else _walked(file, size)
+    members = read_tar_index(indexes[number], paths[number], size, file.tag) if indexes else _walked(file, size)
     firsts = np.flatnonzero(np.diff(members.owners, prepend=-1))
     starts = np.repeat(members.starts[firsts, None], len(components.wanted), axis=1)
     sizes, present = np.zeros_like(starts), np.zeros(starts.shape, np.bool_)
@@ -298,7 +292,7 @@ def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
                         raise ValueError(f"{member.name!r} at byte {at} goes beyond its end at {size}")
                     yield member.name, member.offset_data, member.size
             at = archive.offset
-    except (tarfile.TarError, OverflowError, RecursionError, IndexError, KeyError, EOFError) as error:
+    except TAR_ERRORS as error:
         raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
     # `tarfile` also stops, without an error, where a header is damaged; a complete archive ends in a block of zeros.
     if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
