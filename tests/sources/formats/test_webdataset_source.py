@@ -107,7 +107,7 @@ def test_sources(tmp_path):
     assert found.reads_same_samples(source(one, two))
     assert not found.reads_same_samples(source(one, two, ext=("jpg",)))
     assert found.fingerprint() != source(two, one).fingerprint()
-    with pytest.raises(SampleError, match=r"sample 0 .* has 3 bytes for output 1") as caught:
+    with pytest.raises(SampleError, match=r"sample 0 .* has b.cls. for output 1, where") as caught:
         read(source(one, dtypes=(UINT8, INT32)))
     assert (caught.value.index, caught.value.path) == (0, str(one))
 
@@ -248,13 +248,20 @@ def test_bytes_are_numbers_only_of_their_size_and_of_no_text(tmp_path):
         ("cls", b"1234", types.UINT8, [49, 50, 51, 52]),
         ("bin", b"1234", types.INT32, [875770417]),
         ("cls", b"\3\0\0\0", types.INT32, [3]),
+        ("cls", b"cat\0", types.INT32, [0x746163]),
+        ("cls", b"cat\n", types.FLOAT, [np.frombuffer(b"cat\n", np.float32).item()]),
         ("cls", b"", types.INT32, []),
     ):
         path.write_bytes(tar([(f"0.{ext}", content)]))
         (column,) = source(path, ext=(ext,), dtypes=[np.dtype(dtype)]).read(np.arange(1), [None])
         assert column[0].tolist() == expected
     for ext, content, dtype, message in (
-        ("cls", b"cat", types.INT32, "has 3 bytes for output 0, which are no int32"),
+        ("cls", b"cat", types.INT32, "has b'cat' for output 0, where the text of a whole number is expected"),
+        ("cls", b"cat\n", types.INT32, r"has b'cat\\n' for output 0, where the text"),
+        ("txt", b"1.0\n", types.INT32, r"has b'1\.0\\n' for output 0, where the text"),
+        ("id", b"12 13 14", types.INT64, "has b'12 13 14' for output 0, where the text"),
+        ("cls", b"A", types.INT8, "has b'A' for output 0, where the text"),
+        ("cls", b"\3\0\0", types.INT32, "has 3 bytes for output 0, which are no int32"),
         ("bin", b"3", types.INT32, "has 1 bytes for output 0, which are no int32"),
         ("cls", b"300", types.INT8, "has 300 for output 0, which is beyond int8"),
         ("cls", b"9" * 39, types.INT64, "beyond int64"),

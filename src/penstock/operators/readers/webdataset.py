@@ -59,7 +59,8 @@ def webdataset(
         case_sensitive_extensions: If True, extensions distinguish upper and lower case.
         dtypes: Type of each output, uint8 by default; one for all or a list. Bytes are reinterpreted as this type; but
             components with an extension of text or numbers (cls, txt, ...) are parsed if it is an integer type other
-            than uint8. With `decode`, the type of numbers, arrays and pixels; None keeps theirs.
+            than uint8, unless they are binary. With `decode`, the type of numbers, arrays and pixels; None keeps
+            theirs.
         decode: If True, components are decoded by their extensions.
         **loader: See `ReaderArguments`.
 

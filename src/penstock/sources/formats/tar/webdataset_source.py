@@ -27,6 +27,7 @@ NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
 """Extensions that WebDataset reads as the text of a whole number."""
 TEXTS = frozenset(("txt", "text", "transcript"))
 _WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
+_PRINTABLE = re.compile(rb"[\s -~]+")
 
 
 def kind_of(extension: str) -> str:
@@ -65,7 +66,7 @@ class WebdatasetSource(Source):
         indexes: An index per file in the format of DALI's ``wds2idx``. If empty, the files' headers are read once.
         components: Components to read.
         dtypes: Type of each output. For an integer type other than uint8, a file with an extension for text is parsed
-            as a whole number if it contains one; otherwise the bytes are reinterpreted as the type.
+            as a whole number, unless it is binary; the bytes of all others are reinterpreted as the type.
         numbers: Outputs that are scalars parsed from text.
 
     Raises:
@@ -156,7 +157,8 @@ class WebdatasetSource(Source):
             text = data.tobytes()
             if _WHOLE.fullmatch(text):
                 return _number(int(text), spec, output)
-            if spec.dense:
+            # Other text, such as "1.0" or "cat", is not a binary number even if its length fits.
+            if spec.dense or _PRINTABLE.fullmatch(text):
                 what = f"has {short_repr(text[:40])}" if text else "has nothing"
                 skipped = "" if text else '; missing_component_behavior="skip" leaves such samples out'
                 raise ValueError(f"{what} for output {output}, where the text of a whole number is expected{skipped}")
