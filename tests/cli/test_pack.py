@@ -11,6 +11,7 @@ import tarfile
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from array_record.python.array_record_module import ArrayRecordReader
@@ -19,6 +20,9 @@ from webdataset import autodecode, tariterators
 
 from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
+from penstock.errors import DefinitionError
+from penstock.pack.shard_formats import Tar
+from penstock.sources.formats.recordio_source import encode_record, write_recordio
 from penstock.sources.formats.tfrecord.example_message import decode_feature, locate_features
 
 COUNT = 23
@@ -167,6 +171,58 @@ def test_packed_values_of_definition_are_read_back(program, tmp_path, form):
     assert [bytes(file) for file in files] == [bytes([n]) * 3000 for n in range(20)]
     assert numbers.as_array().ravel().tolist() == list(range(20))
     assert waves.as_array().tolist() == [[[n] * 3] * 2 for n in range(20)]
+    pipeline.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.int32(3), b"3"),
+        (np.array([-4]), b"-4"),
+        (np.uint8(55), b"55"),
+        (np.bool_(True), b"1"),
+        (np.array([7], np.float32), b"7"),
+        (np.float64(-2.0), b"-2"),
+        (np.array([5], jax.numpy.bfloat16), b"5"),
+        (np.frombuffer(b"7", np.uint8), b"7"),  # a file that was read as bytes
+        (np.frombuffer(b"12\n", np.uint8), b"12\n"),
+        (np.empty(0, np.uint8), b""),
+    ],
+    ids=repr,
+)
+def test_whole_numbers_are_packed_as_text(value, text):
+    assert Tar().members("0", {"cls": np.asarray(value)}) == [("0.cls", text)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(np.float32(0.5), np.float64("nan"), np.array([np.inf]), np.array([1.0, 2.0])),
+        *(np.array([1, 2]), np.empty(0, np.int32), np.array([3], np.uint8), np.frombuffer(b"cat", np.uint8)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", ["cls", "a.id"])
+def test_other_values_of_names_of_numbers_are_refused(value, name):
+    with pytest.raises(DefinitionError, match=f"'{name}' stores a whole number as text") as caught:
+        Tar().members("0", {name: np.asarray(value)})
+    assert str(np.asarray(value).dtype) in str(caught.value)
+
+
+def test_labels_of_floats_are_read_back(tmp_path):
+    write_recordio(tmp_path / "a.rec", [encode_record(b"image", [float(n)]) for n in range(3)])
+    program = tmp_path / "records.py"
+    program.write_text(f"""
+from penstock import fn
+
+def records():
+    images, labels = fn.readers.mxnet(path=[{str(tmp_path / "a.rec")!r}])
+    return {{"jpg": images, "cls": labels}}
+""")
+    run(f"{program}:records", tmp_path / "packed", "--in-order")
+    with Pipeline(batch_size=3) as pipeline:
+        pipeline.set_outputs(fn.readers.webdataset(paths=tmp_path / "packed", ext="cls", dtypes=types.INT32))
+    assert pipeline.run()[0].as_array().ravel().tolist() == [0, 1, 2]
     pipeline.close()
 
 

@@ -26,7 +26,7 @@ _BLOCK = 512
 NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
 """Extensions that WebDataset reads as the text of a whole number."""
 TEXTS = frozenset(("txt", "text", "transcript"))
-_WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
+WHOLE = re.compile(rb"\s*[+-]?[0-9]{1,40}\s*")
 _PRINTABLE = re.compile(rb"[\s -~]+")
 
 
@@ -122,7 +122,7 @@ class WebdatasetSource(Source):
         if not spec.dense:
             return files if spec.dtype == np.uint8 else None
         texts = [data.tobytes() for data in files]
-        if spec.dtype.kind not in "iu" or not all(map(_WHOLE.fullmatch, texts)):
+        if spec.dtype.kind not in "iu" or not all(map(WHOLE.fullmatch, texts)):
             return None
         numbers, limits = list(map(int, texts)), np.iinfo(spec.dtype)
         return (
@@ -155,7 +155,7 @@ class WebdatasetSource(Source):
         spec = self.specs[output]
         if spec.dense or self._texts[output]:
             text = data.tobytes()
-            if _WHOLE.fullmatch(text):
+            if WHOLE.fullmatch(text):
                 return _number(int(text), spec, output)
             # Other text, such as "1.0" or "cat", is not a binary number even if its length fits.
             if spec.dense or _PRINTABLE.fullmatch(text):
