@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from penstock import Pipeline, fn
+from penstock import Pipeline, fn, types
 from penstock.auto_aug import auto_augment, rand_augment, trivial_augment
 from penstock.auto_aug.core import Policy, augmentation, select
 from penstock.errors import DefinitionError
@@ -36,6 +36,40 @@ def test_the_same_in_any_batches(way):
 def test_the_same_on_the_device():
     host, device = (augmented(WAYS["trivial"], placement=place) for place in ("host", "device"))
     assert (abs(host.astype(int) - device) > 1).mean() < 1e-3
+
+
+def drawn(number):
+    # The result tells what was drawn: the augmentation, the bin and the sign.
+    return augmentation(
+        lambda data, magnitude: fn.stack(fn.cast(magnitude, dtype=types.FLOAT), np.float32(number)),
+        mag_range=(1, 4),
+        randomly_negate=True,
+        name=f"drawn {number}",
+    )
+
+
+DRAWN = [drawn(number) for number in range(4)]
+SUB_POLICIES = Policy("mine", 4, [[(item, 0.5, number)] for number, item in enumerate(DRAWN)])
+
+
+@pytest.mark.parametrize(
+    ("way", "most"),
+    [
+        (lambda data, seed: auto_augment.apply_auto_augment(SUB_POLICIES, data, seed), 4 * 2 + 1),
+        (lambda data, seed: rand_augment.apply_rand_augment(DRAWN, data, 1, 2, 4, seed), 4 * 2),
+        (lambda data, seed: trivial_augment.apply_trivial_augment(DRAWN, data, 4, seed), 4 * 4 * 2),
+    ],
+    ids=["auto", "rand", "trivial"],
+)
+def test_choices_with_a_seed_are_independent(way, most):
+    def outcomes(seed):
+        with Pipeline(batch_size=500, seed=1) as pipeline:
+            pipeline.set_outputs(way(fn.readers.arrays(np.zeros((500, 2), np.float32)), seed))
+        return pipeline.run()[0].as_array()
+
+    assert len(np.unique(outcomes(5), axis=0)) == len(np.unique(outcomes(None), axis=0)) == most
+    np.testing.assert_array_equal(outcomes(5), outcomes(5))
+    np.testing.assert_array_equal(outcomes(-1), outcomes(None))
 
 
 def test_select_computes_the_rows_that_chose():

@@ -6,7 +6,16 @@ import numpy as np
 
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
-from penstock.auto_aug.core.decorator import Augmentation, Translation, check_arguments, defining, seeded, signed_bin
+from penstock.auto_aug.core.decorator import (
+    APPLICATION,
+    CHOICE,
+    Augmentation,
+    Translation,
+    check_arguments,
+    defining,
+    seeded,
+    signed_bin,
+)
 from penstock.auto_aug.core.policy import Policy
 from penstock.auto_aug.core.selection import select
 from penstock.errors import DefinitionError, short_repr
@@ -216,8 +225,8 @@ def apply_auto_augment(policy: Policy, data: DataNode, seed: int | None = None, 
             probabilities[row, stage], bins[row, stage] = probability, number or 0
             kinds[row, stage] = stages[stage].index(augmentation)
     # The draws are in the half-open range [0, 1), so a probability of 1 always applies and 0 never does.
-    draws = fn.random.uniform(range=[0, 1], shape=(length,), dtype=types.FLOAT, **seeded(seed))
-    chosen = fn.random.uniform(values=list(range(rows)), dtype=types.INT32, **seeded(seed))
+    draws = fn.random.uniform(range=[0, 1], shape=(length,), dtype=types.FLOAT, **seeded(seed, APPLICATION))
+    chosen = fn.random.uniform(values=list(range(rows)), dtype=types.INT32, **seeded(seed, CHOICE))
     applied, kind, number = (fn.constant(table)[chosen] for table in (probabilities, kinds, bins))
     magnitudes = signed_bin(number, seed=seed, shape=(length,))
     for stage in range(length):

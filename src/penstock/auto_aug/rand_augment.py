@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
 from penstock.auto_aug.core.decorator import (
+    CHOICE,
     Augmentation,
     Bins,
     Translation,
@@ -121,7 +122,8 @@ def apply_rand_augment(
     check_arguments(augmentations, kwargs, "apply_rand_augment")
     if n == 0:
         return data
-    chosen = fn.random.uniform(values=list(range(len(augmentations))), shape=(n,), dtype=types.INT32, **seeded(seed))
+    kinds = list(range(len(augmentations)))
+    chosen = fn.random.uniform(values=kinds, shape=(n,), dtype=types.INT32, **seeded(seed, CHOICE))
     # The signs are drawn here, not by each augmentation: all augmentations of a step share one draw.
     signed = any(item.randomly_negate for item in augmentations)
     bins = signed_bin(m, seed=seed, shape=(n,)) if signed else None

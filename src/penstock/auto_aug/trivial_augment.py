@@ -6,6 +6,8 @@ from typing import Any
 from penstock import fn, types
 from penstock.auto_aug import augmentations as a
 from penstock.auto_aug.core.decorator import (
+    BIN,
+    CHOICE,
     Augmentation,
     Bins,
     Translation,
@@ -90,10 +92,10 @@ def apply_trivial_augment(
     if not augmentations:
         raise DefinitionError("TrivialAugment chooses one of some augmentations", expected="at least one augmentation")
     check_arguments(augmentations, kwargs, "apply_trivial_augment")
-    number: Any = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=types.INT32, **seeded(seed))
+    number: Any = fn.random.uniform(values=list(range(num_magnitude_bins)), dtype=types.INT32, **seeded(seed, BIN))
     if any(item.randomly_negate for item in augmentations):
         number = signed_bin(number, seed=seed)
-    chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, **seeded(seed))
+    chosen = fn.random.uniform(values=list(range(len(augmentations))), dtype=types.INT32, **seeded(seed, CHOICE))
     return select(augmentations, chosen, data, magnitude_bin=number, num_magnitude_bins=num_magnitude_bins, **kwargs)
 
 

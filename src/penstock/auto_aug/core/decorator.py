@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from penstock import fn, types
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import DataNode, Range, check_annotations
+from penstock.numerics.permutation import hash_words
 
 Parameters = Callable[[Any], Any]
 
@@ -22,6 +23,9 @@ Bins = Annotated[int, Range(1, 1 << 16)]
 
 # Largest translation: a number or (height, width); None for the default.
 Translation = float | tuple[float, float] | None
+
+# Draws of one seed: the augmentation or sub-policy, whether it is applied, its magnitude bin and the sign.
+CHOICE, APPLICATION, BIN, SIGN = range(4)
 
 # Decorator that checks the arguments of a function which users call in a definition. Errors are those of operators.
 defining = functools.partial(check_annotations, kind=ArgumentTypeError, limits=DefinitionError)
@@ -66,13 +70,20 @@ def signed_bin(
         The bins with their signs. Index it to get one of several signs of a sample.
     """
     if random_sign is None:
-        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, shape=shape, **seeded(seed))
+        random_sign = fn.random.uniform(values=[0, 1], dtype=types.INT32, shape=shape, **seeded(seed, SIGN))
     return SignedBin(magnitude_bin, random_sign)
 
 
-def seeded(seed: int | None) -> dict[str, Any]:
-    """Return the keyword arguments of an operator for an optional seed."""
-    return {} if seed is None else {"seed": seed}
+def seeded(seed: int | None, draw: int) -> dict[str, Any]:
+    """Return the keyword arguments of an operator that makes one of the draws of an optional seed.
+
+    Args:
+        seed: Seed of all draws of an augmentation; None or a negative number derives it from the pipeline's seed.
+        draw: Which of the draws, such as `CHOICE`.
+    """
+    # Operators with the same seed draw the same numbers, so each draw needs its own. Otherwise an augmentation would
+    # always come with the same sign and bin.
+    return {} if seed is None or seed < 0 else {"seed": hash_words(seed, draw) >> 1}  # seeds are int64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
