@@ -13,6 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from penstock.core.dataclass import dataclass
 from penstock.core.tracebacks import PACKAGE, hide_internal_frames
+from penstock.core.user_callbacks import tracing_variable
 from penstock.errors import PenstockError
 
 P = ParamSpec("P")
@@ -51,7 +52,7 @@ class CallSite:
         return " ".join(name) if name else None
 
 
-_override: ContextVar[CallSite | None] = ContextVar("call_site", default=None)
+_override: ContextVar[CallSite | None] = tracing_variable("call_site")
 
 
 @contextmanager

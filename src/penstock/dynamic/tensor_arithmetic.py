@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import with_call_site
+from penstock.core.user_callbacks import call_user
 from penstock.dynamic.body_call import ElementwiseUse
 from penstock.dynamic.dynamic_tensor import Batch, Tensor
 from penstock.dynamic.loop_capture import active_step
@@ -32,7 +33,9 @@ def apply_elementwise(function: Callable[..., Any], *operands: Any) -> Any:
     step = active_step()
     if step is not None and (captured := step.apply(ElementwiseUse(function, tuple(values)))) is not None:
         return captured
-    result = function(*[to_samples(value, rows) if isinstance(value, Elementwise) else value for value in values])
+    samples = [to_samples(value, rows) if isinstance(value, Elementwise) else value for value in values]
+    # Tensors are data, also while a definition is traced, in which operators record what they compute.
+    result = call_user(function, *samples)
     is_batch = any(isinstance(value, Batch) for value in values)
     return Batch.of(result) if is_batch else Tensor.of(result[0], result.layout)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from penstock.core import user_call_site
 from penstock.core.unsupported import refuse_attributes
+from penstock.core.user_callbacks import tracing_variable
 from penstock.errors import UsageError
 from penstock.graph import DataNode, Graph, Reader, check_annotations
 from penstock.pipeline.session import PipelineSession
@@ -30,7 +31,7 @@ HINTS: Mapping[str, Any] = {
     "stream_policy": None,
 }
 
-_current: ContextVar[DaliMethods | None] = ContextVar("current_pipeline", default=None)
+_current: ContextVar[DaliMethods | None] = tracing_variable("current_pipeline")
 
 
 class DaliMethods:

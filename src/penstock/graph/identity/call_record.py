@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, cast
 
+from penstock.core.user_callbacks import tracing_variable
 from penstock.errors import ArgumentTypeError
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_groups import CommonArguments, group_hints
@@ -20,7 +21,7 @@ from penstock.graph.ir.node import CallResult, Given, OperatorCall, handles
 from penstock.graph.ir.operator import Operator
 from penstock.types import as_dtype
 
-_running: ContextVar[OperatorCall | None] = ContextVar("running_call", default=None)
+_running: ContextVar[OperatorCall | None] = tracing_variable("running_call")
 
 
 def current_call() -> OperatorCall | None:

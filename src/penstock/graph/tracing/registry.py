@@ -16,6 +16,7 @@ from penstock.core import user_call_site
 from penstock.core.foreign_names import FOREIGN
 from penstock.core.tracebacks import hide_internal_frames
 from penstock.core.unsupported import explain_absence
+from penstock.core.user_callbacks import tracing_variable
 from penstock.errors import ArgumentTypeError, PenstockError, UnknownNameError, about, did_you_mean
 from penstock.graph.arguments.argument_checks import (
     bind_arguments,
@@ -45,13 +46,13 @@ _operators: dict[str, OperatorFunction[..., Any]] = {}
 _homes: dict[str, str] = {}  # the modules of the operators that `penstock.fn` offers, loaded or not
 
 # Operator whose function is running; of operators that call each other, the innermost.
-_running: ContextVar[OperatorFunction[..., Any] | None] = ContextVar("running_operator", default=None)
+_running: ContextVar[OperatorFunction[..., Any] | None] = tracing_variable("running_operator")
 
 # Common arguments of the call that is running.
-_common: ContextVar[CommonArguments | None] = ContextVar("common_arguments", default=None)
+_common: ContextVar[CommonArguments | None] = tracing_variable("common_arguments")
 
 # The calls of the definition that is being traced.
-journal: ContextVar[CallJournal | None] = ContextVar("journal", default=None)
+journal: ContextVar[CallJournal | None] = tracing_variable("journal")
 
 
 class OperatorFunction(Generic[P, R]):

@@ -14,6 +14,7 @@ from weakref import WeakSet
 from penstock.core import Spec
 from penstock.core.call_site import pretend_at, user_call_site
 from penstock.core.dataclass import dataclass
+from penstock.core.user_callbacks import tracing_variable
 from penstock.errors import ArgumentTypeError, ContextError, PenstockError, short_repr
 from penstock.graph.arguments.input_requirements import Input
 from penstock.graph.ir.node import Graph, Node, NodeHandle, Value
@@ -207,7 +208,7 @@ class Trace:
             raise
 
 
-_current: ContextVar[Trace | None] = ContextVar("current_trace", default=None)
+_current: ContextVar[Trace | None] = tracing_variable("current_trace")
 
 
 class DataNode(Expression):

@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from penstock.core.user_callbacks import call_user
+
 
 @dataclass(frozen=True, eq=False)
 class FunctionIdentity:
@@ -25,7 +27,7 @@ class FunctionIdentity:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
-        return self.function(*args, **kwargs)
+        return call_user(self.function, *args, **kwargs)
 
     def takes_rng(self, num_inputs: int) -> bool:
         """Return True if the function requires an argument `rng` that is not among its first `num_inputs` ones."""

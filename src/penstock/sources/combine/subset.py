@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, Indices, short_digest
+from penstock.core.user_callbacks import call_user
 from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, short_repr
 from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.order.weighted_sampling import WeightedSampling
@@ -177,7 +178,7 @@ def check_weights(weights: Any, count: int, of: str) -> NDArray[np.float64]:
 
 def _call_function(function: Callable[[Indices], Any], count: int) -> Any:
     try:
-        return function(np.arange(count))
+        return call_user(function, np.arange(count))
     except Exception as error:
         raise DefinitionError(
             f"subset's function failed: {type(error).__name__}: {error}",

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 
+from penstock.core.user_callbacks import call_user
 from penstock.errors import PenstockError, SourceError, SourceNotReadyError
 from penstock.sources.external.array_conversion import SampleKind, copy_arrays, copy_column, to_column, to_sample
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, Stream
@@ -237,7 +238,7 @@ class InProcessStream(ExternalStream):
 
     def _fetched(self, request: BatchRequest, row: int | None) -> Any:
         try:
-            return self.fetch(request, row)
+            return call_user(self.fetch, request, row)
         except StopIteration:
             raise EndOfStreamError from None
         except PenstockError:

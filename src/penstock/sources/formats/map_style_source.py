@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from penstock.core import Array, Column, Indices, short_digest
+from penstock.core.user_callbacks import call_user
 from penstock.errors import DefinitionError, PenstockError, SampleError, short_repr
 from penstock.sources.external.array_conversion import SampleKind, to_sample
 from penstock.sources.external.library_samples import is_encoded_file
@@ -93,15 +94,18 @@ class MapStyleSource(Source):
 
     def _item(self, index: int) -> Any:
         try:
-            if self._columns is not None:
-                return {name: column[index] for name, column in self._columns.items()}
-            # A PyArrow table: an index would select a column.
-            if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):
-                return self._items.slice(index, 1).to_pylist()[0]
-            return self._items[index]
+            return call_user(self._get_item, index)
         except Exception as error:
             message = f"{self.describe(index)} cannot be read: {type(error).__name__}: {error}"
             raise SampleError(message, index=index) from error
+
+    def _get_item(self, index: int) -> Any:
+        if self._columns is not None:
+            return {name: column[index] for name, column in self._columns.items()}
+        # A PyArrow table: an index would select a column.
+        if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):
+            return self._items.slice(index, 1).to_pylist()[0]
+        return self._items[index]
 
     def _parts(self, item: Any, index: int) -> list[Array]:
         """Return the values of an item in the order of those of the first item.
