@@ -199,6 +199,9 @@ def test_results_are_in_memory_of_their_own():
     for data in (IMAGES[0], IMAGES[:1], RAGGED):
         for result in (fn.copy(data), fn.reshape(data, shape=[-1])):
             assert not any(np.may_share_memory(one, other) for one in result for other in data)
+    permuted = fn.permute_batch(RAGGED, indices=[1, 0, 0])
+    assert not any(np.may_share_memory(one, other) for one in permuted for other in RAGGED)
+    assert not np.may_share_memory(permuted[1], permuted[2])
     filled = fn.full_like(IMAGES[0], 3)
     filled[:] = 4
     jax_image = jax.numpy.asarray(IMAGES[0])

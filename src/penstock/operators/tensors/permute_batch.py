@@ -40,7 +40,8 @@ class PermuteBatch(Operator, WholeBatchKernel):
         if outside:
             raise ValueError(f"indices must be from 0 to {rows - 1}, got {outside[0]}")
         if not isinstance(data, np.ndarray):
-            return [data[index] for index in selected]
+            # Copies, as for arrays: users may write into a result, which is not to change another sample or an input.
+            return [data[index].copy() for index in selected]
         # With the default mode="raise", NumPy would buffer the output.
         return np.take(data, np.asarray(selected, np.intp), axis=0, out=context.out, mode="clip")
 
