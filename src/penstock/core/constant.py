@@ -51,7 +51,7 @@ class Constant:
         for name in hints:
             if name not in _HINTS:
                 raise ArgumentTypeError(f"a constant has no argument {name!r}", fix=did_you_mean(name, _HINTS))
-        self.value, self.dtype, self.layout, self.device = value, dtype, layout or "", device
+        self.value, self.dtype, self.layout, self.device = snapshot(value), dtype, layout or "", device
         self._extents, self._hints = shape, hints
         bare = (layout, device) == (None, None) and not hints and _shape(shape) in ((), (1,))
         self.is_number: bool = bare and not isinstance(value, list | tuple | Enum) and not _axes(value)
@@ -172,6 +172,18 @@ def _number(value: Any, dtype: Any) -> tuple[Any, DALIDataType]:
         raise ArgumentTypeError(
             "the constant's dtype cannot hold its value", given=short_repr(value), expected=result.name
         ) from error
+
+
+def snapshot(value: Any) -> Any:
+    """Return a copy of a list, tuple or array with copies of those in it; other values as they are.
+
+    Users may change a list or array after they have passed it to an operator or a constant.
+    """
+    if isinstance(value, list):
+        return [snapshot(item) for item in cast(list[Any], value)]
+    if type(value) is tuple:  # not a named tuple
+        return tuple([snapshot(item) for item in cast(tuple[Any, ...], value)])
+    return np.array(cast(Any, value)) if isinstance(value, np.ndarray) else value
 
 
 def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

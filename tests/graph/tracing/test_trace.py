@@ -412,6 +412,13 @@ def test_lists_and_arrays_may_change_after_the_call(fed):
     ]
 
 
+def test_constants_copy_lists_and_arrays():
+    array, numbers, nested = np.float32([1, 2]), [3, 4], ([5, 6],)
+    constants = [types.Constant(value) for value in (array, numbers, nested)]
+    array[:] = numbers[:] = nested[0][:] = [0, 0]
+    assert [constant.array().tolist() for constant in constants] == [[1, 2], [3, 4], [[5, 6]]]
+
+
 def test_a_list_of_batches_may_change_until_it_is_read():
     batches = [np.zeros((2, 3), np.int32)]
     with Pipeline(batch_size=2, exec_async=False, prefetch_queue_depth=0) as pipeline:

@@ -4,10 +4,9 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
-from typing import Any, cast
+from typing import Any
 
-import numpy as np
-
+from penstock.core.constant import snapshot
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_marks import LEFT_OUT, marks_of
 
@@ -21,8 +20,8 @@ def snapshot_arguments(
     """
     positional, kept = _parameters(function)
     named = zip(args, chain(positional, repeat("")), strict=False)
-    copied = [item if name in kept else _snapshot(item) for item, name in named]
-    return copied, {name: item if name in kept else _snapshot(item) for name, item in kwargs.items()}
+    copied = [item if name in kept else snapshot(item) for item, name in named]
+    return copied, {name: item if name in kept else snapshot(item) for name, item in kwargs.items()}
 
 
 @functools.cache
@@ -31,10 +30,3 @@ def _parameters(function: Callable[..., Any]) -> tuple[Sequence[str], frozenset[
     parameters = inspect.signature(function).parameters.values()
     positional = [parameter.name for parameter in parameters if parameter.kind != parameter.KEYWORD_ONLY]
     return positional, frozenset(name for name, hint in type_hints(function).items() if LEFT_OUT in marks_of(hint))
-
-
-def _snapshot(value: Any) -> Any:
-    """Return a copy of a list or array, with copies of the lists and arrays in it; other values as they are."""
-    if isinstance(value, list):
-        return [_snapshot(item) for item in cast(list[Any], value)]
-    return np.array(cast(Any, value)) if isinstance(value, np.ndarray) else value
