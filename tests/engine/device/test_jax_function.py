@@ -342,6 +342,22 @@ def test_no_tracer_leaks():
     assert not [reference for reference in seen if reference() is not None]
 
 
+def test_functions_of_dropped_definitions_are_freed():
+    def define():
+        def twice(x):
+            return x * 2
+
+        with Pipeline(batch_size=4) as pipeline:
+            pipeline.set_outputs(jax_function(twice)(fn.readers.arrays(NUMBERS)))
+        pipeline.run()
+        pipeline.close()
+        return weakref.ref(twice)
+
+    functions = [define() for _ in range(3)]
+    gc.collect()
+    assert [function() for function in functions] == [None] * 3
+
+
 def test_xla_compiles_function_with_neighbors():
     with Pipeline(batch_size=4, placement="device") as pipeline:
         x = fn.readers.arrays(NUMBERS)

@@ -17,6 +17,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from penstock.core import with_call_site
+from penstock.core.weak_cache import weak_cache
 from penstock.errors import (
     ArgumentTypeError,
     DefinitionError,
@@ -199,7 +200,7 @@ def _takes_none(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
 
 
 # Every call needs the hints, and evaluating annotations is slow.
-@functools.cache
+@weak_cache
 def type_hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the annotation of each argument, including those of ``**options: Unpack[...]``."""
     hints = typing.get_type_hints(function, include_extras=True)

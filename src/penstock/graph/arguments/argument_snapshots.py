@@ -1,12 +1,12 @@
 """Copies of the lists and arrays that operators are called with, which users may change after the call."""
 
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
 from penstock.core.constant import snapshot
+from penstock.core.weak_cache import weak_cache
 from penstock.graph.arguments.argument_checks import type_hints
 from penstock.graph.arguments.argument_marks import LEFT_OUT, marks_of
 
@@ -24,7 +24,7 @@ def snapshot_arguments(
     return copied, {name: item if name in kept else snapshot(item) for name, item in kwargs.items()}
 
 
-@functools.cache
+@weak_cache
 def _parameters(function: Callable[..., Any]) -> tuple[Sequence[str], frozenset[str]]:
     """Return the names of positional parameters, and those of arguments that locate data or are hints."""
     parameters = inspect.signature(function).parameters.values()
