@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import data_iterator, fn, peekable_data_iterator
+from penstock import data_iterator, fn, peekable_data_iterator, pipeline_def
 from penstock.engine.executable import Executable
 from penstock.engine.transfer.batch_layout import ShardedLayout
 from penstock.errors import ArgumentTypeError, UsageError
@@ -91,6 +91,34 @@ def test_state_dict_names_are_those_of_the_state():
     other.load_state_dict(first.state_dict())
     assert other.get_state() == first.get_state()
     assert next(other)["x"].tolist() == next(first)["x"].tolist()
+
+
+def scaled(factor, offset=0):
+    return {"x": fn.readers.arrays(np.arange(4)) * factor + offset}
+
+
+class Scaled:
+    def __call__(self, factor, offset=0):
+        numbers = fn.readers.arrays(np.arange(4))
+        if numbers < 2:
+            numbers = numbers * factor
+        return {"x": numbers + offset}
+
+
+@pytest.mark.parametrize("conditionals", [False, True])
+def test_definitions_may_be_partial_applications_and_objects(conditionals):
+    options = {"enable_conditionals": conditionals, "batch_size": 4}
+    partial = functools.partial(functools.partial(scaled, 3), offset=1)
+    make = pipeline_def(partial, **options)
+    assert (make.__name__, make().name) == ("scaled", "scaled")
+    assert make(offset=2).run()[0].as_array().tolist() == [2, 5, 8, 11]
+    assert next(data_iterator(partial)(batch_size=4))["x"].tolist() == [1, 4, 7, 10]
+    if conditionals:
+        make = pipeline_def(Scaled(), **options)
+        assert (make.__name__, make(3).name) == ("Scaled", "Scaled")
+        assert make(3).run()[0].as_array().tolist() == [0, 3, 2, 3]
+    with pytest.raises(ArgumentTypeError, match="neither Scaled nor its pipeline has an argument 'factr'"):
+        pipeline_def(Scaled(), **options)(factr=3)
 
 
 @pytest.mark.parametrize("decorator", [data_iterator, peekable_data_iterator])

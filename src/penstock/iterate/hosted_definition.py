@@ -27,7 +27,7 @@ from penstock.iterate.code_version import code_digest
 from penstock.iterate.iterator_options import select_outputs
 from penstock.pipeline.definition_call import decode_argument
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.pipeline_decorator import trace
+from penstock.pipeline.pipeline_decorator import definition_name, trace
 from penstock.pipeline.pipeline_options import MAX_BATCH
 from penstock.plan.shard_merge import ReaderFacts
 from penstock.sources.order.schedule import Schedule
@@ -72,7 +72,7 @@ class HostedDefinition:
     @property
     def name(self) -> str:
         """Name of the definition."""
-        return self.function.__name__
+        return definition_name(self.function)
 
 
 class TrainerLayout(BatchLayout):

@@ -27,7 +27,7 @@ from penstock.iterate.iterator_options import (
 )
 from penstock.iterate.peekable import PeekableDataIterator
 from penstock.pipeline.pipeline import Pipeline
-from penstock.pipeline.pipeline_decorator import split_arguments, trace
+from penstock.pipeline.pipeline_decorator import definition_name, split_arguments, trace
 from penstock.pipeline.pipeline_options import OPTION_NAMES, PipelineOptions
 from penstock.types import LastBatchPolicy, OnError
 
@@ -312,6 +312,7 @@ def _decorator(
             _check_all_named(function, pipelines, names, others["on_error"])
             return kind(pipelines, **options)
 
+        make.__name__ = definition_name(definition)
         # Input hosts call the definition for the blocks of a trainer's devices, not for their own.
         vars(make)["hosted"] = HostedDefinition(definition)
         return make
@@ -346,7 +347,7 @@ def _pipelines(
     devices: Sequence[Any] | None,
 ) -> Pipeline | list[Pipeline]:
     """Return a pipeline for each block of rows of this process, or one pipeline if a single trace is enough."""
-    name = definition.__name__
+    name = definition_name(definition)
     if "batch_size" not in options:
         raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
     signature = inspect.signature(definition)

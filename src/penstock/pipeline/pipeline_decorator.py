@@ -5,6 +5,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
+from types import MethodType
 from typing import Any, ParamSpec, Protocol, Unpack, cast, get_type_hints, overload
 
 from penstock.core import user_call_site, with_call_site
@@ -107,9 +108,19 @@ def pipeline_def(
         function, arguments, options = split_arguments(definition, defaults, kwargs, OPTION_NAMES)
         return trace(function, args, arguments, Pipeline(**options))
 
+    make.__name__ = definition_name(definition)
     # `data_iterator` also accepts decorated functions, and then needs what they were made of.
     vars(make).update(definition=definition, defaults=defaults)
     return make
+
+
+def definition_name(definition: Callable[..., Any]) -> str:
+    """Return the name of a definition: that of the function in a partial application, or of an object's class."""
+    while isinstance(definition, functools.partial):
+        definition = cast(functools.partial[Any], definition).func
+    if isinstance(definition, MethodType) and definition.__name__ == "__call__":  # an object with conditionals
+        return type(definition.__self__).__name__
+    return str(getattr(definition, "__name__", type(definition).__name__))
 
 
 def _show_options(function: Any) -> None:
@@ -148,9 +159,10 @@ def split_arguments(
         parameters = inspect.signature(definition).parameters
     except ValueError:  # a class or function implemented in C without a signature
         raise ArgumentTypeError("a definition is a function", given=short_repr(definition)) from None
+    called = definition_name(definition)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         raise ArgumentTypeError(
-            f"{definition.__name__} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
+            f"{called} takes **{list(parameters)[-1]}: its arguments cannot be told from the pipeline's",
             fix="name the arguments",
         )
     reserved = {*options, "enable_conditionals"}
@@ -159,15 +171,15 @@ def split_arguments(
     own = {name: value for name, value in by_name.items() if name in parameters}
     others = {**fixed, **{name: value for name, value in by_name.items() if name not in parameters}}
     for name in sorted(reserved & own.keys()):
-        _log.warning("%s takes %s itself, so it is not the pipeline's argument of that name", definition.__name__, name)
+        _log.warning("%s takes %s itself, so it is not the pipeline's argument of that name", called, name)
     if others.pop("enable_conditionals", False):
         definition = definition_with_conditionals(definition)
     for name in others:
         if name not in options:
             raise ArgumentTypeError(
-                f"neither {definition.__name__} nor its pipeline has an argument {name!r}",
+                f"neither {called} nor its pipeline has an argument {name!r}",
                 given=name,
-                expected=f"an argument of {definition.__name__}: {', '.join(parameters) or 'there are none'};\n"
+                expected=f"an argument of {called}: {', '.join(parameters) or 'there are none'};\n"
                 f"            or of the pipeline: {', '.join(sorted(options))}",
                 fix=nearest_names(name, {*parameters, *options}),
                 where=user_call_site(),
@@ -183,11 +195,11 @@ def trace(
     Raises:
         ArgumentTypeError: The definition does not take these arguments.
     """
-    pipeline.name = definition.__name__
+    pipeline.name = definition_name(definition)
     if pipeline.input_hosts:
-        pipeline.call = DefinitionCall(definition.__name__, tuple(args), kwargs, has_conditionals(definition))
+        pipeline.call = DefinitionCall(pipeline.name, tuple(args), kwargs, has_conditionals(definition))
     # Before the call: a TypeError for wrong arguments could not be told from one that the definition's code raises.
-    with about(definition.__name__):
+    with about(pipeline.name):
         bind_arguments(inspect.signature(definition), args, kwargs)
     define = functools.partial(definition, *args, **kwargs)
     if pipeline.debug:

@@ -15,7 +15,7 @@ from penstock.core import user_call_site, with_call_site
 from penstock.errors import ContextError, UnknownNameError, UsageError, short_repr
 from penstock.graph import DataNode, check_annotations
 from penstock.iterate import DataIterator
-from penstock.pipeline.pipeline_decorator import split_arguments
+from penstock.pipeline.pipeline_decorator import definition_name, split_arguments
 from penstock.rocal import types
 from penstock.types import INT32, LastBatchPolicy
 
@@ -315,7 +315,7 @@ def pipeline_def(fn: Callable[..., Any] | None = None, **pipeline_arguments: Any
         _, ours, theirs = split_arguments(definition, pipeline_arguments, kwargs, options)
         pipeline = Pipeline(**theirs)
         # Plans and errors name the user's function.
-        pipeline.core.name = definition.__name__
+        pipeline.core.name = definition_name(definition)
         with pipeline:
             pipeline.set_outputs(definition(*args, **ours))
         return pipeline

@@ -60,7 +60,7 @@ def definition_with_conditionals(definition: Callable[..., Any]) -> Callable[...
     function = inspect.unwrap(definition)
     if isinstance(function, FunctionType) and _codes.get(_key(function.__code__), function.__code__) is None:
         raise DefinitionError(
-            f"the source of {definition.__name__} cannot be read, and conditionals need it",
+            f"the source of {function.__name__} cannot be read, and conditionals need it",
             given=f"file {function.__code__.co_filename!r}",
             fix="define it in a file, or without enable_conditionals",
             where=user_call_site(),
