@@ -9,6 +9,7 @@ import pytest
 from reader_programs import write_data
 
 from penstock import types
+from penstock.dynamic.loop_capture import active_step
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.errors import ContextError, SampleError
 from penstock.types import LastBatchPolicy
@@ -174,6 +175,32 @@ def test_an_abandoned_epoch_continues_after_the_last_batch():
     assert [coins for _, coins in seen] == [
         np.asarray(ndd.as_tensor(ndd.random.coin_flip(batch_size=3))).tolist() for _ in range(8)
     ]
+
+
+def test_two_loops_in_a_zip():
+    """The steps of both end, and calls that depend on the second loop are captured."""
+
+    def results(capture):
+        loops = [reader().next_epoch(batch_size=5, capture=capture) for _ in range(2)]
+        for one, other in zip(*loops, strict=True):
+            yield [np.array(ndd.as_tensor(value)) for value in (one["y"] + 1, other["y"] * 2, one["y"] + other["y"])]
+
+    np.testing.assert_array_equal(list(results(capture=True)), list(results(capture=False)))
+    assert active_step() is None
+
+
+def test_operators_in_data_sets_are_not_part_of_the_loop():
+    class Doubled:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, index):
+            return np.asarray(ndd.tensor([index]) * 2)
+
+    for step, batch in enumerate(reader().next_epoch(batch_size=5, capture=True)):
+        if step == 0:
+            ndd.readers.Items(items=Doubled())  # reads the first item
+        assert ndd.as_tensor(batch["y"] + 1).shape == (5,)
 
 
 def test_generators_may_be_used_and_seeded_between_epochs():

@@ -9,15 +9,16 @@ change.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Generator, Hashable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from penstock.core import user_call_site
 from penstock.core.call_site import CallSite
+from penstock.core.user_callbacks import tracing_variable
 from penstock.dynamic.body_call import NO_DRAWS, READER, BodyCall, ValueRef, bind, operand_refs
 from penstock.dynamic.dynamic_tensor import Batch
 from penstock.dynamic.loop_recording import CallDraw, DrawSource, LoopDraws, RecordedCall, Recording
@@ -268,20 +269,25 @@ def _as_ref(value: Any) -> Any:
     return value.ref if isinstance(value, CapturedBatch) else value
 
 
-_thread = threading.local()
+# The steps that run, the innermost last. A list, because two loops in a `zip` end their steps in the order in which
+# they began, not in the reverse one. None in user callbacks, whose calls are not part of the loop body.
+_steps: ContextVar[list[BodyStep] | None] = tracing_variable("captured_steps")
 
 
 def active_step() -> BodyStep | None:
-    """Return the step of the captured loop that runs in this thread, or None."""
-    return getattr(_thread, "step", None)
+    """Return the step of the innermost captured loop that runs in this thread, or None."""
+    steps = _steps.get()
+    return steps[-1] if steps else None
 
 
 @contextmanager
 def capturing(step: BodyStep) -> Generator[None]:
     """Pass the calls of this thread to a step."""
-    outer = active_step()
-    _thread.step = step
+    steps = _steps.get()
+    if steps is None:
+        _steps.set(steps := [])
+    steps.append(step)
     try:
         yield
     finally:
-        _thread.step = outer
+        steps.remove(step)
