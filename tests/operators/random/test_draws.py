@@ -119,6 +119,30 @@ def test_draws_of_64_bits_are_the_same_on_the_device(draw):
     np.testing.assert_allclose(device, host, rtol=1e-14)
 
 
+SHAPED = {
+    "uniform": lambda **shape: fn.random.uniform(seed=5, **shape),
+    "wide": lambda **shape: fn.random.uniform(seed=5, dtype=types.FLOAT64, **shape),
+    "normal": lambda **shape: fn.random.normal(**shape),
+    "beta": lambda **shape: fn.random.beta(alpha=0.5, beta=2.0, **shape),
+    "choice": lambda **shape: fn.random.choice(1000, **shape),
+    "coin_flip": lambda **shape: fn.random.coin_flip(**shape),
+}
+
+
+@pytest.mark.parametrize("draw", SHAPED.values(), ids=SHAPED)
+def test_draws_of_a_sample_do_not_depend_on_the_shapes_of_others(draw):
+    columns = [np.zeros((3, 5), np.float32)] * 4
+    ragged = [np.zeros((3, 5), np.float32), np.zeros((2, 7), np.float32), *columns[2:]]
+    (dense,) = run(lambda _: draw(shape=[3, 5]), ragged, seed=11)
+    (alike,) = run(lambda x: draw(shape=x.shape()), columns, seed=11)
+    for make in (lambda x: draw(shape_like=x), lambda x: draw(shape=x.shape())):
+        (drawn,) = run(make, ragged, seed=11)
+        assert drawn[1].shape == (2, 7)
+        for row in (0, 2, 3):
+            np.testing.assert_array_equal(drawn[row], dense[row], strict=True)
+            np.testing.assert_array_equal(drawn[row], alike[row], strict=True)
+
+
 @pytest.mark.parametrize(("parameter", "dtype"), [(1e18, types.FLOAT64), (1e8, types.FLOAT)], ids=str)
 def test_draws_of_large_parameters_are_not_all_the_mean(parameter, dtype):
     numbers = drawn(lambda: fn.random.beta(alpha=parameter, beta=parameter, dtype=dtype, shape=20000))

@@ -39,12 +39,13 @@ class SampleContext:
     """Context of a sample kernel.
 
     Args:
-        bits: uint32 `(n,)` if the operator declares `random_bits` n; otherwise None.
+        bits: uint32 `(n,)` if the operator declares `random_bits` n; a function that returns as many words as it is
+            asked for if the operator `draws_on_demand`; otherwise None.
         out: Array for the first output, of the shape and dtype of its spec; None if the kernel must allocate one. A
             kernel may ignore it, and must do so if its result has another shape.
     """
 
-    bits: NDArray[np.uint32] | None = None
+    bits: Any = None
     out: Array | None = None
 
 
@@ -126,6 +127,10 @@ class Operator(ABC):
     # Arguments that kernels get as arrays with an entry per row, besides those that the signature of the public
     # function declares.
     schema: ClassVar[Mapping[str, Argument]] = {}
+
+    # True for a sample kernel that knows how many random words a sample needs only when it has the inputs. It gets the
+    # same words as an operator whose `random_bits` is that number.
+    draws_on_demand: ClassVar[bool] = False
 
     @property
     def random_bits(self) -> int:

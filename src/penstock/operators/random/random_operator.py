@@ -4,7 +4,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from typing_extensions import TypedDict
@@ -24,7 +24,6 @@ from penstock.graph import (
 )
 from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import broadcast_rows
-from penstock.numerics.random_bits import expand_bits
 from penstock.operators.first_sample import vector_length
 
 _log = logging.getLogger("penstock")
@@ -103,13 +102,14 @@ class RandomOperatorPerSample(Operator, SampleKernel):
         by_value: True if the last input contains the shape, False if it has the shape.
     """
 
+    draws_on_demand: ClassVar[bool] = True
     base: RandomOperator
     rank: int
     by_value: bool
 
     @property
     def random_bits(self) -> int:
-        """Two words, expanded per sample: the number of draws is unknown before the shape is."""
+        """At least two words: the number of draws is unknown before the shape is."""
         return 2
 
     def infer(self, *inputs: Spec, **arguments: Any) -> Spec:
@@ -123,9 +123,8 @@ class RandomOperatorPerSample(Operator, SampleKernel):
         if min(shape, default=0) < 0:
             raise ValueError(f"extents must not be negative, got {shape}")
         resized = replace(self.base, shape=tuple(shape))
-        key: Any = context.bits
-        pairs = expand_bits(np, key[None], -(-resized.random_bits // 2))
-        bits = np.stack(pairs, axis=-1).reshape(1, -1)[:, : resized.random_bits]
+        # The words that `resized` itself would get: the numbers do not depend on the shapes of the other samples.
+        bits = context.bits(resized.random_bits)[None]
         return resized.batch(BatchContext(np, 1, bits), *[value[None] for value in inputs[:-1]], **arguments)[0]
 
 

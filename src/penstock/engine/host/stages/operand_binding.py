@@ -1,6 +1,7 @@
 """Operand binding: gathers the inputs, arguments and random bits of a node from a frame."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,20 +41,31 @@ class OperandBinding:
         self._last: tuple[int, dict[str, Any]] = -1, {}
 
     def gather(self, frame: ExecutionFrame) -> tuple[list[Any], dict[str, Any], Any]:
-        """Return inputs, arguments and random bits, with an entry per row except for constants without a schema."""
+        """Return inputs, arguments and random bits, with an entry per row except for constants without a schema.
+
+        For an operator that draws on demand, the entries of the bits are functions; see `SampleContext`.
+        """
         columns = frame.columns
         arguments = dict(self._constant(frame.rows))
         for name, register in self.varying.items():
             arguments[name] = self._varying(name, columns[register], frame)
-        bits = None
-        if self._bits:
-            draws = frame.context.draws
-            if draws is None:
-                # A pure function of key and position, so that chunks and threads do not change the numbers.
-                bits = random_bits(np, *self._key, frame.counters, self._bits)
-            else:
-                bits = draws.bits(self._node.stream, frame.step, frame.rows_in_batch, self._bits)
+        bits: Any = None
+        if self._node.operator.draws_on_demand:
+            bits = [partial(self._draw_row, frame, row) for row in range(frame.rows)]
+        elif self._bits:
+            bits = self._draw(frame, slice(None), self._bits)
         return [columns[register] for register in self._inputs], arguments, bits
+
+    def _draw(self, frame: ExecutionFrame, rows: slice, count: int) -> Any:
+        """Return random words for some rows."""
+        draws = frame.context.draws
+        if draws is None:
+            # A pure function of key and position, so that chunks and threads do not change the numbers.
+            return random_bits(np, *self._key, frame.counters[rows], count)
+        return draws.bits(self._node.stream, frame.step, frame.rows_in_batch[rows], count)
+
+    def _draw_row(self, frame: ExecutionFrame, row: int, count: int) -> Any:
+        return self._draw(frame, slice(row, row + 1), count)[0]
 
     def _varying(self, name: str, column: Any, frame: ExecutionFrame) -> Any:
         schema = self._schema.get(name)
