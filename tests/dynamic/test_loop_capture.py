@@ -3,6 +3,7 @@
 import logging
 import threading
 
+import jax
 import numpy as np
 import penstock.experimental.dynamic as ndd
 import pytest
@@ -201,6 +202,18 @@ def test_operators_in_data_sets_are_not_part_of_the_loop():
         if step == 0:
             ndd.readers.Items(items=Doubled())  # reads the first item
         assert ndd.as_tensor(batch["y"] + 1).shape == (5,)
+
+
+def test_samples_of_a_captured_loop_are_read_only():
+    """The pipeline computes from the samples themselves, so a write would have an effect in the first step only."""
+    for batch in reader().next_epoch(batch_size=5, capture=True):
+        for value in (batch["x"], ndd.resize(batch["x"], size=[4, 4])):
+            for array in (np.asarray(value.tensors[0]), np.asarray(ndd.as_tensor(value)), value.tensors[0].array):
+                with pytest.raises(ValueError, match="read-only"):
+                    array[...] = 0
+        copied = ndd.tensor(ndd.as_tensor(batch["x"]))
+        copied.array[...] = 0
+        assert jax.dlpack.from_dlpack(batch["x"].tensors[0]).shape == IMAGES[0].shape
 
 
 def test_generators_may_be_used_and_seeded_between_epochs():

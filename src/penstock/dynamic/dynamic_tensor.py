@@ -91,7 +91,8 @@ class Tensor(Elementwise):
     def torch(self, copy: bool = False) -> Any:
         """Return the elements as a tensor of PyTorch, in the same memory unless `copy` is True.
 
-        Read-only memory, such as that of a `jax.Array`, is copied, because all tensors of PyTorch are writable.
+        Read-only memory, such as that of a `jax.Array` or of a captured loop, is copied, because all tensors of PyTorch
+        are writable.
 
         Raises:
             ContextError: PyTorch is not installed.
@@ -139,7 +140,9 @@ class Tensor(Elementwise):
         return np.array(self._array, dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        return self._array.__dlpack__(**options)
+        # NumPy refuses to export read-only memory to libraries without DLPack 1.0.
+        array = self._array if self._array.flags.writeable else self._array.copy()
+        return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:
         return self._array.__dlpack_device__()

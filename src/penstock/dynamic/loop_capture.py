@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from penstock.core import user_call_site
+import numpy as np
+
+from penstock.core import Array, user_call_site
 from penstock.core.call_site import CallSite
 from penstock.core.user_callbacks import tracing_variable
 from penstock.dynamic.body_call import NO_DRAWS, READER, BodyCall, ValueRef, bind, operand_refs
@@ -54,6 +56,7 @@ class BodyStep(ABC):
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self._counts: Counter[Hashable] = Counter()
+        self._views: dict[ValueRef, Samples] = {}
 
     @abstractmethod
     def apply(self, call: BodyCall) -> Any:
@@ -61,7 +64,16 @@ class BodyStep(ABC):
 
     @abstractmethod
     def samples(self, ref: ValueRef) -> Samples:
-        """Return the samples of a value for the loop body."""
+        """Return the samples of a value that the loop body reads."""
+
+    def read_only_samples(self, ref: ValueRef) -> Samples:
+        """Return the samples of a value for the loop body, which must not write: the pipeline would not see that."""
+        if ref not in self._views:
+            samples = self.samples(ref)
+            column = samples.column
+            views = _read_only(column) if isinstance(column, np.ndarray) else [_read_only(sample) for sample in column]
+            self._views[ref] = Samples(views, samples.layout)
+        return self._views[ref]
 
     def note_draw(self, rng: RNG | None) -> None:
         """Note that a call which is not captured will draw from a generator."""
@@ -91,6 +103,12 @@ class BodyStep(ABC):
         return tuple(batches) if recorded.several else batches[0]
 
 
+def _read_only(array: Array) -> Array:
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 class CapturedBatch(Batch):
     """Batch of a captured loop, whose samples a pipeline may have computed.
 
@@ -106,8 +124,8 @@ class CapturedBatch(Batch):
 
     @property
     def samples(self) -> Samples:
-        """The samples, as operators of `penstock.fn` take them."""
-        return self.step.samples(self.ref)
+        """The samples, read-only, as operators of `penstock.fn` take them."""
+        return self.step.read_only_samples(self.ref)
 
     @property
     def batch_size(self) -> int:
