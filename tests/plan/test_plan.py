@@ -178,6 +178,20 @@ def test_the_verifier_finds_a_plan_that_cannot_run():
         verify_plan(replace(plan, placements=broken))
 
 
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda x: x * float("nan"),
+        lambda x: x * np.float32([1, 2, float("nan")]),
+        lambda x: x * types.Constant(float("nan"), dtype=types.BFLOAT16),
+    ],
+    ids=["number", "array", "bfloat16"],
+)
+def test_nan_is_the_same_constant_for_all_shards(add):
+    graphs = [graph_of(lambda k=k: add(fn.readers.arrays(IMAGES, shard_id=k, num_shards=2))) for k in (0, 1)]
+    merge_shards(graphs, (0, 1), 2)
+
+
 def test_shards_must_compute_the_same():
     graphs = [graph_of(lambda k=k: fn.readers.arrays(IMAGES, shard_id=k, num_shards=2) + k) for k in (0, 1)]
     with pytest.raises(DefinitionError, match="different pipelines for different shards"):

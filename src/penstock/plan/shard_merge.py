@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core.dataclass import dataclass
+from penstock.core.dtypes import is_float
 from penstock.errors import DefinitionError
 from penstock.graph import Graph, Node, Reader, StreamInput, Value, parameters
 from penstock.sources.stream import Stream
@@ -179,7 +180,8 @@ def _equal(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
 
 def _same(mine: Any, theirs: Any) -> bool:
     if isinstance(mine, np.ndarray):
-        return np.array_equal(cast(Any, mine), theirs)
+        # NaN differs from itself, but is the same constant.
+        return np.array_equal(cast(Any, mine), theirs, equal_nan=is_float(cast(Any, mine).dtype))
     if isinstance(mine, tuple) and isinstance(theirs, tuple):
         pair = cast(tuple[Any, ...], mine), cast(tuple[Any, ...], theirs)
         return len(pair[0]) == len(pair[1]) and all(map(_same, *pair))
