@@ -2,6 +2,7 @@
 
 import logging
 import shutil
+import threading
 
 import jax
 import numpy as np
@@ -33,6 +34,30 @@ def filled(folder, batch_size=2, shard=0, shards=1, seed=42, device_id=None, def
         pipeline.set_outputs(define(images))
     pipeline.build()
     return pipeline
+
+
+def test_pipelines_may_be_defined_in_several_threads(tmp_path):
+    for number in range(2):
+        records = [bytes([number * 5 + label]) + bytes(3072) for label in range(4)]
+        (tmp_path / f"{number}_batch.bin").write_bytes(b"".join(records))
+    meeting, labels = threading.Barrier(2, timeout=60), {}
+
+    def define(number):
+        pipeline = Pipeline(batch_size=4)
+        with pipeline:
+            meeting.wait()
+            images = fn.readers.cifar10(file_root=tmp_path, filename_prefix=f"{number}_batch")
+            meeting.wait()
+            pipeline.set_outputs(images)
+        pipeline.run()
+        labels[number] = pipeline.get_image_labels().tolist()
+
+    threads = [threading.Thread(target=define, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert labels == {0: [0, 1, 2, 3], 1: [5, 6, 7, 8]}
 
 
 def group(folder, count, **options):

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Self
@@ -134,11 +135,11 @@ class Pipeline:
 
     def __enter__(self) -> Self:
         self.core.__enter__()
-        _entered.append(self)
+        _entered.set((*_entered.get(), self))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _entered.pop()
+        _entered.set(_entered.get()[:-1])
         self.core.__exit__(kind, error, at)
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -249,8 +250,8 @@ class Pipeline:
         return {} if self._iterator is None else self._iterator.stats()
 
 
-# Pipelines whose `with` blocks are open, innermost last. A stack, so that pipelines can be nested.
-_entered: list[Pipeline] = []
+# Pipelines whose `with` blocks are open in this thread, innermost last. A stack, so that pipelines can be nested.
+_entered: ContextVar[tuple[Pipeline, ...]] = ContextVar("entered_pipelines", default=())
 
 
 def current_pipeline() -> Pipeline:
@@ -259,9 +260,9 @@ def current_pipeline() -> Pipeline:
     Raises:
         ContextError: No pipeline is being traced.
     """
-    if not _entered:
+    if not (entered := _entered.get()):
         raise ContextError("fn was called outside a pipeline", fix="call it inside `with pipeline:`")
-    return _entered[-1]
+    return entered[-1]
 
 
 def iterator_arguments(pipelines: Pipeline | Sequence[Pipeline]) -> dict[str, Any]:
