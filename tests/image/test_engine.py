@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pipeline_runs import run as run_pipeline
 
 from penstock import Pipeline, fn, types
+from penstock.errors import InternalError
 from penstock.image.describe.axis_mapping import most_taps, read_range
 from penstock.image.describe.pass_builder import PassBuilder
 from penstock.image.describe.steps import (
@@ -78,17 +79,18 @@ def chains(draw):
         st.lists(st.sampled_from(["cut", "pad", "mirror", "resize", "scale", "cast", "turn"]), max_size=6)
     ):
         places = [letters.index("H"), letters.index("W")]
+        some = rng.permutation(3)[: rng.integers(1, 4)].tolist()
         if kind == "cut":
-            for at in places:
+            for at in some:
                 length = int(rng.integers(1, sizes[at] + 1))
                 steps.append(CropStep(at, rng.integers(0, sizes[at] - length + 1, 3), np.full(3, length)))
                 sizes[at] = length
         elif kind == "pad":
-            for at in places:
+            for at in some:
                 length = int(rng.integers(1, 15))
                 steps.append(CropStep(at, rng.integers(-4, 5, 3), np.full(3, length), may_exceed=True))
                 sizes[at] = length
-            steps.append(FillStep(rng.integers(0, 2, (3, 3)).astype(dtype)))
+            steps.append(FillStep(rng.integers(0, 2, (3, sizes[letters.index("C")])).astype(dtype)))
         elif kind == "mirror":
             steps.append(MirrorStep(int(rng.integers(0, 3)), rng.random(3) < 0.5))
         elif kind == "resize" and dtype.name in ("uint8", "int16", "float32"):
@@ -101,7 +103,11 @@ def chains(draw):
             steps += [ResampleStep(parts, bool(rng.random() < 0.5)), CastStep(dtype, halves_up=dtype == np.uint8)]
         elif kind == "scale" and dtype.kind in "iuf":
             steps.append(
-                ScaleStep(rng.normal(size=(3, 3)).astype(np.float32), rng.normal(size=(1, 1)).astype(np.float32), 0.5)
+                ScaleStep(
+                    rng.normal(size=(3, sizes[letters.index("C")])).astype(np.float32),
+                    rng.normal(size=(1, 1)).astype(np.float32),
+                    0.5,
+                )
             )
             dtype = np.dtype(np.float32)
         elif kind == "cast":
@@ -257,6 +263,13 @@ def test_what_a_window_left_out_does_not_come_back_in_a_larger_one(axis):
         FillStep(np.zeros((1, 1), np.uint8)),
     ]
     assert np.array_equal(run(IMAGES, passes(IMAGES, "HWC", steps)), one_by_one(IMAGES, "HWC", steps))
+
+
+def test_padding_without_a_fill_in_its_pass_is_refused():
+    rows = np.zeros(3, int)
+    padded = [CropStep(0, rows - 2, rows + 9, may_exceed=True), CastStep(np.dtype(np.int32))]
+    with pytest.raises(InternalError, match="between a padded window and its fill"):
+        passes(IMAGES, "HWC", [*padded, FillStep(np.zeros((1, 1), np.int32))])
 
 
 @given(st.data())

@@ -4,18 +4,21 @@ A pass reads and writes memory once: windows and mirroring, or one resampling; t
 then a transposition. A step starts another pass if it does not fit into the present one:
 
 * a resampling, if pixels are already resampled, changed, mirrored or padded;
-* a window that may leave the image, if the same axis is already cut, or pixels are already resampled or filled;
+* the first of the windows that one fill belongs to, if an axis of theirs is already cut, or pixels are already
+  resampled or filled;
 * an operation on values that float32 does not represent exactly: such a cast is the last operation of its pass;
 * a window or mirroring of channels that are already mixed;
 * a custom step, which needs a separate pass.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.errors import InternalError
 from penstock.image.describe import axis_mapping as axes_
 from penstock.image.describe.axis_mapping import Rows
 from penstock.image.describe.pixel_pass import Pass, fits_float32
@@ -60,8 +63,14 @@ class PassBuilder:
         return self._last.dtype
 
     def add(self, steps: Sequence[Step]) -> None:
-        """Add the steps of the next operator."""
-        for step in steps:
+        """Add the steps of the next operator.
+
+        Raises:
+            InternalError: Padding and the `FillStep` that belongs to it are not in one pass.
+        """
+        for number, step in enumerate(steps):
+            if isinstance(step, CropStep) and step.may_exceed and not self._last.lacks_fill:
+                self._begin_padding(steps[number:])
             self._ADDERS[type(step)](self, step)
 
     def set_sizes(self, sizes: Sequence[int]) -> None:
@@ -78,25 +87,36 @@ class PassBuilder:
         last = self._last
         if last.is_identity:
             return last
+        if last.lacks_fill:
+            # Only the pass that pads knows which pixels are outside: a later one would keep whatever they contain.
+            raise InternalError(
+                "another pass begins between a padded window and its fill",
+                given=f"windows along axes {sorted(last.padded_axes)} without a FillStep",
+                expected="a FillStep directly after them; operations on values come before the windows",
+            )
         self.passes.append(Pass.identity(self.sizes, [axis.letter for axis in last.axes], last.dtype))
         return self._last
+
+    def _begin_padding(self, steps: Sequence[Step]) -> None:
+        """Start another pass if the present one cannot take all windows up to the next fill."""
+        now = self._last
+        windows = takewhile(lambda step: not isinstance(step, FillStep), steps)
+        axes = [now.axes[step.axis] for step in windows if isinstance(step, CropStep) and step.may_exceed]
+        # The loops that compute values fill padding along H and W only. Along other axes the pass must only copy.
+        beside = now.computes and any(axis.letter not in "HW" for axis in axes)
+        filled = any(isinstance(operation, FillStep) for operation in now.value_ops)
+        # A window hides pixels: a larger one after it must show the fill value there, not the hidden pixels.
+        hidden = any(axis.cut for axis in axes)
+        fixed = now.fixes_channels and any(axis.source == now.channel for axis in axes)
+        if now.resampled or filled or beside or hidden or fixed or now.casts_inexactly:
+            self._flush()
 
     def _cut(self, step: CropStep) -> None:
         now = self._along(step.axis)
         axis = now.axes[step.axis]
-        now.moved = True
         if step.may_exceed:
-            # The loops that compute values fill padding along H and W only. Along other axes the pass must only copy.
-            beside = axis.letter not in "HW" and now.computes
-            filled = any(isinstance(operation, FillStep) for operation in now.value_ops)
-            # A window hides pixels: a larger one after it must show the fill value there, not the hidden pixels.
-            hidden = axis.cut and axis.source not in now.padded_axes
-            if now.resampled or filled or beside or now.casts_inexactly or hidden:
-                now = self._flush()
-                axis = now.axes[step.axis]
             now.padded_axes.add(axis.source)
-            now.moved = True
-        axis.moved = axis.cut = True
+        now.moved = axis.moved = axis.cut = True
         axis.numbers = axes_.crop(self._xp, axis.numbers, step.first, step.length)
 
     def _mirror(self, step: MirrorStep) -> None:

@@ -115,6 +115,11 @@ class Pass:
         )
 
     @property
+    def lacks_fill(self) -> bool:
+        """True if pixels outside of the image still have no value."""
+        return bool(self.padded_axes) and not any(isinstance(step, FillStep) for step in self.value_ops)
+
+    @property
     def casts_inexactly(self) -> bool:
         """True if the pass casts from or to a dtype that float32 cannot represent. Such a cast must come last."""
         return any(isinstance(c, CastStep) for c in self.value_ops) and not fits_float32(self.input_dtype, self.dtype)

@@ -46,7 +46,8 @@ class CropStep:
         axis: Axis that is cut.
         first: Integers, one per row.
         length: Integers, one per row, at least 0.
-        may_exceed: True if the window may leave the image. Pixels outside have no value until a `FillStep` sets it.
+        may_exceed: True if the window may leave the image. A `FillStep` of the same operator sets the value of pixels
+            outside. Operations on values in between may need another pass, which is an error.
     """
 
     axis: int

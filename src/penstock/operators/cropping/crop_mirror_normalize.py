@@ -38,7 +38,6 @@ class CropMirrorNormalize(WindowOperator):
 
     Args:
         output_layout: Permutation of the window's layout.
-        dtype: Dtype of the output.
         mean: One number, or one per channel, in the units of the input. A per-sample argument `mean` overrides it.
         std: Divisor, in the form of `mean`.
         scale: Factor, applied after the division by `std`.
@@ -47,7 +46,6 @@ class CropMirrorNormalize(WindowOperator):
     """
 
     output_layout: str
-    dtype: np.dtype[Any]
     mean: tuple[float, ...]
     std: tuple[float, ...]
     scale: float
@@ -78,12 +76,12 @@ class CropMirrorNormalize(WindowOperator):
         return tuple(self.window.layout.index(axis) for axis in self.output_layout)
 
     def describe(self, images: ImageInfo, bits: Any, *, mirror: Any, **arguments: Any) -> Sequence[Step]:
-        """Return the steps: crop, mirror, normalize, cast, fill, pad channels, transpose."""
-        steps: list[Step] = [
-            *self.window.steps(images, arguments),
-            MirrorStep(self.window.layout.index("W"), mirror != 0),
-            *self._normalization(images, arguments),
-        ]
+        """Return the steps: crop and mirror, normalize and cast, fill, pad channels, transpose."""
+        steps = self._in_order(
+            images,
+            [*self.window.steps(images, arguments), MirrorStep(self.window.layout.index("W"), mirror != 0)],
+            [*self._normalization(images, arguments), CastStep(self.dtype)],
+        )
         fill = self.window.fill if self.window.policy == "pad" else (0.0,)
         channels = images.sizes[self._channel_axis]
         count = int(channels[0])
@@ -92,7 +90,7 @@ class CropMirrorNormalize(WindowOperator):
         # DALI does not normalize fill_values: the fill follows normalization and cast. Values for padded channels are
         # left out here and used below.
         window = replace(self.window, fill=fill[:count])
-        steps += [CastStep(self.dtype), *window.fill_step(self.dtype)]
+        steps += window.fill_step(self.dtype)
         if self.pad_channels:
             # As in DALI, padded channels without a fill value of their own are 0.
             fill += (0.0,) * (int(_padded(len(fill))) - len(fill))
