@@ -106,6 +106,39 @@ def resized_and_mirrored():
     return fn.crop_mirror_normalize(images, crop=(12, 12), mirror=fn.random.coin_flip(), mean=[100.0, 90.0, 80.0])
 
 
+def padded_output(images, **arguments):
+    arguments = {"crop": (12, 12), "mirror": fn.random.coin_flip(), **arguments}
+    return fn.crop_mirror_normalize(images, mean=[100.0, 90.0, 80.0], std=60.0, pad_output=True, **arguments)
+
+
+def padded_windows():
+    return padded_output(dense(), mirror=1, crop_pos_x=fn.random.uniform(range=[0.0, 1.0]))
+
+
+def padded_resized():
+    return padded_output(fn.resize(dense(), size=(16, 20)))
+
+
+def padded_files():
+    return padded_output(fn.resize(photographs(), size=(16, 20)), output_layout="HWC", dtype=types.FLOAT16)
+
+
+def padded_mirrored():
+    images = fn.resize_crop_mirror(dense(), resize_x=20, resize_y=20, crop=(12, 12), mirror=fn.random.coin_flip())
+    return padded_output(images, crop=(14, 14), out_of_bounds_policy="pad", fill_values=[1.0, 2.0, 3.0])
+
+
+def padded_blurred():
+    images = fn.gaussian_blur(dense(), sigma=1.3, dtype=types.FLOAT)
+    return padded_output(fn.cast(images, dtype=types.UINT8))
+
+
+def padded_frames():
+    frames = fn.readers.arrays(DENSE.reshape(4, 2, 40, 50, 3), layout="FHWC", name="reader")
+    window = {"crop_d": 3, "crop_h": 12, "crop_w": 12, "crop_pos_x": fn.random.uniform(range=[0.0, 1.0])}
+    return fn.crop(frames, out_of_bounds_policy="pad", fill_values=7, dtype=types.FLOAT, **window)
+
+
 def small():
     return fn.readers.arrays(DENSE[:, :8, :8, :1].astype(np.float32), layout="HWC", name="reader")
 
@@ -157,6 +190,17 @@ def test_what_the_program_resamples_may_be_mirrored_row_by_row():
     assert not planned(resized_and_mirrored).host_descriptions
     host, device = batch(resized_and_mirrored, "host"), batch(resized_and_mirrored, "device")
     np.testing.assert_allclose(device, host, rtol=0, atol=4 * np.finfo(np.float32).eps * 255)
+
+
+@pytest.mark.parametrize(
+    "build", [padded_windows, padded_resized, padded_files, padded_mirrored, padded_blurred, padded_frames]
+)
+def test_padded_channels_and_frames_of_windows_that_differ_by_row(build):
+    host, device = batch(build, "host"), batch(build, "device")
+    assert device.shape == host.shape
+    # A blurred byte may round to the next one on the device: one unit in 60.
+    limit = 1 / 60 + 1e-6 if build is padded_blurred else 1e-3 if build is padded_files else 1e-5
+    np.testing.assert_allclose(device.astype(np.float64), host.astype(np.float64), rtol=0, atol=limit)
 
 
 def test_a_canvas_crosses_as_bytes_and_numbers_as_float32():
