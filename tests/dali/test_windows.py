@@ -2,6 +2,10 @@
 
 import numpy as np
 import pytest
+from pipeline_runs import run
+
+from penstock import fn
+from penstock.errors import SampleError
 
 RNG = np.random.default_rng(9)
 COUNT = 1500
@@ -210,6 +214,32 @@ def test_erase_for_each_sample(agree):
         values,
         layouts=("HWC", "", "", ""),
     )
+
+
+@pytest.mark.parametrize("arguments", [{}, {"centered_anchor": True}, {"normalized": True}])
+def test_erase_different_numbers_of_regions(agree, arguments):
+    images = [RNG.integers(1, 200, (9, 13, 3), np.uint8) for _ in range(3)]
+    unit = 0.1 if arguments.get("normalized") else 1
+    anchors = [np.float32(numbers) * unit for numbers in ([1, 2], [1, 2, 5, 5], [])]
+    shapes = [np.float32(numbers) * unit for numbers in ([3, 2], [3, 2, 4, 5], [])]
+    agree(
+        lambda lib, x, a, s: lib.fn.erase(x, anchor=a, shape=s, axis_names="HW", fill_value=7, **arguments),
+        *(images, anchors, shapes),
+        layouts=("HWC", "", ""),
+    )
+
+
+@pytest.mark.parametrize(
+    ("anchors", "shapes"), [(([1, 2], [1, 2, 5, 5]), ([3, 2], [3, 2])), (([1, 2, 3], [1, 2, 5, 5]),) * 2]
+)
+def test_regions_without_a_number_per_axis_are_refused(anchors, shapes):
+    images = [np.ones((9, 13, 3), np.uint8)] * 2
+    with pytest.raises(SampleError, match="anchor"):
+        run(
+            lambda x, a, s: fn.erase(x, anchor=a, shape=s),
+            *(images, [np.float32(numbers) for numbers in anchors], [np.float32(numbers) for numbers in shapes]),
+            layout=("HWC", "", ""),
+        )
 
 
 def test_erase_in_other_layouts(agree):

@@ -63,7 +63,7 @@ class Erase(Operator, BatchKernel):
 
     def _regions(self, xp: Any, extents: tuple[int, ...], sizes: Any, anchors: Any) -> tuple[Any, Any]:
         """Return the first pixel of each region and the pixel after its last: int32 (rows, regions, axes)."""
-        anchors = xp.zeros_like(sizes) if anchors is None else anchors
+        anchors = 0 * sizes if anchors is None else anchors
         count = len(self.axes)
         if anchors.shape != sizes.shape or sizes.shape[1] % count:
             raise ValueError(
@@ -72,6 +72,14 @@ class Erase(Operator, BatchKernel):
         size = np.array([extents[1 + axis] for axis in self.axes], np.float32)[None, None]
         anchor: Any = anchors.reshape(anchors.shape[0], -1, count)
         shape: Any = sizes.reshape(sizes.shape[0], -1, count)
+        if xp is np:
+            # NaN marks regions that only other samples of the batch have: they become empty.
+            missing = np.isnan(shape)
+            if (missing != np.isnan(anchor)).any() or (missing != missing[..., :1]).any():
+                raise ValueError(
+                    f"anchor and shape need one number per region and each of {count} axes in every sample"
+                )
+            anchor, shape = (np.where(missing, np.float32(0), numbers) for numbers in (anchor, shape))
         anchor = anchor * size if self.relative_anchor else anchor
         shape = shape * size if self.relative_shape else shape
         low = anchor - shape * np.float32(0.5) if self.centered else anchor
@@ -105,7 +113,7 @@ class Erase(Operator, BatchKernel):
         return cast_saturating(xp, whole, images.dtype).reshape(line)
 
 
-_Numbers = Annotated[float | Sequence[float] | DataNode | None, Argument(np.float32, (None,))]
+_Numbers = Annotated[float | Sequence[float] | DataNode | None, Argument(np.float32, (None,), fill=np.nan)]
 
 
 @operator("erase")
@@ -129,7 +137,8 @@ def erase(
     Args:
         data: Images, sequences, or other arrays of numbers; three axes without a layout are HWC.
         anchor: First corners of the regions: one number per axis for the first region, then for the next one, and so
-            on; a node has such numbers per sample. The default is the first corner of the image.
+            on; a node has such numbers per sample, on the host also for another number of regions in each. The default
+            is the first corner of the image.
         shape: Sizes of the regions, in the same order. By default no region is erased.
         axes: Axes that bound the regions, by number. Regions extend through all other axes.
         axis_names: Axes that bound the regions, by letter of the layout; by default all axes but the channels.
