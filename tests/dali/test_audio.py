@@ -139,6 +139,22 @@ def test_audio_resample_of_other_kinds(agree):
     agree(lambda lib, x: lib.fn.audio_resample(x, scale=0.7, dtype=lib.types.FLOAT), whole, atol=3e-5)
 
 
+@pytest.mark.parametrize(
+    "rates",
+    [{"scale": 0.1}, {"scale": 1.1}, {"in_rate": 0.1, "out_rate": 0.3}, {"in_rate": 0.7, "out_rate": 2.1}],
+    ids=str,
+)
+def test_audio_resample_rounds_rates_to_float32(agree, rates):
+    signals = [np.sin(np.arange(2000, dtype=np.float32))] * 2
+    agree(lambda lib, x: lib.fn.audio_resample(x, **rates), signals, atol=3e-5)
+    columns = [np.full(2, rate, np.float32) for rate in rates.values()]
+    agree(
+        lambda lib, x, *nodes: lib.fn.audio_resample(x, **dict(zip(rates, nodes, strict=True))),
+        *(signals, *columns),
+        atol=3e-5,
+    )
+
+
 INTEGERS = ("uint8", "int8", "uint16", "int16", "uint32", "int32")
 
 

@@ -50,7 +50,9 @@ def _scale_and_length(length: int, arguments: Mapping[str, Any]) -> tuple[float,
         scale = numbers["out_length"] / max(length, 1)
         # An empty result has scale 0, which the caller divides by.
         return scale or 1.0, int(numbers["out_length"])
-    scale = numbers["scale"] if "scale" in numbers else numbers["out_rate"] / numbers["in_rate"]
+    # DALI's arguments are float32, constants too, and its quotient is float64: 0.1 makes 201 samples of 2000.
+    rates = {name: float(np.float32(number)) for name, number in numbers.items()}
+    scale = rates["scale"] if "scale" in rates else rates["out_rate"] / rates["in_rate"]
     return scale, resampled_length(length, scale)
 
 
