@@ -108,9 +108,11 @@ class CropWindow:
         for axis in self.axes:
             at = self.layout.index(axis)
             extent, wanted = images.sizes[at], arguments[SIZE_ARGUMENTS[axis]].astype(np.int32)
-            size = xp.where(wanted > 0, wanted, extent)
+            # Constants stay NumPy arrays while JAX traces: the next pass of the operator needs the extents.
+            own: Any = np if isinstance(wanted, np.ndarray) and isinstance(extent, np.ndarray) else xp
+            size = own.where(wanted > 0, wanted, extent)
             if self.policy == "trim_to_shape":
-                size = xp.minimum(size, extent)
+                size = own.minimum(size, extent)
             first = self._anchor(xp, arguments[POSITION_ARGUMENTS[axis]], extent - size)
             if self.policy == "error" and xp is np:
                 outside = (first < 0) | (first + size > extent)
