@@ -133,8 +133,10 @@ class TensorSizing(TargetSize):
     def _adjusted_roi(
         self, low: Any, high: Any, sizes: Any, target: Any, backwards: Any, arguments: Mapping[str, Any]
     ) -> tuple[Any, Any]:
-        # Axes that are not named keep their start, as in DALI.
-        alignment = self._with_named(np.zeros_like(low), arguments["alignment"])
+        # As in DALI, axes that are not named keep their center by default, and their start if an alignment was passed.
+        alignment = np.full_like(low, 0.5)
+        if "alignment" in arguments:
+            alignment = self._with_named(np.zeros_like(low), arguments["alignment"])
         alignment = where(backwards, 1 - alignment, alignment)
         with np.errstate(divide="ignore", invalid="ignore"):
             length = (high - low) * sizes / target
@@ -211,7 +213,7 @@ def tensor_resize(
     axis_names: str | None = None,
     mode: Mode = "default",
     max_size: float | Sequence[float] | None = None,
-    alignment: Numbers = 0.5,
+    alignment: Annotated[Numbers | None, Argument(shape=(None,))] = None,
     size_rounding: Rounding = "round",
     roi_start: Annotated[Numbers | None, Argument(shape=(None,), example=0)] = None,
     roi_end: Annotated[Numbers | None, Argument(shape=(None,))] = None,
@@ -240,7 +242,7 @@ def tensor_resize(
             including axes that you do not name, as if their own extent were requested (see `resize`).
         max_size: Limit of the extents; constants only.
         alignment: Point of the input that keeps its position if an extent is rounded: 0 for the start, 0.5 for the
-            center, 1 for the end.
+            center, 1 for the end. Axes that you do not name then keep their start; without it, all keep their center.
         size_rounding: Rounding of fractional extents: "round", "truncate" or "ceil".
         roi_start: Start of the ROI to resize.
         roi_end: End of the ROI. If it is less than the start, the result is mirrored.
@@ -284,7 +286,8 @@ def tensor_resize(
         raise DefinitionError("roi_start and roi_end must be given together", given="one of them")
     if roi_start is not None:
         values |= {"roi_start": roi_start, "roi_end": roi_end}
-    values["alignment"] = alignment
+    if alignment is not None:
+        values["alignment"] = alignment
     most = 0.0 if max_size is None else max_size
     for name, value in {**values, "max_size": most}.items():
         check_number_count(name, value, len(named), "named axis")
