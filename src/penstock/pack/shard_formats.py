@@ -11,9 +11,9 @@ import numpy as np
 
 from penstock.core import Array
 from penstock.core.atomic_files import fsync_file
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, short_repr
 from penstock.sources.formats.array_record_source import array_record_module
-from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of
+from penstock.sources.formats.tar.webdataset_source import NUMBERS, WHOLE, kind_of
 from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.types import is_bfloat16
 
@@ -166,8 +166,8 @@ def _bytes(name: str, value: Array) -> bytes:
         file = io.BytesIO()
         np.save(file, value, allow_pickle=False)
         return file.getvalue()
-    if extension in NUMBERS and value.size == 1 and value.dtype.kind in "iub":
-        return str(int(value.item())).encode()
+    if extension in NUMBERS:
+        return _number_text(name, value)
     if value.ndim > 1:
         raise DefinitionError(
             f"{name!r} has {value.ndim} axes, which a file of plain bytes would lose",
@@ -175,6 +175,26 @@ def _bytes(name: str, value: Array) -> bytes:
             fix='the name "npy", or one that ends in ".npy"',
         )
     return value.tobytes()
+
+
+def _number_text(name: str, value: Array) -> bytes:
+    """Return a whole number as text, which is how readers take files of such a name.
+
+    Raises:
+        DefinitionError: The value is not a whole number, or the bytes of its text.
+    """
+    # Bytes are the text that a reader has not decoded; of samples without the component they are empty.
+    if value.dtype == np.uint8 and value.ndim == 1:
+        text = value.tobytes()
+        if not text or WHOLE.fullmatch(text):
+            return text
+    elif value.size == 1 and float(number := value.item()).is_integer():
+        return str(int(number)).encode()
+    raise DefinitionError(
+        f"{name!r} stores a whole number as text",
+        given=f"{short_repr(value.tolist())}, {value.dtype} of shape {value.shape}",
+        fix='another name, for example one that ends in "npy"; or fn.cast to an integer type',
+    )
 
 
 def _feature(name: str, value: Array) -> bytes | list[int] | list[float]:
