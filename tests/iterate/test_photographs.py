@@ -233,9 +233,24 @@ def test_data_dependent_errors_are_clear(build, words):
         run(lambda data: build(fn.decoders.image(data), data), arrays([GOOD]))
 
 
-def test_floats_per_pixel_are_refused():
+@pytest.mark.parametrize("placement", ["host", "device"])
+def test_images_of_any_channels_with_a_maximum_size_are_resized_on_the_host(placement):
     file = io.BytesIO()
-    Image.fromarray(np.zeros((4, 5), np.float32)).save(file, "TIFF")
+    Image.fromarray(np.full((20, 30, 3), 50, np.uint8)).save(file, "PNG")
+
+    def definition():
+        files = fn.readers.arrays(np.frombuffer(file.getvalue(), np.uint8)[None])
+        images = fn.decoders.image(files, output_type=types.ANY_DATA, max_size=(32, 32))
+        return {"images": fn.resize(images, size=(8, 8))}
+
+    batch = next(data_iterator(definition)(batch_size=1, placement=placement))
+    np.testing.assert_array_equal(batch["images"], np.full((1, 8, 8, 3), 50))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_pixels_of_32_bits_are_refused(dtype):
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((4, 5), dtype)).save(file, "TIFF")
     with pytest.raises(SampleError, match="white level is unknown"):
         run(fn.decoders.image, arrays([file.getvalue()]))
 

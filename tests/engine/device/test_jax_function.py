@@ -45,6 +45,12 @@ def test_decorator_decorator_with_arguments_and_call():
     assert [result[0] for result in results] == [1, 1, 2, 0, 3]
 
 
+def test_state_that_jax_would_wrap_is_refused():
+    for number in (2**40 + 5, np.int64(-(2**31) - 1), np.uint64(2**32)):
+        with pytest.raises(DefinitionError, match=r"does not fit u?int32"):
+            run(lambda x: jax_function(lambda s, x: (s, x), state=number)(x), NUMBERS)
+
+
 def test_scalars_arrive_as_rows_and_64_bit_values_as_in_jax():
     seen = []
 

@@ -41,8 +41,10 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
     image = _open(data)
     width, height = image.size
     check_size(height, width)
-    if image.mode == "F":
-        raise ValueError("images with float pixels cannot be decoded: their white level is unknown")
+    # The mode of TIFFs with 32 bits is I, and so is that of PGMs with 16.
+    if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
+        kind = "float pixels" if image.mode == "F" else "32-bit pixels"
+        raise ValueError(f"images with {kind} cannot be decoded: their white level is unknown")
     wide = image.mode.startswith(_WIDE)
     channels = CHANNELS[output_type] or (1 if wide else len(_plain_mode(image)))
     orientation = _orientation(image, data, adjust)

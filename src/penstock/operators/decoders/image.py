@@ -24,9 +24,6 @@ from penstock.types import RGB, UINT8, DALIImageType
 # Element types that decoders offer.
 DTYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "float32")
 
-# ANY_DATA returns up to four channels: RGB and alpha.
-_MAX_CHANNELS = 4
-
 
 @dataclass(frozen=True)
 class DecodeImage(ImageDecoder):
@@ -47,8 +44,9 @@ class DecodeImage(ImageDecoder):
     def infer(self, data: Spec) -> Spec:
         """Return the spec of an image of unknown size."""
         channels = CHANNELS[self.decoding.output_type]
-        # With bounds, images of any size fit into one device array, so that consumers may run on the device.
-        bounds = () if self.max_size is None else (*self.max_size, channels or _MAX_CHANNELS)
+        # With bounds, images of any size fit into one device array, so that consumers may run on the device. Without a
+        # number of channels, they would fit, but consumers could not tell which of the channels exist.
+        bounds = () if self.max_size is None or channels is None else (*self.max_size, channels)
         return Spec(self.dtype, (None, None, channels), "HWC", bounds=bounds)
 
     def read_headers(self, files: Sequence[Array]) -> ImageHeaders:
@@ -105,7 +103,7 @@ class DecoderArguments(TypedDict, total=False):
         reduced: If True, JPEGs that are resized to less than half are decoded at 1/2, 1/4 or 1/8 of their size, but not
             smaller than the result. Much faster, with slightly different pixels.
         max_size: Height and width of the largest image; larger images are errors. With `max_size`, later operators can
-            run on the device, which receives images padded to this size.
+            run on the device, which receives images padded to this size (not with ANY_DATA, whose channels may differ).
         affine: DALI's hint; it has no effect.
         cache_batch_copy: DALI's hint; it has no effect.
         cache_debug: DALI's hint; it has no effect.
@@ -189,8 +187,8 @@ def image(data: EncodedBytes, **arguments: Unpack[DecoderArguments]) -> DataNode
 
     ANY_DATA returns the stored channels: one for gray, three for color and palettes, one more for alpha, and four for
     CMYK (RGB and an opaque alpha). The other output types drop alpha. Images of one channel with 16 bits keep them
-    until they are converted to `dtype`; color images with 16 bits are read with 8. Images with floating-point pixels
-    are rejected, and color JPEG 2000 images with more than 8 bits.
+    until they are converted to `dtype`; color images with 16 bits are read with 8. Images with floating-point
+    or 32-bit pixels are rejected, and color JPEG 2000 images with more than 8 bits.
 
     Args:
         data: Bytes of an image file, uint8 of shape (n,).

@@ -154,5 +154,12 @@ def _initial_state(state: Any) -> tuple[tuple[Array, ...], Any]:
         if array.dtype.kind not in "biufcV":
             raise DefinitionError("a state must hold arrays and numbers", given=short_repr(leaf))
         # Without x64, JAX would narrow the leaves in the first step, and the state would change its dtype.
-        arrays.append(array.astype(jax.dtypes.canonicalize_dtype(array.dtype)))
+        narrow = array.astype(jax.dtypes.canonicalize_dtype(array.dtype))
+        if array.dtype.kind in "iu" and (narrow != array).any():
+            raise DefinitionError(
+                f"a number of the state does not fit {narrow.dtype}, the dtype that JAX gives it",
+                given=short_repr(leaf),
+                fix="floats or smaller numbers, or jax_enable_x64",
+            )
+        arrays.append(narrow)
     return tuple(arrays), structure
