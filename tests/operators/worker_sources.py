@@ -29,6 +29,11 @@ def by_number(iteration):
     return np.full((4, 2), iteration, np.uint16)
 
 
+def mixed(info):
+    """Samples of two dtypes in the second batch."""
+    return np.zeros(2, np.float32 if info.idx_in_epoch == 4 else np.float64)
+
+
 def listed(iteration):
     """DALI's worker processes take lists only."""
     return list(by_number(iteration))

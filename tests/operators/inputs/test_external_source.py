@@ -389,6 +389,21 @@ def test_what_a_source_may_not_give(then, message):
             made.run()
 
 
+@pytest.mark.parametrize("declared", [{}, {"dtype": types.FLOAT64, "ndim": 1}])
+def test_float64_samples_keep_their_dtype(declared):
+    made = pipeline(lambda number: np.zeros((4, 3), (np.float64, np.uint8)[number]), **declared)
+    made.run()
+    with pytest.raises(errors.SourceError, match="differs in kind"):
+        made.run()
+
+
+@pytest.mark.parametrize("kind", ["S2", "V2", [("a", "u1"), ("b", "u1")]])
+def test_untyped_bytes_are_not_numbers(kind):
+    for define in (lambda a: fn.external_source(lambda: a), fn.readers.arrays):
+        with pytest.raises(errors.ArgumentTypeError, match="array of numbers"), Pipeline(4):
+            define(np.zeros((4, 3), kind))
+
+
 def test_another_shape_where_one_is_needed():
     run = iterator(lambda: fn.external_source(changing(1, np.zeros((4, 5), np.float32))), batch_size=4)
     next(run)
@@ -517,6 +532,14 @@ def test_nothing_is_said_of_what_is_fed():
         made.feed_input("image", np.zeros(2))
     with pytest.raises(errors.SourceError, match="differs in kind"):
         made.feed_input("files", np.zeros((2, 4), np.float32))
+
+
+def test_samples_of_several_dtypes_are_not_fed():
+    with Pipeline(2, 2) as made:
+        made.set_outputs(fn.external_source(name="x"))
+    made.feed_input("x", [np.int32([1]), np.uint32([1])])
+    with pytest.raises(errors.SourceError, match="differs in kind"):
+        made.run()
 
 
 def test_a_layout_may_be_said_when_a_batch_is_fed():

@@ -179,6 +179,14 @@ def test_a_worker_that_dies_loses_no_batch(how, tmp_path):
     made.close()
 
 
+def test_samples_of_several_dtypes():
+    made = pipeline(sources.mixed)
+    made.run()
+    with pytest.raises(errors.SourceError, match="differs in kind"):
+        made.run()
+    made.close()
+
+
 @pytest.mark.parametrize(("how", "message"), [("kill", "ended by SIGKILL"), ("exit", "exit code 3")])
 def test_a_sample_that_ends_every_worker(how, message):
     made = pipeline(sources.Dies(None, how=how))

@@ -106,7 +106,7 @@ def _is_array_like(data: Any) -> bool:
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:
     arrays = [memory.array for memory in data]
     for array in arrays:
-        # NumPy reports the narrow floats of ml_dtypes, such as bfloat16, as kind "V" without fields.
-        if array.dtype.kind not in "biufcV" or array.dtype.names:
+        # NumPy reports the narrow floats of ml_dtypes, such as bfloat16, as kind "V", like untyped bytes and records.
+        if array.dtype.kind not in "biufcV" or issubclass(array.dtype.type, np.void):
             raise ArgumentTypeError("data must be an array of numbers", given=f"dtype {array.dtype}")
     return ArraySource(arrays, layouts)

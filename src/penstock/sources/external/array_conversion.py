@@ -12,6 +12,7 @@ from penstock.core import Array, Column, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
 from penstock.sources.external.library_samples import is_single_sample, library_sample
+from penstock.types import is_bfloat16
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,9 @@ class SampleKind:
         else:
             samples = [] if {(sample.dtype, sample.ndim) for sample in column} == {(self.dtype, rank)} else column
         for row, sample in enumerate(samples):
-            if self.dtype not in (None, sample.dtype) or rank not in (None, sample.ndim):
+            # `dtype in (None, ...)` would accept any sample for float64: NumPy converts None to float64 to compare it.
+            other_dtype = self.dtype is not None and sample.dtype != self.dtype
+            if other_dtype or rank not in (None, sample.ndim):
                 raise SourceError(
                     f"sample {row} of the batch differs in kind from the source's other samples",
                     given=f"{sample.dtype} with {sample.ndim} axes, shape {sample.shape}",
@@ -102,8 +105,7 @@ def to_sample(value: Any) -> Array:
     else:
         known = library_sample(value)
         array = _converted(value) if known is None else known
-    # bfloat16 of ml_dtypes has the kind "V" and no fields; its two bytes identify it.
-    if array.dtype.kind not in "biufc" and array.dtype.names is None and array.dtype.itemsize != 2:
+    if array.dtype.kind not in "biufc" and not is_bfloat16(array.dtype):
         raise ArgumentTypeError(
             "a sample must be an array of numbers",
             given=f"{short_repr(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
@@ -150,10 +152,12 @@ def to_column(batch: Any) -> Column:
 
 
 def copy_column(column: Column) -> Column:
-    """Copy a column, to a single array if its samples have one shape."""
+    """Copy a column, to a single array if its samples have one dtype and shape."""
     if isinstance(column, np.ndarray):
         return column.copy()
-    return np.stack(column) if len({sample.shape for sample in column}) == 1 else [sample.copy() for sample in column]
+    # `np.stack` would promote different dtypes to one, which hides them from `SampleKind.check`.
+    dense = len({(sample.dtype, sample.shape) for sample in column}) == 1
+    return np.stack(column) if dense else [sample.copy() for sample in column]
 
 
 def copy_arrays(value: Any) -> Any:
