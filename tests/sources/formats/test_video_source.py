@@ -83,6 +83,29 @@ def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
             assert np.array_equal(frame, right[number]), (numbers, number)
 
 
+def test_frames_of_one_time(tmp_path):
+    path = write(tmp_path / "program.mpg", 40, "mpeg2video", bf="3")
+    with av.open(path) as file:
+        times = [frame.pts for frame in file.decode(video=0)]
+    right, index = decoded(path), index_video(path)
+    assert len(set(times)) < len(times) == len(index)
+    assert np.all(np.diff(index.times) > 0)
+    decoder = VideoDecoder(path, index)
+    for numbers in (range(40), [39], [3, 21], [17, 20, 22]):
+        for number, frame in decoder.frames(list(numbers)):
+            assert np.array_equal(frame, right[number]), (numbers, number)
+    check_source(source(path, timestamps=True))
+
+
+def test_packets_of_one_time_may_be_one_frame(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.mp4", bf="2")
+    index, unique = index_video(path), np.unique
+    monkeypatch.setattr(video_decoder.np, "unique", lambda values: unique(values)[: -1 if len(values) == 20 else None])
+    found = index_video(path)
+    assert not found.counted
+    assert (found.times.tolist(), found.keys.tolist()) == (index.times.tolist(), index.keys.tolist())
+
+
 def test_clips_pass_the_suite(tmp_path):
     one, other = write(tmp_path / "a.mp4", bf="2"), write(tmp_path / "b.avi", 7, "mpeg4", size=(32, 32))
     check_source(source(one, stride=2, pad_mode="edge", labels=True, frame_num="sequence", timestamps=True))

@@ -60,7 +60,6 @@ class DecodeVideo(Operator, SampleKernel):
         out = np.empty((len(numbers), index.height, index.width, 3), np.uint8)
         # Frames of the fill value are not decoded: their number is -1.
         out[numbers < 0] = self.fill
-        file.seek(0)  # the index read the file to its end
         decoder = VideoDecoder(file, index)
         # Each frame is decoded once, in order: seeking back costs the way from the key frame again.
         for number, frame in decoder.frames(np.unique(numbers[numbers >= 0]).tolist()):

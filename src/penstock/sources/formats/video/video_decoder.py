@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Literal
@@ -28,11 +29,12 @@ class VideoIndex:
     """Index of a video's frames, in presentation order.
 
     Args:
-        times: Presentation times, in ticks.
+        times: Presentation times, in ticks, increasing.
         keys: Numbers of the key frames, at which decoding can begin; includes the first frame.
         tick: Duration of a tick in seconds.
         height: Height of a frame in pixels.
         width: Width of a frame in pixels.
+        counted: True if frames are found by their position, because the times in the file do not tell them apart.
     """
 
     times: Indices
@@ -40,13 +42,14 @@ class VideoIndex:
     tick: float
     height: int
     width: int
+    counted: bool = False
 
     def __len__(self) -> int:
         return len(self.times)
 
 
 def index_video(file: str | IO[bytes]) -> VideoIndex:
-    """Index the frames of a video. The file is read once, without decoding.
+    """Index the frames of a video. The file is read once, without decoding unless times repeat.
 
     Raises:
         OSError: The file cannot be read.
@@ -69,15 +72,38 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
         if not times or stream.time_base is None:
             raise ValueError("the video does not contain frames")
         # Packets are in decoding order; with B-frames the presentation order differs.
-        shown = np.unique(np.array(times, np.int64))
-        starts = np.unique(np.append(np.searchsorted(shown, np.array(keys, np.int64)), 0)).astype(np.int64)
-        return VideoIndex(
-            shown, starts, float(stream.time_base), stream.codec_context.height, stream.codec_context.width
-        )
+        shown, counted = np.unique(np.array(times, np.int64)), False
+        if len(shown) < len(times):
+            shown, counted = _decoded_times(file, int(shown[0]))
+        # Frames are counted from the first one, so decoding cannot begin at another.
+        starts = np.flatnonzero(np.isin(shown, keys)) if not counted else np.empty(0, np.int64)
+        size = stream.codec_context.height, stream.codec_context.width
+        return VideoIndex(shown, np.unique(np.append(starts, 0)), float(stream.time_base), *size, counted)
     except _errors() as error:
         raise ValueError(f"the video is damaged: {error}") from error
     finally:
         container.close()
+
+
+def _decoded_times(file: str | IO[bytes], first: int) -> tuple[Indices, bool]:
+    """Decode a video, and return the times of its frames in presentation order, and True if it lacks some of them.
+
+    Packets of one time may be two fields of one frame. But MPEG program streams store only the times of some frames,
+    and FFmpeg derives the same time for several. Such a frame gets the tick after that of the frame before it.
+
+    Args:
+        file: As for `index_video`.
+        first: Time of the first frame if it has none.
+    """
+    container, stream = _open(file)
+    with container:
+        stored = [frame.dts if frame.pts is None else frame.pts for frame in container.decode(stream)]
+    if not stored:
+        raise ValueError("the video does not contain frames")
+    numbers = np.arange(len(stored))
+    times = np.array([first if time is None else time for time in stored], np.int64)
+    increasing = np.maximum.accumulate(times - numbers) + numbers
+    return increasing, None in stored or not np.array_equal(increasing, times)
 
 
 class VideoDecoder:
@@ -151,6 +177,9 @@ class VideoDecoder:
 
     def _advance(self, number: int) -> VideoFrame | None:
         """Decode up to a frame; None if a later frame comes first."""
+        if self._index.counted:
+            skipped, self.position = number - self.position, number + 1
+            return next(itertools.islice(self._frames, skipped, None), None)
         wanted = int(self._index.times[number])
         for frame in self._frames:
             time = frame.dts if frame.pts is None else frame.pts
@@ -177,6 +206,8 @@ class VideoDecoder:
 
 def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
     av = optional_import.import_extra("av", "video", _NEEDED_FOR)
+    if not isinstance(file, str):
+        file.seek(0)  # it may have been read before
     try:
         container: InputContainer = av.open(file, "r")
     except av.error.FFmpegError as error:

@@ -46,7 +46,6 @@ class VideoFeedQueue(FeedQueue):
         file = io.BytesIO(column[0].tobytes())
         try:
             index = index_video(file)
-            file.seek(0)
             decoder = VideoDecoder(file, index)
         except (OSError, ValueError) as error:
             raise SourceError(f"the data fed to {self.name} cannot be decoded as a video", given=error) from None
