@@ -23,10 +23,15 @@ UINT8, INT32 = np.dtype(np.uint8), np.dtype(np.int32)
 
 
 def tar(members, form=tarfile.PAX_FORMAT):
+    """Return an archive; a text is the name that a hard link repeats."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as file:
         for name, data in members:
             entry = tarfile.TarInfo(name)
+            if isinstance(data, str):
+                entry.type, entry.linkname = tarfile.LNKTYPE, data
+                file.addfile(entry)
+                continue
             entry.size = len(data)
             file.addfile(entry, io.BytesIO(data))
     return out.getvalue()
@@ -164,6 +169,19 @@ def test_indexes_with_many_extensions(tmp_path):
     assert read(source(path, indexes=[index], ext=["cls", "e500"])) == [[b"cls", b"jpg"]]
 
 
+def test_hard_links_are_the_files_they_repeat(tmp_path):
+    name = "long/" * 40
+    whole, linked = tmp_path / "whole.tar", tmp_path / "linked.tar"
+    whole.write_bytes(tar([*pairs(2), ("2.cls", b"cls"), ("3.jpg", b"new"), ("3.cls", b"cls"), ("4.cls", b"new")]))
+    linked.write_bytes(
+        tar([*pairs(2), ("2.cls", "d/0.cls"), ("3.jpg", b"new"), ("3.cls", "2.cls"), ("4.cls", "3.jpg")])
+    )
+    assert read(source(linked)) == read(source(whole))
+    linked.write_bytes(tar([(name + "a.jpg", b"1"), (name + "b.jpg", name + "a.jpg")], tarfile.GNU_FORMAT))
+    assert read(source(linked)) == [[b"1", b""]] * 2
+    check_source(source(linked))
+
+
 def test_damaged_files(tmp_path):
     data, path = tar(pairs(3)), tmp_path / "bad.tar"
     for content, message in (
@@ -174,7 +192,13 @@ def test_damaged_files(tmp_path):
         (data[:1536], "cut short or damaged at byte 1024|damaged"),
         (data[:1024], "cut short or damaged at byte 1024"),
         (data[:1030] + b"x" + data[1031:], "cut short or damaged at byte 1024"),
+        (data + data, r"data follows the end of the tar file at byte \d+: read joined archives as separate files"),
+        (data + bytes(2 << 20) + b"x", "data follows the end"),
         (tar([("a.jpg", b"1"), ("a.jpg", b"2")]), "'a.jpg' is there twice"),
+        (
+            tar([("b.jpg", "a.jpg"), ("a.jpg", b"1")]),
+            "'b.jpg' at byte 512 is a link to 'a.jpg', which is not before it",
+        ),
         (tar([(".a.jpg", b"1")]), "have no samples"),
     ):
         path.write_bytes(content)

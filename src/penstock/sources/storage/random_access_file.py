@@ -87,8 +87,10 @@ class LocalFile:
             file_loop.advise_ranges(self._descriptor, starts, sizes)
 
     def raw(self) -> io.RawIOBase:
-        """Return the file as one of Python's raw I/O objects."""
-        return io.FileIO(self._descriptor, closefd=False)
+        """Return the file as one of Python's raw I/O objects, at its beginning. All of them share the position."""
+        raw = io.FileIO(self._descriptor, closefd=False)
+        raw.seek(0)
+        return raw
 
     def close(self) -> None:
         """Close the file. It is closed with the last reference to it, too."""

@@ -22,6 +22,8 @@ from penstock.sources.storage.record_index_cache import Places
 from penstock.sources.storage.record_ranges import RecordRanges
 
 _BLOCK = 512
+# Bytes per read of what follows the end of an archive.
+_TAIL = 1 << 20
 
 NUMBERS = frozenset(("cls", "cls2", "class", "count", "index", "inx", "id"))
 """Extensions that WebDataset reads as the text of a whole number."""
@@ -272,10 +274,31 @@ def _sample_name(name: str) -> tuple[str, str]:
 
 
 def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
-    """Yield name, data offset and size of each file in a tar file.
+    """Yield name, data offset and size of each file in a tar file. A hard link has those of the file that it repeats.
 
     Raises:
-        ValueError: The file is not a tar file, or is compressed, cut short or damaged.
+        ValueError: As `_headers`; or a hard link is to another file than those before it.
+    """
+    # Few archives have hard links, so places are kept by name from the first link on.
+    places: dict[str, tuple[int, int]] | None = None
+    for count, (name, start, length, target) in enumerate(_headers(file, size)):
+        place = start, length
+        if target is not None:
+            if places is None:
+                places = {name: (at, length) for name, at, length in itertools.islice(_members(file, size), count)}
+            if target not in places:
+                raise ValueError(f"{name!r} at byte {start} is a link to {target!r}, which is not before it")
+            place = places[target]
+        if places is not None:
+            places[name] = place
+        yield name, *place
+
+
+def _headers(file: Opened, size: int) -> Iterator[tuple[str, int, int, str | None]]:
+    """Yield name, data offset, size and, for a hard link, the name that it repeats, of each file in a tar file.
+
+    Raises:
+        ValueError: The file is not a tar file, or is compressed, cut short or damaged; or data follows its end.
     """
     if file.pread(2, 0) == b"\x1f\x8b":
         raise ValueError("it is compressed with gzip, and only plain tar files have random access")
@@ -292,10 +315,18 @@ def _members(file: Opened, size: int) -> Iterator[tuple[str, int, int]]:
                 if member.isreg():
                     if not 0 <= member.size <= size - at:
                         raise ValueError(f"{member.name!r} at byte {at} goes beyond its end at {size}")
-                    yield member.name, member.offset_data, member.size
+                    yield member.name, at, member.size, None
+                elif member.islnk():
+                    yield member.name, at, 0, member.linkname
             at = archive.offset
     except TAR_ERRORS as error:
         raise ValueError(f"it is no tar file, or is damaged after byte {at}: {error}") from error
     # `tarfile` also stops, without an error, where a header is damaged; a complete archive ends in a block of zeros.
     if at > size - _BLOCK or any(file.pread(_BLOCK, at)):
         raise ValueError(f"it is cut short or damaged at byte {at}: neither a file nor the end of a tar file is there")
+    # Programs fill up the last record with zeros, usually to 10 KiB.
+    if any(file.pread(_TAIL, start).strip(b"\0") for start in range(at, size, _TAIL)):
+        raise ValueError(
+            f"data follows the end of the tar file at byte {at}: read joined archives as separate files, "
+            'or join them by "tar --concatenate"'
+        )
