@@ -348,10 +348,13 @@ def test_truncated_log_and_missing_shards_are_repaired(photos, tmp_path):
     ledger = tmp_path / "pack.jsonl"
     ledger.write_bytes(ledger.read_bytes()[:-9])
     (tmp_path / "data-00001-of-00004.tar").unlink()
+    index = tmp_path / "data-00000-of-00004.idx"
+    lines = index.read_text()
+    index.unlink()
     (tmp_path / ".data-00002-of-00004.tar.partial.tar").write_text("half")
     run(*options)
-    assert members(tmp_path) == before
-    assert sorted(entry["shard"] for entry in entries(tmp_path)[1:]) in ([0, 1, 2, 3], [0, 1, 1, 2, 3])
+    assert (members(tmp_path), index.read_text()) == (before, lines)
+    assert {entry["shard"] for entry in entries(tmp_path)[1:]} == {0, 1, 2, 3}
     assert not list(tmp_path.glob(".*"))
 
 
@@ -371,6 +374,33 @@ def test_modified_shard_is_detected_and_rewritten(photos, tmp_path, capsys, form
     assert not first.exists()
     run(*options)
     assert first.stat().st_size == len(damaged)
+
+
+def test_modified_index_is_detected_and_rewritten(photos, tmp_path, capsys):
+    run(photos, tmp_path)
+    (index,) = tmp_path.glob("*.idx")
+    text = index.read_text()
+    index.write_text(text.replace("cls", "jpg"))
+    assert pack(photos, tmp_path) == 1
+    assert "its index data-00000-of-00001.idx does not list its files" in capsys.readouterr().err
+    run(photos, tmp_path)
+    assert index.read_text() == text
+
+
+def test_names_of_files_that_are_not_extensions(photos, tmp_path):
+    files = ["portrait of Mr. Smith", "a." + "y" * 120, "b.cls", "c.JPEG"]
+    image = next(photos.rglob("*.JPEG")).read_bytes()
+    for name in files:
+        (tmp_path / name).write_bytes(image)
+    (tmp_path / "list.txt").write_text("".join(f"{name} {label}\n" for label, name in enumerate(files)))
+    run(tmp_path / "list.txt", tmp_path / "out", "--in-order")
+    assert [sorted(sample) for sample in samples(tmp_path / "out").values()] == [["bin", "cls"]] * 3 + [["cls", "jpg"]]
+    (tar,), (index,) = ([*map(str, (tmp_path / "out").glob(pattern))] for pattern in ("*.tar", "*.idx"))
+    with Pipeline(batch_size=4) as pipeline:
+        pipeline.set_outputs(*fn.readers.webdataset(paths=tar, index_paths=index, ext=["jpg;bin", "cls"]))
+    images, classes = pipeline.run()
+    assert [bytes(read) for read in images] == [image] * 4
+    assert [bytes(read) for read in classes] == [b"0", b"1", b"2", b"3"]
 
 
 def test_bad_samples_end_packing_or_are_skipped(photos, tmp_path, capsys, monkeypatch):
@@ -430,6 +460,8 @@ def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch
         (["PROGRAM:some", "out"], 2, "each value needs a name"),
         (["PHOTOS", "out", "--names", "jpg"], 2, "2 names"),
         (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values must be distinct"),
+        (["PHOTOS", "out", "--names", "my image,cls"], 2, "names of values in tar files must be extensions"),
+        (["PHOTOS", "out", "--names", "x" * 33 + ",cls"], 2, "at most 32"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
         (["PROGRAM:everything", "out", "--quality", "50"], 1, "not a decodable image"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),

@@ -19,6 +19,7 @@ from penstock.core import optional_import
 from penstock.errors import DefinitionError, MissingExtraError, PenstockError, UsageError, short_repr
 from penstock.graph import DataNode, Reader, Trace
 from penstock.pack import PackJob, Reencoding, pack
+from penstock.pack.shard_formats import EXTENSION
 from penstock.sources.storage.object_store import is_object, is_remote
 
 
@@ -85,6 +86,11 @@ def _job(parsed: argparse.Namespace) -> PackJob:
         PenstockError: the source cannot be packed.
     """
     names, nodes = _outputs(parsed.source, parsed.names.split(",") if parsed.names else None)
+    if parsed.format == "tar" and not all(name is None or EXTENSION.fullmatch(name) for name in names):
+        raise UsageError(
+            "names of values in tar files must be extensions", given=",".join(map(str, names)),
+            expected="letters, digits, points, - and _; at most 32", fix="--names jpg,cls",
+        )  # fmt: skip
     operators = {node.value.node for node in nodes}
     reader = nodes[0].value.node.operator
     if len(operators) != 1 or not isinstance(reader, Reader):

@@ -17,7 +17,7 @@ from penstock.core.atomic_files import fsync_directory
 from penstock.errors import DefinitionError, SampleError, SourceError, resource_error
 from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding
-from penstock.pack.shard_formats import FORMATS, Format, Member
+from penstock.pack.shard_formats import EXTENSION, FORMATS, Format, Member
 from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.source import Source
 
@@ -122,9 +122,7 @@ def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[
     with PackManifest(folder, job.settings()) as manifest:
         for partial in folder.glob(f".{job.title}-*.partial*"):
             partial.unlink()
-        todo = [
-            shard for shard in range(job.shards) if shard not in manifest.shards or not shards.path(shard).is_file()
-        ]
+        todo = [shard for shard in range(job.shards) if shard not in manifest.shards or not shards.exists(shard)]
         waiting = sum(len(job.positions(shard)) for shard in todo)
         progress.begin("packing", job.samples, job.samples - waiting)
         with closing(_run(shards.write, todo, threads, shards.stop)) as written:
@@ -175,6 +173,11 @@ class _Shards:
     def path(self, shard: int) -> Path:
         """Return the path of a shard."""
         return self._folder / f"{self._job.title}-{shard:05d}-of-{self._job.shards:05d}{self._form.suffix}"
+
+    def exists(self, shard: int) -> bool:
+        """Return True if the files of a shard exist."""
+        path = self.path(shard)
+        return all(file.is_file() for file in (path, *self._form.companions(path)))
 
     def write(self, shard: int) -> dict[str, Any]:
         """Write a shard and return its entry in the manifest."""
@@ -241,7 +244,9 @@ class _Shards:
         first = job.names[0]
         if first is None:
             suffix = os.path.splitext(job.source.source_info(index))[1].lower().lstrip(".")  # noqa: PTH122  # may be a URL
-            first = {"jpeg": "jpg", "": "bin"}.get(suffix, suffix)
+            # What follows a dot may be part of a name, such as "portrait of Mr. Smith", or the name of another value.
+            is_extension = EXTENSION.fullmatch(suffix) and suffix not in job.names
+            first = {"jpeg": "jpg"}.get(suffix, suffix) if is_extension else "bin"
         if job.recoding:
             if values[0].dtype != np.uint8 or values[0].ndim != 1:
                 raise DefinitionError(

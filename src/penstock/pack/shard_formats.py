@@ -1,9 +1,11 @@
 """Formats of shards: how samples are written and read back."""
 
 import io
+import itertools
+import re
 import tarfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from penstock.sources.formats.array_record_source import array_record_module
 from penstock.sources.formats.tar.webdataset_source import NUMBERS, WHOLE, kind_of
 from penstock.sources.formats.tfrecord.example_message import encode_example
 from penstock.types import is_bfloat16
+
+# Names of values in tar files: spaces would split them in an index, and long ones do not fit into a header.
+EXTENSION = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
 # A name and its bytes. ArrayRecord has no names.
 Member = tuple[str, bytes]
@@ -72,24 +77,22 @@ class Tar(Format):
 
     def write(self, path: Path, samples: Iterable[list[Member]]) -> None:
         """Write headers without times and owners, so that equal samples give equal bytes."""
-        lines: list[str] = []
+        places: list[tuple[str, int, int]] = []
         with path.open("wb") as file:
             for sample in samples:
-                words: list[str] = []
                 for name, data in sample:
                     entry = tarfile.TarInfo(name)
                     entry.size = len(data)
                     file.write(entry.tobuf(tarfile.USTAR_FORMAT))
-                    words.append(f"{name.partition('.')[2]} {file.tell()} {len(data)} {name}")
+                    places.append((name, file.tell(), len(data)))
                     file.write(data)
                     file.write(bytes(-len(data) % tarfile.BLOCKSIZE))
-                lines.append(" ".join(words))
             # The tar format ends with two zero blocks and is padded to whole records.
             end = file.tell() + 2 * tarfile.BLOCKSIZE
             file.write(bytes(2 * tarfile.BLOCKSIZE + -end % tarfile.RECORDSIZE))
             fsync_file(file)
         with self.companions(path)[0].open("w") as file:
-            file.write("\n".join([f"v1.2 {len(lines)}", *lines]) + "\n")
+            file.write(_index(places))
             fsync_file(file)
 
     def companions(self, path: Path) -> list[Path]:
@@ -97,14 +100,28 @@ class Tar(Format):
         return [path.with_name(path.name.replace(self.suffix, ".idx"))]
 
     def read(self, path: Path) -> Iterator[Member]:
-        """Yield the files of the archive, read by `tarfile`."""
+        """Yield the files of the archive, read by `tarfile`, and compare the index."""
+        places: list[tuple[str, int, int]] = []
         try:
             with tarfile.open(path, "r:") as archive:
                 for entry in archive:
+                    places.append((entry.name, entry.offset_data, entry.size))
                     file = archive.extractfile(entry)
                     yield entry.name, b"" if file is None else file.read()
         except tarfile.TarError as error:
             raise ValueError(f"it is not a tar file: {error}") from error
+        index = self.companions(path)[0]
+        if index.read_bytes() != _index(places).encode():
+            raise ValueError(f"its index {index.name} does not list its files")
+
+
+def _index(places: Sequence[tuple[str, int, int]]) -> str:
+    """Return the index of a tar file from the name, data offset and size of each file."""
+    lines = [
+        " ".join(f"{name.partition('.')[2]} {start} {size} {name}" for name, start, size in sample)
+        for _, sample in itertools.groupby(places, lambda place: place[0].partition(".")[0])
+    ]
+    return "\n".join([f"v1.2 {len(lines)}", *lines]) + "\n"
 
 
 class ArrayRecord(Format):
