@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.errors import UsageError
+
 LENGTH = 20
 
 
@@ -32,6 +34,14 @@ def by_number(iteration):
 def mixed(info):
     """Samples of two dtypes in the second batch."""
     return np.zeros(2, np.float32 if info.idx_in_epoch == 4 else np.float64)
+
+
+def fails_without_arguments(info):
+    if info.idx_in_epoch == 4:
+        error = UsageError("")
+        error.args = ()
+        raise error from ValueError("never raised")
+    return np.int32(1)
 
 
 def listed(iteration):

@@ -81,6 +81,12 @@ def test_changed_cifar_is_read_anew(tmp_path):
     assert labels_of(source_of(fn.readers.cifar10, file_root=tmp_path)) == [5]
 
 
+def test_a_cifar_file_without_records(tmp_path):
+    write_cifar(tmp_path / "data_batch_1.bin", 3)
+    (tmp_path / "data_batch_2.bin").touch()
+    assert labels_of(source_of(fn.readers.cifar10, file_root=tmp_path)) == [3]
+
+
 def test_changed_mnist_is_read_anew(tmp_path):
     write_idx(tmp_path, [7])
     first = source_of(fn.readers.mnist, path=tmp_path)

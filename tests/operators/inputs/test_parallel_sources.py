@@ -179,6 +179,15 @@ def test_a_worker_that_dies_loses_no_batch(how, tmp_path):
     made.close()
 
 
+def test_an_error_without_arguments_whose_cause_was_not_raised():
+    made = pipeline(sources.fails_without_arguments)
+    made.run()
+    with pytest.raises(errors.UsageError, match=r"UsageError\n  raised at: .*worker_sources\.py"):
+        made.run()
+    assert len(children()) == 2
+    made.close()
+
+
 def test_samples_of_several_dtypes():
     made = pipeline(sources.mixed)
     made.run()

@@ -152,6 +152,13 @@ def test_bad_annotations_are_named(tmp_path, content):
         (change(content, "images", 2, width="9"), "'9' is not a number"),
         (change(content, "annotations", 3, bbox=[1, 2, 3]), "entry 3 of 'annotations': a box has 3 numbers"),
         (change(content, "annotations", 3, bbox=[1, 2, 3, None]), "None is not a number"),
+        (
+            change(content, "annotations", 3, bbox=[1, 2, 3, 10**400]),
+            "entry 3 of 'annotations': 1000.* is not a number",
+        ),
+        (change(content, "annotations", 3, segmentation=[[1, 2, 3, 4, 5, 10**400]]), "is not a number"),
+        (change(content, "images", 2, width=1e30), r"entry 2 of 'images': 1e\+30 is not a number"),
+        (change(content, "images", 2, file_name="\ud800.jpg"), "entry 2 of 'images': .*can't encode"),
         (change(content, "annotations", 3, bbox=7), "entry 3 of 'annotations'"),
         (change(content, "annotations", 3, category_id=4), "unknown category 4"),
         (change(content, "annotations", 3, image_id=2**40), "not a 32-bit integer"),

@@ -139,6 +139,20 @@ def test_a_schema_that_says_that_lists_have_fewer_than_no_numbers(tmp_path):
         pipeline.run()
 
 
+def test_damaged_row_counts(tmp_path):
+    pq.write_table(pa.table({"x": np.arange(77)}), tmp_path / "a")
+    data, count, wrong = (tmp_path / "a").read_bytes(), b"\x9a\x01", b"\x9b\x01"  # 77 and -78 as zigzag varints
+    places = [at for at in range(len(data)) if data[at : at + 2] == count]
+    said = []
+    for at in places:
+        (tmp_path / "a").write_bytes(data[:at] + wrong + data[at + 2 :])
+        try:
+            source(tmp_path / "a", columns=("x",)).read(np.arange(77), [None])
+        except PenstockError as error:
+            said.append(str(error))
+    assert sum("row groups do not have its number of rows" in message for message in said) == 2
+
+
 def test_mutated_files_are_errors_or_read(tmp_path):
     rng, outcomes, path = random.Random(3), {"read": 0, "refused": 0}, tmp_path / "a"
     for number in range(MUTATIONS // 8):

@@ -52,7 +52,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
         # A record is a label byte and 3072 bytes of pixels: 1024 each of red, green and blue, row by row (the layout of
         # https://www.cs.toronto.edu/~kriz/cifar.html, "Binary version").
         labels[start : start + count] = records[:, :1]
-        images[start : start + count].reshape(count, -1)[:] = records[:, 1:]
+        images[start : start + count].reshape(count, _RECORD - 1)[:] = records[:, 1:]
         start += count
     return ArraySource([images, labels], ["CHW", ""], f"{folder} ({', '.join(map(_name, files))})")
 

@@ -87,9 +87,17 @@ class ParquetSource(Source):
 
     def _metadata_of(self, path: str, file: Any) -> Any:
         try:
-            return self._parquet.read_metadata(file)
+            metadata = self._parquet.read_metadata(file)
+            counts = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         except Exception as error:
             raise SourceError(f"{path!r} cannot be read as a Parquet file: {error}") from error
+        if min(counts, default=0) < 0 or sum(counts) != metadata.num_rows:
+            raise SourceError(
+                f"{path!r} is a damaged Parquet file: its row groups do not have its number of rows",
+                given=counts,
+                expected=f"{metadata.num_rows} in total",
+            )
+        return metadata
 
     def __len__(self) -> int:
         return len(self._offsets)

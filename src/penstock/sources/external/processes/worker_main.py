@@ -176,7 +176,10 @@ def _failure(ticket: int, error: Exception) -> ErrorResponse:
     """Return a response with an error, the line that raised it, and the cause if it can be pickled."""
     cause = error.__cause__
     if cause is not None:
-        error.args = (f"{error.args[0]}\n  raised at: {_line_of(cause)}, in worker process {os.getpid()}",)
+        message = error.args[0] if error.args else type(error).__name__
+        # A cause that was never raised does not have a traceback.
+        line = _line_of(error if cause.__traceback__ is None else cause)
+        error.args = (f"{message}\n  raised at: {line}, in worker process {os.getpid()}",)
         # Tracebacks cannot be pickled, so the formatted traceback travels as a note.
         error.add_note("".join(traceback.format_exception(cause)))
         cause = cause if _survives_pickling(cause) else None

@@ -4,13 +4,19 @@ Format: https://cocodataset.org/#format-data
 """
 
 import json
-import math
+import os
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from penstock.errors import SourceError
+import numpy as np
+
+from penstock.errors import SourceError, short_repr
 from penstock.sources.formats.coco.segmentation_masks import Segmentation, parse_segmentation
 from penstock.sources.storage.disk_cache import read_input
+
+# Numbers become float32, and sizes of images int32.
+_LARGEST = float(np.finfo(np.float32).max)
+_LARGEST_SIZE = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -74,8 +80,9 @@ def load_annotations(path: str, options: CocoOptions) -> tuple[list[AnnotatedIma
             number = _whole(entry["id"])
             if number in images:
                 raise ValueError(f"duplicate image id {number}")
-            size = (_number(entry["width"]), _number(entry["height"]))
+            size = (_number(entry["width"], _LARGEST_SIZE), _number(entry["height"], _LARGEST_SIZE))
             images[number] = AnnotatedImage(number, str(entry["file_name"]), size)
+            os.fsencode(images[number].name)  # fails for half a surrogate pair, which no file name contains
         kind = "categories"
         for place, entry in enumerate(entries[kind]):
             number = _whole(entry["id"])
@@ -88,7 +95,7 @@ def load_annotations(path: str, options: CocoOptions) -> tuple[list[AnnotatedIma
             image = images.get(_whole(entry["image_id"]))
             if image is not None:
                 _add(image, entry, classes, options)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         reason = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise SourceError(f"{path!r} is damaged: entry {place} of {kind!r}: {reason}") from error
     return [images[number] for number in sorted(images)], names
@@ -126,10 +133,10 @@ def _add(image: AnnotatedImage, entry: Any, classes: dict[int, int], options: Co
     image.classes.append(classes[category])
 
 
-def _number(value: Any) -> float:
+def _number(value: Any, largest: float = _LARGEST) -> float:
     # bool is a subclass of int. Python's JSON parser accepts NaN and Infinity.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= largest:
+        raise ValueError(f"{short_repr(value)} is not a number of at most {largest:g}")
     return float(value)
 
 
