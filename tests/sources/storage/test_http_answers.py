@@ -192,9 +192,16 @@ def test_a_silent_server_is_an_error(monkeypatch):
 def test_a_proxy_of_the_environment(monkeypatch):
     with serving(WHOLE) as proxy:
         monkeypatch.setenv("http_proxy", proxy.origin)
-        data, _ = object_store.fetch(ByteRange("http://elsewhere.test/x y/ä+%41.jpg"))
+        data, _ = object_store.fetch(ByteRange("http://elsewhere.test/x y/ä+%41%.jpg"))
     assert data.tobytes() == b"0123456789"
-    assert proxy.requests[0].startswith(b"GET http://elsewhere.test/x%20y/%C3%A4+%2541.jpg HTTP/1.1\r\n")
+    assert proxy.requests[0].startswith(b"GET http://elsewhere.test/x%20y/%C3%A4+A%25.jpg HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize("key", ["a b/ä.jpg", "a%20b/%C3%A4.jpg"])
+def test_urls_may_be_percent_encoded(key):
+    with serving(WHOLE) as server:
+        object_store.fetch(ByteRange(f"{server.origin}/{key}"))
+        assert server.requests[0].startswith(b"GET /a%20b/%C3%A4.jpg ")
 
 
 @pytest.mark.parametrize("key", ["a//b", "../b", "."])

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -270,6 +271,8 @@ def _parse(path: str) -> _ObjectURL:
     # The client would quote the query as part of the key.
     if name.startswith("http") and re.search(r"[?#]", key):
         raise OSError(errno.EINVAL, "a path with a query, such as a signed one, cannot be read")
+    # The client quotes the key, so the quotes of a URL would be quoted again.
+    key = unquote(key) if name.startswith("http") else key
     return _ObjectURL(SCHEMES[name], name, bucket, key.lstrip("/"))
 
 
