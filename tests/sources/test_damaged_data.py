@@ -144,6 +144,15 @@ def test_the_reader_equals_the_library(database):
     assert [bytes(records.get([n])[0]) for n in range(400)] == [value for _, value in right]
 
 
+def test_a_named_database_is_not_damaged(tmp_path):
+    environment = lmdb.open(str(tmp_path), max_dbs=1)
+    with environment.begin(write=True) as transaction:
+        transaction.put(b"1", b"x", db=environment.open_db(b"images", transaction))
+    environment.close()
+    with pytest.raises(SourceError, match=r"data.mdb' contains a named database, 'images'(.|\n)*file of their own"):
+        LmdbRecords(str(tmp_path))
+
+
 @pytest.mark.parametrize("psize", [512, 1024, 65536])
 def test_databases_that_were_changed_often(psize, tmp_path, monkeypatch):
     rng, right = random.Random(psize), {}

@@ -25,12 +25,18 @@ _DUPLICATE_KEYS = 4
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 # Root of an empty tree.
 _NOWHERE = (1 << 64) - 1
+# Size of the record of a named database, which has its name as the key.
+_DATABASE_BYTES = 48
 # Size of the header of a page, also of the first page of a long value.
 HEAD = _HEADER.size
 
 
 class CorruptDatabaseError(Exception):
     """Error for bytes that are not an LMDB database, or only part of one."""
+
+
+class NamedDatabaseError(CorruptDatabaseError):
+    """Error for a file with named databases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,10 @@ def _leaf(index: KeyIndex, page: bytes, number: int, pointers: tuple[int, ...]) 
             start, stop = base + value, value + size
         # `LmdbRecords` reads the arrays as int64, where a start above 63 bits would be negative.
         if stop > length or flags & (_SUB | _DUPLICATES) or start >> 63:
+            if flags == _SUB and size == _DATABASE_BYTES:
+                raise NamedDatabaseError(
+                    f"contains a named database, {page[pointer + 8 : value].decode(errors='replace')!r}"
+                )
             raise CorruptDatabaseError(f"page {number} is damaged, or holds more than keys with one value each")
         keys += page[pointer + 8 : value]
         ends.append(len(keys))

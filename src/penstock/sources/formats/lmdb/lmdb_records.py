@@ -12,6 +12,7 @@ from penstock.sources.formats.joined_records import JoinedRecords
 from penstock.sources.formats.lmdb.btree import (
     HEAD,
     CorruptDatabaseError,
+    NamedDatabaseError,
     check_overflow_page,
     read_meta_page,
     walk_tree,
@@ -66,6 +67,12 @@ class LmdbRecords:
             if self.cost is ReadCost.STORE:
                 raise open_error(self.file, error) from error
             raise SourceError(f"{self.file!r} cannot be read: {error.strerror}", fix=_COPY) from error
+        except NamedDatabaseError as error:
+            raise SourceError(
+                f"{self.file!r} {error}",
+                expected="records in the main database, which has no name",
+                fix="copy the records of the named database into a file of their own",
+            ) from None
         except CorruptDatabaseError as error:
             raise SourceError(f"{self.file!r} is no LMDB, or is damaged: {error}", fix=_COPY) from error
         if not len(self):
