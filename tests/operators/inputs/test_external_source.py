@@ -178,6 +178,38 @@ def test_a_source_may_end_an_epoch_before_its_size(cycle, listed, caplog):
     assert "after 3 batches" in said[0]
 
 
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 9, 16, 19])
+@pytest.mark.parametrize("batch", [True, False])
+def test_lists_end_like_iterators_beside_a_reader(length, batch):
+    items = [np.full((2, 1), number) if batch else np.int32([number]) for number in range(length)]
+
+    class Iterable:
+        def __iter__(self):
+            return iter(items)
+
+    def epochs(source):
+        def define():
+            return fn.external_source(source, batch=batch, cycle="raise"), fn.readers.arrays(np.arange(8), name="r")
+
+        result = []
+        try:
+            run = data_iterator(define, ["x", "y"], reader_name="r")(batch_size=2)
+            result.extend([np.asarray(each["x"]).ravel().tolist() for each in run] for _ in range(4))
+        except errors.SourceError as error:
+            return [*result, str(error)]
+        return result
+
+    assert epochs(items) == epochs(Iterable())
+
+
+def test_a_list_restarts_after_the_epoch_in_which_it_ended():
+    def nine():
+        return fn.external_source([np.full((8, 1), number) for number in range(9)], cycle="raise")
+
+    run = iterator(nine, size=32)
+    assert [[batch[0] for batch in firsts(run)] for _ in range(4)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8], [0, 1, 2, 3]]
+
+
 def test_a_source_may_not_end_before_the_reader_that_leads():
     def short():
         return fn.external_source(iter([np.zeros((8, 1))] * 3)) + fn.readers.arrays(np.arange(32), name="r")

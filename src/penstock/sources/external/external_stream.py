@@ -361,11 +361,12 @@ class SequenceStream(InProcessStream):
         """Return the item of a request."""
         items_per_batch, length = 1 if row is None else request.max_rows, len(self._source)
         before = request.rows_before * items_per_batch
-        if self._cycle == "raise" and before > length * request.epoch:
-            # The sequence was shorter than the batches before: it has ended each epoch itself, and restarts here.
-            before = 0
+        if self._cycle == "raise" and before:
+            # Like an iterator, the sequence restarts with the epoch after the one in which its last whole batch was.
+            per_epoch, whole = before // request.epoch, length - length % items_per_batch
+            before = request.epoch % max(-(-whole // per_epoch), 1) * per_epoch
         number = before + request.iteration * items_per_batch + (row or 0)
-        ended = number >= length and (self._cycle == "no" or not (before or self._cycle == "quiet"))
+        ended = number >= length and self._cycle != "quiet"
         if not length or ended or (self._cycle == "no" and request.epoch and not before):
             raise StopIteration
         return self._source[number % length]
