@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import penstock.sources
 from penstock.errors import DefinitionError, SampleError, SourceError, SourceNotFoundError
 from penstock.sources.files.class_folders import list_class_folders
-from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
+from penstock.sources.files.file_lists import files_from_labeled_list, files_from_name_list, files_from_paths
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.formats.caffe.caffe2_source import Caffe2Source, write_caffe2
 from penstock.sources.formats.caffe.fast_tensor_protos import parse_common
@@ -306,6 +306,11 @@ def test_lists_of_files(tmp_path):
     source = files_from_labeled_list(str(tmp_path / "list.txt"), None)
     check_source(source)
     assert source.read(np.arange(2), [None, None])[1].ravel().tolist() == [12, 3]
+    # As in DALI, any white space precedes the label. Windows editors write a byte order mark.
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfwith space/a b.jpg\t12\r\n\tc.jpg \t 3 \n")
+    assert files_from_labeled_list(str(tmp_path / "list.txt"), None).reads_same_samples(source)
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfc.jpg\n")
+    assert files_from_name_list(str(tmp_path / "list.txt"), None).path(0) == str(tmp_path / "c.jpg")
     files = files_from_paths(str(tmp_path), ("c.jpg", "with space/a b.jpg"), (-1, 7))
     check_source(files)
     assert files.read(np.arange(2), [None, None])[1].ravel().tolist() == [-1, 7]

@@ -171,7 +171,7 @@ def test_damaged_videos_are_named(tmp_path):
 
 
 def test_lists(tmp_path):
-    (tmp_path / "list").write_text("a.mp4 3\n\nb.mp4 4 0.5\nc.mp4 5 1 -2.5\n")
+    (tmp_path / "list").write_text("\ufeffa.mp4 3\n\nb.mp4 4 0.5\nc.mp4 5 1 -2.5\n")
     entries = (Entry("a.mp4", 3), Entry("b.mp4", 4, 0.5), Entry("c.mp4", 5, 1.0, -2.5))
     assert videos_of(str(tmp_path / "list")) == entries
     for line in ("a.mp4", "a.mp4 x", "a.mp4 -1", "a.mp4 1 2 3 4", "a.mp4 1 nan", "a.mp4 99999999999"):

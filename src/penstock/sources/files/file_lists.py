@@ -1,5 +1,6 @@
 """Files named by a list of paths or by a text file."""
 
+import codecs
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,12 +39,12 @@ def files_from_name_list(list_path: str, root: str | None) -> FileSource:
         SourceNotFoundError: The list, or the first file in it, does not exist.
         SourceError: The list is empty.
     """
-    names = [name for line in read_input(list_path, "file_list").splitlines() if (name := line.strip())]
+    names = [name for line in _lines(list_path) if (name := line.strip())]
     return _listed(list_path, root, names, [0] * len(names))
 
 
 def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
-    """Create a source from a text file with one path, a space and a label per line.
+    """Create a source from a text file with one path, white space and a label per line.
 
     Paths are relative to the list's folder or to `root`; they can contain spaces. Blank lines are skipped.
 
@@ -53,20 +54,25 @@ def files_from_labeled_list(list_path: str, root: str | None) -> FileSource:
     """
     names: list[bytes] = []
     labels: list[int] = []
-    for number, line in enumerate(read_input(list_path, "file_list").splitlines(), start=1):
-        if not line.strip():
+    for number, line in enumerate(_lines(list_path), start=1):
+        # The label follows the last space or tab, because a path can contain spaces.
+        words = line.strip().rsplit(maxsplit=1)
+        if not words:
             continue
-        # The label follows the last space, because a path can contain spaces.
-        name, _, label = line.rstrip().rpartition(b" ")
-        if not name.strip() or not label.isdigit() or int(label) >= 2**31:
+        if len(words) < 2 or not words[1].isdigit() or int(words[1]) >= 2**31:
             raise SourceError(
-                f"{list_path}:{number} is not a path, a space and a label",
+                f"{list_path}:{number} is not a path, a space or tab, and a label",
                 given=os.fsdecode(line),
                 expected="cat/1.jpg 3, the label below 2**31",
             )
-        names.append(name.strip())
-        labels.append(int(label))
+        names.append(words[0])
+        labels.append(int(words[1]))
     return _listed(list_path, root, names, labels)
+
+
+def _lines(list_path: str) -> list[bytes]:
+    # Windows editors begin UTF-8 with a byte order mark, which would become part of the first path.
+    return read_input(list_path, "file_list").removeprefix(codecs.BOM_UTF8).splitlines()
 
 
 def _listed(list_path: str, root: str | None, names: Sequence[bytes], labels: Sequence[int]) -> FileSource:

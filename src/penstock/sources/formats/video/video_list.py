@@ -90,7 +90,7 @@ def videos_of(list_path: str) -> tuple[Entry, ...]:
     """
     text = read_input(list_path, "file_list")
     try:
-        lines = text.decode().splitlines()
+        lines = text.decode("utf-8-sig").splitlines()  # Windows editors begin UTF-8 with a byte order mark
     except ValueError as error:
         raise SourceError(f"file_list {list_path!r} cannot be read: {error}") from error
     entries = [_entry(list_path, number, line.split()) for number, line in enumerate(lines, start=1) if line.strip()]
