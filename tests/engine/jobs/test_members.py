@@ -15,8 +15,8 @@ from penstock.errors import JobError
 class Store(dict):
     """In-memory replacement of the key-value store of JAX's coordination service."""
 
-    def key_value_set(self, key, value):
-        if key in self:
+    def key_value_set(self, key, value, allow_overwrite=False):
+        if key in self and not allow_overwrite:
             raise RuntimeError("ALREADY_EXISTS")
         self[key] = value
 
@@ -93,6 +93,37 @@ def test_iterator_that_another_process_did_not_create(job):
     job[0].begin(range(3))
     with pytest.raises(JobError, match="process 2 of 3 has ended without making an iterator that process 0 makes"):
         take(second)
+
+
+def test_equal_moves_of_an_iterator_are_no_failure(job):
+    parts = [process.begin(range(3)) for process in job]
+    for positions in (["epoch 0"], ["epoch 1", "epoch 2"]):
+        for part in parts:
+            take(part, 2)  # one process is ahead of the others
+            for position in positions:
+                part.move(position)
+            part.peers._check_batches()
+    for part in parts:
+        take(part, 2)
+
+
+@pytest.mark.parametrize(
+    ("moves", "told"),
+    [
+        ({1: "epoch 1"}, "process 1 .* to epoch 1 after 2 batches, process 0 has not before it took 3"),
+        ({0: "epoch 1", 1: "epoch 2", 2: "epoch 1"}, "to epoch . after 2 batches, process . to epoch . after 2"),
+    ],
+)
+def test_different_moves_of_an_iterator_are_detected(job, moves, told):
+    parts = [process.begin(range(3)) for process in job]
+    for part in parts:
+        take(part, 2)
+    for process, position in moves.items():
+        parts[process].move(position)
+    for process in job:
+        process._read()
+    with pytest.raises(JobError, match=told):
+        take(parts[0], 2)
 
 
 def test_failed_batch_can_be_requested_again(job):

@@ -9,6 +9,8 @@ coordination service:
   as its last output and the same exit code. The first failure counts.
 * A process that *leaves*, because its program has ended, writes how many batches it has taken, and waits for the
   others. A process that needs more batches than that would wait forever, so it fails.
+* A process that *moves* an iterator, by `set_state` or `seek`, writes where to. Batches would consist of rows of
+  different steps if another process moved it to another position, or not at all, so it fails.
 
 Python tells exit hooks neither about `SystemExit` nor about the exit code, so a process that calls `sys.exit` leaves.
 Process 0 runs the coordination service and therefore ends last.
@@ -63,7 +65,7 @@ _LONGEST_TRACEBACK = 20_000
 
 _FOLDER = "penstock/peers/"
 _ITERATORS = "penstock/boards"
-_FAILURE, _JOINED, _LEFT, _INFORMED = "failure", "watches", "left", "heard"
+_FAILURE, _JOINED, _LEFT, _INFORMED, _MOVES = "failure", "watches", "left", "heard", "moves"
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,8 @@ class JobMembers:
         self._batches: dict[str, int] = {}
         self._iterators: Counter[str] = Counter()
         self._left: dict[int, dict[str, int]] = {}
+        # Per process and iterator: the number of moves, the batches taken before the last one, and where it led.
+        self._moves: dict[int, dict[str, tuple[int, int, str]]] = {process: {}}
         self._failure: JobFailure | None = None
         self._error: BaseException | None = None
         self._ending = threading.Event()
@@ -114,6 +118,14 @@ class JobMembers:
         key = f"{group}#{self._iterators[group]}"
         self._batches[key] = 0
         return IteratorMembership(self, key, KeyValueStore(self._client, f"{_ITERATORS}/{key}", self.process))
+
+    def move(self, key: str, position: str) -> None:
+        """Tell the others that an iterator has moved; see `IteratorMembership.move`."""
+        mine = self._moves[self.process]
+        mine[key] = mine.get(key, (0,))[0] + 1, self._batches[key], position
+        with suppress(Exception):  # the service is gone
+            self._client.key_value_set(f"{_FOLDER}{_MOVES}/{self.process}", json.dumps(mine), allow_overwrite=True)
+            self._read()
 
     def at_end(self, callback: Callable[[], None]) -> None:
         """Call a function when all others have left, or have been informed that the job fails."""
@@ -181,17 +193,41 @@ class JobMembers:
         entries = {key.removeprefix(_FOLDER): text for key, text in self._client.key_value_dir_get(_FOLDER)}
         if self._failure is None and _FAILURE in entries:
             self._failure = JobFailure(**json.loads(entries[_FAILURE]))
-        numbers: dict[str, set[int]] = {_JOINED: set(), _LEFT: set(), _INFORMED: set()}
+        numbers: dict[str, set[int]] = {_JOINED: set(), _LEFT: set(), _INFORMED: set(), _MOVES: set()}
         for key, text in entries.items():
             kind, _, process = key.partition("/")
             if process:
                 numbers[kind].add(int(process))
             if kind == _LEFT:
                 self._left[int(process)] = json.loads(text)
+            if kind == _MOVES and int(process) != self.process:
+                self._moves[int(process)] = {name: tuple(move) for name, move in json.loads(text).items()}
         return numbers
 
+    def _check_moves(self) -> None:
+        """Fail if a process has moved one of this process's iterators in another way."""
+        mine = self._moves[self.process]
+        for process, moves in list(self._moves.items()):
+            for key, (count, batches, position) in moves.items():
+                own_count, own_batches, own_position = mine.get(key, (0, 0, ""))
+                taken = self._batches.get(key, 0)
+                if count == own_count and (batches, position) != (own_batches, own_position):
+                    here = f"process {self.process} to {own_position} after {own_batches}"
+                elif count > own_count and taken > batches:
+                    here = f"process {self.process} has not before it took {taken}"
+                else:
+                    continue
+                there = (
+                    f"process {process} of {self.processes} has moved an iterator to {position} after {batches} batches"
+                )
+                fix = "let all processes pass the same states to set_state, and positions to seek, at the same batch"
+                self._report(JobFailure(f"{there}, {here}", f"  fix:      {fix}"))
+                return
+
     def _check_batches(self) -> None:
-        """Fail if a process has left that one of this process's iterators needs."""
+        """Fail if a process has left that one of this process's iterators needs, or has moved one of them alone."""
+        if self._failure is None:
+            self._check_moves()
         if self._failure is not None or not self._left:
             return
         for key, mine in list(self._batches.items()):
@@ -221,6 +257,7 @@ class JobMembers:
                 numbers = self._read()
             except Exception:  # noqa: BLE001  # without the service, no process can be waited for
                 return
+            self._check_moves()
             missing, waited = set(range(self.processes)) - numbers[_LEFT], time.monotonic() - start
             if not missing or (not missing & numbers[_JOINED] and waited > _UNJOINED_WAIT):
                 return
@@ -287,6 +324,10 @@ class IteratorMembership:
             JobError: a process has failed, or has left without taking this batch.
         """
         return self.peers.taking_batch(self.key)
+
+    def move(self, position: str) -> None:
+        """Tell the other processes that this one continues at another position, which all of them must do."""
+        self.peers.move(self.key, position)
 
 
 def _traceback(error: BaseException) -> str:
