@@ -110,7 +110,8 @@ class InteractiveIterator(ABC):
         If only the source knows the end, it is asked for a batch: a loop that follows one which was left at the last
         batch would otherwise be empty. DALI's iterators know because they run ahead.
         """
-        if self._schedule.length_unknown and self._cursor.step.row:
+        # After the last batch that `size` allows, asking would take the first batch of the next epoch.
+        if self._schedule.length_unknown and self._cursor.step.row and not self._cursor.at_end:
             with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
                 self._cursor.peek()
         return self._cursor.at_end
