@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from penstock import data_iterator, fn
+from penstock import LastBatchPolicy, data_iterator, fn
 
 
 def slow(x):
@@ -56,3 +56,56 @@ def test_a_source_as_long_as_its_size_restarts_with_each_loop(function, caplog):
     iterator = stream(Restarting(3), function=function, size=6)
     assert [values(iterator) for _ in range(3)] == [[0, 1, 2]] * 3
     assert not caplog.records
+
+
+@pytest.mark.parametrize("depth", [1, 2, 4])
+@pytest.mark.parametrize("taken", [1, 2, 3, 4])
+def test_closing_keeps_the_end_of_the_epoch(taken, depth):
+    iterator = stream(Restarting(4), depth=depth)
+    before = values(itertools.islice(iterator, taken))
+    iterator.close()
+    rest = iter(lambda: next(iterator, None), None)  # another loop would begin the next epoch after the last batch
+    assert [before + values(rest), values(iterator)] == [[0, 1, 2, 3]] * 2
+
+
+def rest_of(count, size, taken, **options):
+    """Return the epochs of a loop that is left after some batches, and begins the next epoch."""
+    iterator = stream(Restarting(count), size=size, **options)
+    before = values(itertools.islice(iterator, taken))
+    iterator.next_epoch()
+    return [before, *(values(iterator) for _ in range(3))]
+
+
+@pytest.mark.parametrize("size", [4, 6, 8, 10, None])
+@pytest.mark.parametrize("taken", [1, 2])
+def test_the_rest_of_a_left_epoch_does_not_depend_on_prefetching(size, taken):
+    for count in (3, 4):
+        expected = rest_of(count, size, taken, function=None)
+        assert expected[:2] == [[*range(taken)], [*range(taken, min(count, taken + (size or 8) // 2))]]
+        assert [rest_of(count, size, taken, depth=depth) for depth in (1, 2, 4)] == [expected] * 3
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_prefetching_past_the_end_of_the_shorter_source_loses_nothing(depth):
+    @data_iterator(output_map=["x", "y"])
+    def definition():
+        sources = [fn.external_source(Restarting(count), cycle="raise") for count in (5, 3)]
+        return tuple(fn.python_function(source, function=slow) for source in sources)
+
+    iterator = definition(batch_size=2, device_id=0, prefetch_queue_depth=depth)
+    epochs = []
+    for _ in range(4):
+        epochs.append([(int(batch["x"][0]), int(batch["y"][0])) for batch in iterator])
+        iterator.close()
+    assert epochs == [[(0, 0), (1, 1), (2, 2)], [(3, 0), (4, 1)], [(0, 2)], [(1, 0), (2, 1), (3, 2)]]
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_dropped_batch_is_passed_over_once(closed):
+    iterator = stream(Restarting(4), size=7, last_batch_policy=LastBatchPolicy.DROP)
+    epochs = []
+    for _ in range(3):
+        epochs.append(values(iterator))
+        if closed:
+            iterator.close()
+    assert epochs == [[0, 1, 2]] * 3

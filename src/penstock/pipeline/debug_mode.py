@@ -176,6 +176,9 @@ class DebugExecutor:
         turn = BatchRequest(self._epoch, self._iteration, self.rows, self.rows)
         try:
             columns = stream.batch_copy(turn)
+        except EndOfStreamError:
+            stream.release(turn)
+            raise
         except PenstockError as error:
             stream.clear_failure(turn)
             error.where = error.where or node.where

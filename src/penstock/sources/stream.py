@@ -58,8 +58,11 @@ class Stream(ABC):
     """Reason for which only the next batch can be requested; None if any batch can."""
 
     def __init__(self) -> None:
+        # Results until they are released, in the order in which the source gave them.
         self._produced: dict[BatchRequest, Columns | Exception] = {}
+        # Results that come before the next one of the source.
         self._waiting: deque[Columns | Exception] = deque()
+        self._released_end = False  # True if the last released result is the end of an epoch
 
     @abstractmethod
     def produce(self, request: BatchRequest) -> Columns:
@@ -103,7 +106,16 @@ class Stream(ABC):
         """
         batch = self._produced.get(request)
         if batch is None:
-            batch = self._produced[request] = self._waiting.popleft() if self._waiting else self._attempt(request)
+            # If another source, or `size`, ended the previous epoch, the end of this source is still pending. It
+            # belongs to that epoch, so it is skipped; but a rewind must return to it.
+            pending = (
+                self.seek_obstacle is not None and request.epoch > 0 and request.iteration == 0 and not self._ended
+            )
+            batch = self._next_result(request)
+            if pending and isinstance(batch, EndOfStreamError):
+                self._produced[_skipped_end(request)] = batch
+                batch = self._next_result(request)
+            self._produced[request] = batch
         # The user may feed the batch after this error, so the request must be able to succeed later.
         if isinstance(batch, NothingFedError):
             del self._produced[request]
@@ -127,8 +139,10 @@ class Stream(ABC):
             self._waiting.appendleft(self._produced.pop(request))
 
     def release(self, request: BatchRequest) -> None:
-        """Drop a batch or its error."""
-        self._produced.pop(request, None)
+        """Drop a batch, its error, or the end of the epoch."""
+        self._produced.pop(_skipped_end(request), None)
+        if (result := self._produced.pop(request, None)) is not None:
+            self._released_end = isinstance(result, EndOfStreamError)
 
     def clear_failure(self, request: BatchRequest) -> None:
         """Drop an error that was raised, so that a repeated request calls the source again."""
@@ -139,7 +153,15 @@ class Stream(ABC):
         """Cancel work on other threads or processes. The stream may be used again."""
         self.rewind()
 
-    def _attempt(self, request: BatchRequest) -> Columns | Exception:
+    @property
+    def _ended(self) -> bool:
+        """True if the last result is the end of an epoch."""
+        last = next(reversed(self._produced.values()), None)
+        return self._released_end if last is None else isinstance(last, EndOfStreamError)
+
+    def _next_result(self, request: BatchRequest) -> Columns | Exception:
+        if self._waiting:
+            return self._waiting.popleft()
         try:
             return self.produce(request)
         except EndOfStreamError:
@@ -150,8 +172,12 @@ class Stream(ABC):
             return error
 
     def rewind(self) -> None:
-        """Return to the state after the last delivered batch. Batches that cannot be produced again come next."""
+        """Return to the state after the last released result. Results that cannot be produced again come next."""
         if self.seek_obstacle is not None:
-            kept = [batch for batch in self._produced.values() if not isinstance(batch, EndOfStreamError)]
-            self._waiting.extendleft(reversed(kept))
+            self._waiting.extendleft(reversed(self._produced.values()))
         self._produced.clear()
+
+
+def _skipped_end(request: BatchRequest) -> BatchRequest:
+    """Return the key of an end that was skipped before the first batch of an epoch."""
+    return request._replace(iteration=-1)

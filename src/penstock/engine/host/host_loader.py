@@ -166,7 +166,7 @@ class HostLoader:
                 "and set_state() transfer the position",
             )
         feeder = self._context.feeder
-        if self._ahead and self._ahead[0].step != step:
+        if (self._ahead and self._ahead[0].step != step) or (feeder is not None and not feeder.expects(step)):
             self._discard()
             if feeder is not None:
                 feeder.rewind()

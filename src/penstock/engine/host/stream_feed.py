@@ -69,7 +69,8 @@ class StreamFeeder:
         self._prefetching = [(stream, node) for stream, node in self._all if stream.prefetch_depth]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
-        self._taken: BatchStep | None = None  # the last step that streams were asked for
+        self._open: dict[BatchStep, None] = {}  # steps that streams were asked for and the consumer has not received
+        self._taken: BatchStep | None = None  # the last of these that the streams gave
         self._delivered: BatchStep | None = None  # the last step that the consumer received
         self._warned_short = False
 
@@ -85,6 +86,7 @@ class StreamFeeder:
             EndOfStreamError: A stream has ended the epoch.
             PenstockError: A stream fails, or returns a wrong number of samples.
         """
+        self._open[step] = None
         if self._prefetching:
             self._announce(step)
         self._pass_over(step)
@@ -120,9 +122,14 @@ class StreamFeeder:
         self._taken = step
         return FedBatch(rows, columns, partial(self._place, rows))
 
+    def expects(self, step: BatchStep) -> bool:
+        """Return False if the streams were asked for another step that the consumer has not received."""
+        return next(iter(self._open), step) == step
+
     def delivered(self, step: BatchStep) -> None:
         """Note that the consumer received a batch; the streams may release its data."""
         self._delivered = step
+        self._open.pop(step, None)
         for stream, request in self._requests(step):
             stream.release(request)
 
@@ -134,11 +141,13 @@ class StreamFeeder:
     def rewind(self) -> None:
         """Return to the last delivered batch, because the next step is not the expected one."""
         self._taken = self._delivered
+        self._open.clear()
         for stream, _ in self._all:
             stream.rewind()
 
     def close(self) -> None:
-        """Cancel what streams prepare ahead."""
+        """Return to the last delivered batch, and cancel what streams prepare ahead."""
+        self.rewind()
         for stream, _ in self._all:
             stream.close()
 

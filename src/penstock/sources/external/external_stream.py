@@ -60,7 +60,6 @@ class ExternalStream(Stream):
         self.batched = batch
         self.several = several
         self.name = name
-        self._ended = False
         self._unready: SourceNotReadyError | None = None
 
     def infer_specs(self) -> None:
@@ -87,25 +86,6 @@ class ExternalStream(Stream):
                 self._unready = SourceNotReadyError(error.args[0], fix=_FIX_NOT_READY)
                 raise self._unready from error.__cause__
         self.specs = tuple(kind.spec for kind in self.kinds)
-
-    @abstractmethod
-    def next(self, request: BatchRequest) -> Columns:
-        """Return the next batch from the source; see `produce`."""
-
-    def produce(self, request: BatchRequest) -> Columns:
-        """Return the next batch."""
-        # If another source ended the previous epoch first, this source's end is still pending. It belongs to that
-        # epoch, so it is skipped.
-        hidden = self.seek_obstacle is not None and request.epoch > 0 and request.iteration == 0 and not self._ended
-        try:
-            columns = self.next(request)
-        except EndOfStreamError:
-            self._ended = True
-            if not hidden:
-                raise
-            columns = self.next(request)
-        self._ended = False
-        return columns
 
     def _checked(self, columns: Columns, request: BatchRequest | None = None) -> Columns:
         """Return the columns of a batch, trimmed to the requested rows, after checking kinds and row counts."""
@@ -188,7 +168,7 @@ class InProcessStream(ExternalStream):
         columns = self._checked(self._converted([self._probed[0]]))
         return tuple([column[:1] for column in columns])
 
-    def next(self, request: BatchRequest) -> Columns:
+    def produce(self, request: BatchRequest) -> Columns:
         """Call the source."""
         rows: Sequence[int | None] = (None,) if self.batched else range(request.rows)
         self._copy_lent_batch()

@@ -54,7 +54,7 @@ class ParallelStream(ExternalStream):
         if self.seek_obstacle is None or len(self._pending) <= self.prefetch_depth:
             self._pending[request] = self._ask(request)
 
-    def next(self, request: BatchRequest) -> Columns:
+    def produce(self, request: BatchRequest) -> Columns:
         """Wait for a batch."""
         if self._probed:
             return self._checked(self._probed.popleft(), request)
