@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from penstock import LastBatchPolicy, data_iterator, fn
+from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator
 
 
 def slow(x):
@@ -25,7 +25,7 @@ class Restarting:
         return (np.full(2, number, np.int32) for number in range(self.count))
 
 
-def stream(source, decorator=data_iterator, function=slow, depth=2, cycle="raise", **options):
+def stream(source, decorator=data_iterator, function=slow, depth=2, cycle="raise", seed=None, **options):
     """Return an iterator over the batches of a source that can only continue."""
 
     @decorator(output_map=["x"], **options)
@@ -33,7 +33,7 @@ def stream(source, decorator=data_iterator, function=slow, depth=2, cycle="raise
         x = fn.external_source(source, cycle=cycle)
         return x if function is None else fn.python_function(x, function=function)
 
-    return definition(batch_size=2, device_id=0, prefetch_queue_depth=depth)
+    return definition(batch_size=2, device_id=0, prefetch_queue_depth=depth, seed=seed)
 
 
 def values(batches):
@@ -109,3 +109,38 @@ def test_a_dropped_batch_is_passed_over_once(closed):
         if closed:
             iterator.close()
     assert epochs == [[0, 1, 2]] * 3
+
+
+@pytest.mark.parametrize("function", [None, slow], ids=["light", "threads"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_state_of_the_position_loses_no_batch(function, seed):
+    first, other = (stream(Restarting(6), function=function, seed=number) for number in (1, seed))
+    for number in range(7):  # the last state is at the end of the epoch
+        other.set_state(first.get_state())
+        other.set_state(other.get_state())
+        for iterator in (first, other):
+            assert values(itertools.islice(iter(lambda it=iterator: next(it, None), None), 1)) == [number][: 6 - number]
+    assert values(first) == values(other) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("function", [None, slow], ids=["light", "threads"])
+@pytest.mark.parametrize("size", [16, None])
+def test_a_peeked_batch_is_the_next_one_wherever_the_iterator_goes(function, size):
+    iterator = stream(Restarting(8), peekable_data_iterator, function=function, size=size)
+    for number, go in enumerate(
+        [iterator.close, iterator.next_epoch, lambda: iterator.set_state(iterator.get_state()), iterator.next_epoch]
+    ):
+        next(iterator)
+        assert values([iterator.peek()]) == [2 * number + 1]
+        go()
+        if number < 3:
+            assert values([next(iterator)]) == [2 * number + 1]
+    assert values(iterator) == [7]
+
+
+def test_an_end_before_the_dropped_batch_restarts_the_source():
+    iterator = stream(Restarting(1), size=5, last_batch_policy=LastBatchPolicy.DROP)
+    for _ in range(3):
+        assert values(iterator) == [0]
+        iterator.reset()
+        iterator.close()

@@ -84,10 +84,12 @@ def unloaded_speedup(num_threads: int, busy_cpus: float, starved_threads: float,
 
 def _deliver(run: Run, step: BatchStep) -> None:
     jax.block_until_ready(run.next_batch(step)[0])
+    run.taken(step)
 
 
 def _compute_on_host(run: Run, step: BatchStep) -> None:
     run.outputs(step)
+    run.taken(step)
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,7 @@ class ReaderRun:
 
     def close(self) -> None:
         """Stop the threads."""
-        self._cursor.run.close()
+        self._cursor.close()
 
 
 def _share(reading: ShardedReader, epoch: int) -> int:

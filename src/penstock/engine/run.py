@@ -154,6 +154,11 @@ class Run:
             self._operator_state.save_after(self._context.schedule.next_step(step), state)
         return dict(zip(self._device.numbers, outputs, strict=True))
 
+    def taken(self, step: BatchStep) -> None:
+        """Note that the consumer has taken a batch, or the end of its epoch. Until then, other steps give it back."""
+        if self._context.feeder is not None:
+            self._context.feeder.delivered(step)
+
     def carried(self, step: BatchStep) -> State | None:
         """Return the state of stateful operators before the batch of `step`; None if there are none.
 

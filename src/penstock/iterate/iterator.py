@@ -397,4 +397,4 @@ class DataIterator(InteractiveIterator):
 
     def close(self) -> None:
         """Stop the threads and free the prepared batches, as dropping the iterator does. The next batch restarts it."""
-        self._cursor.run.close()
+        self._cursor.close()

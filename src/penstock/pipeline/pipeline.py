@@ -386,7 +386,7 @@ class Pipeline(SavedPipeline):
     def close(self) -> None:
         """Stop the threads. The pipeline may be run again."""
         if self._session is not None:
-            self._session.cursor.run.close()
+            self._session.cursor.close()
 
     def __del__(self) -> None:
         """Release the run without waiting for it. Programs written for DALI also call it directly."""

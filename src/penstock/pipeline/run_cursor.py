@@ -53,15 +53,17 @@ class RunCursor(Generic[T]):
             EndOfStreamError: A stream has ended the epoch.
             SampleError: A sample of the batch is bad.
         """
-        if self.outputs is None:
+        outputs = self.outputs
+        if outputs is None:
             if self._stream_ended:  # an iterator that has ended must not be asked again in the same epoch
                 raise EndOfStreamError
             try:
-                self.outputs, self.bad_rows = self._fetch(self.run, self.step)
+                outputs, self.bad_rows = self._fetch(self.run, self.step)
             except EndOfStreamError:
                 self._stream_ended = True
                 raise
-        return self.outputs
+            self.outputs = outputs
+        return outputs
 
     def next(self) -> list[T]:
         """Return the outputs of the batch at this position and advance. An error does not advance.
@@ -77,12 +79,20 @@ class RunCursor(Generic[T]):
             try:
                 self.budget.add(self.bad_rows, self.step.rows)
             except SampleError:
-                self.run.close()
+                self.close()
                 raise
+        self.run.taken(self.step)
         self.seek(self.schedule.position_after(self.step))
         return outputs
 
     def end_epoch(self) -> None:
         """Move to the beginning of the next epoch, unless the cursor is at the beginning of one."""
+        if self._stream_ended:
+            self.run.taken(self.step)
         if self.step.row or self._stream_ended:
             self.seek(self.schedule.next_epoch(self.step))
+
+    def close(self) -> None:
+        """Close the run. It discards its batches, so the batch at this position is computed again."""
+        self.outputs = None
+        self.run.close()

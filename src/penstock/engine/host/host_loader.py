@@ -17,6 +17,7 @@ Contract of this module:
   computes all chunks of such samples.
 * **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources
   may not be thread-safe. If a stream ends or fails ahead of the consumer, the batch it belongs to raises the error.
+  The consumer tells the feeder which batches it has taken: `get` may be called for a batch that is only looked at.
 * **Order.** `get` returns the batch of its step. Up to `prefetch_depth` of the following batches are begun ahead. The
   order in which chunks end does not matter.
 * **Memory.** Including the consumer's, at most `prefetch_depth` + 2 batches exist. Batches that are computed together
@@ -178,11 +179,10 @@ class HostLoader:
                 self._compute(step, light)
             elif not self._ahead:
                 self._ahead += self._submit_chunks(step)
-        except (PenstockError, EndOfStreamError) as error:
+        except PenstockError:
+            # The end of a stream is final for this step. A failure is cleared, so that the step can be tried again.
             if feeder is not None:
-                ended = isinstance(error, EndOfStreamError)
-                # The end of a stream is final for this step. A failure is cleared, so that the step can be tried again.
-                (feeder.delivered if ended else feeder.forgive)(step)
+                feeder.forgive(step)
             raise
         return self._ahead[0].chunks
 
@@ -221,8 +221,6 @@ class HostLoader:
             # After Ctrl-C, nobody wants to wait for a server, or for a function that does not return.
             self.close(None if isinstance(error, Exception) else _INTERRUPTED_PATIENCE)
             raise
-        if self._context.feeder is not None:
-            self._context.feeder.delivered(step)
         self._context.timers.add(HOST_WAIT, clock, samples=step.rows)
         return finished
 

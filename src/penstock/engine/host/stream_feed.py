@@ -69,9 +69,10 @@ class StreamFeeder:
         self._prefetching = [(stream, node) for stream, node in self._all if stream.prefetch_depth]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
-        self._open: dict[BatchStep, None] = {}  # steps that streams were asked for and the consumer has not received
-        self._taken: BatchStep | None = None  # the last of these that the streams gave
-        self._delivered: BatchStep | None = None  # the last step that the consumer received
+        # Steps that streams were asked for and the consumer has not taken. True if the streams gave the batch.
+        self._open: dict[BatchStep, bool] = {}
+        self._taken: BatchStep | None = None  # the last step whose batch the streams gave
+        self._delivered: BatchStep | None = None  # the last step whose batch the consumer has taken
         self._warned_short = False
 
     def next_batch(self, step: BatchStep, *, at_once: bool) -> FedBatch:
@@ -86,7 +87,7 @@ class StreamFeeder:
             EndOfStreamError: A stream has ended the epoch.
             PenstockError: A stream fails, or returns a wrong number of samples.
         """
-        self._open[step] = None
+        self._open[step] = False
         if self._prefetching:
             self._announce(step)
         self._pass_over(step)
@@ -119,17 +120,17 @@ class StreamFeeder:
             listed = ", ".join(f"{count} from {node}" for count, node in counts.items())
             message = "the sources of a batch return different numbers of samples"
             raise SourceError(message, given=listed, where=counts[rows].where)
-        self._taken = step
+        self._taken, self._open[step] = step, True
         return FedBatch(rows, columns, partial(self._place, rows))
 
     def expects(self, step: BatchStep) -> bool:
-        """Return False if the streams were asked for another step that the consumer has not received."""
+        """Return False if the streams were asked for another step that the consumer has not taken."""
         return next(iter(self._open), step) == step
 
     def delivered(self, step: BatchStep) -> None:
-        """Note that the consumer received a batch; the streams may release its data."""
-        self._delivered = step
-        self._open.pop(step, None)
+        """Note that the consumer has taken a batch, or the end of an epoch in its place; the streams may release it."""
+        if self._open.pop(step, False):
+            self._delivered = step
         for stream, request in self._requests(step):
             stream.release(request)
 
