@@ -144,3 +144,20 @@ def test_an_end_before_the_dropped_batch_restarts_the_source():
         assert values(iterator) == [0]
         iterator.reset()
         iterator.close()
+
+
+@pytest.mark.parametrize("function", [None, slow], ids=["light", "threads"])
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_future_after_the_last_batch_ends_the_epoch(function, moved):
+    iterator = stream(Restarting(3), peekable_data_iterator, function=function, depth=1)
+    for _ in range(2):
+        assert values(itertools.islice(iterator, 3)) == [0, 1, 2]
+        coming = iterator.peek_async()
+        assert iterator.at_end
+        assert iterator.peek_async().done()
+        if moved:
+            iterator.reset()
+        with pytest.raises(StopIteration):
+            coming.result(timeout=60)
+        iterator.next_epoch()
+        assert values([iterator.peek()]) == [0]

@@ -130,7 +130,9 @@ class PeekableDataIterator(DataIterator):
 
     def _begin(self, future: BatchFuture) -> None:
         try:
-            future.complete_after(self._cursor.run.begin(self._cursor.step))
+            future.complete_after(self._cursor.begin())
+        except EndOfStreamError:
+            future.set_exception(StopIteration())
         except Exception:  # noqa: BLE001  # the consumer gets the same error when it asks for the batch
             future.complete_after(())
 

@@ -1,7 +1,8 @@
 """Position of a consumer in a run."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
 
 from penstock.engine.failures.bad_row import BadRow
 from penstock.engine.failures.error_budget import ErrorBudget
@@ -64,6 +65,19 @@ class RunCursor(Generic[T]):
                 raise
             self.outputs = outputs
         return outputs
+
+    def begin(self) -> tuple[Future[Any], ...]:
+        """Begin the host part of the batch at this position; see `Run.begin`.
+
+        Raises:
+            EndOfStreamError: A stream has ended the epoch.
+            SampleError: A sample of the batch is bad.
+        """
+        try:
+            return self.run.begin(self.step)
+        except EndOfStreamError:
+            self._stream_ended = True
+            raise
 
     def next(self) -> list[T]:
         """Return the outputs of the batch at this position and advance. An error does not advance.
