@@ -161,3 +161,21 @@ def test_a_future_after_the_last_batch_ends_the_epoch(function, moved):
             coming.result(timeout=60)
         iterator.next_epoch()
         assert values([iterator.peek()]) == [0]
+
+
+@pytest.mark.parametrize("decorator", [data_iterator, peekable_data_iterator])
+@pytest.mark.parametrize("size", [None, 6, 8])
+def test_states_of_operators_pass_the_end_of_an_epoch(decorator, size):
+    @decorator(output_map=["x"], size=size)
+    def definition():
+        x = fn.external_source(lambda number: np.full(2, number, np.int32) if number < 3 else next(iter(())))
+        return fn.jax_function(lambda count, x: (count + 1, 0 * x + count), state=np.int32(0))(x)
+
+    iterator, other = definition(batch_size=2, device_id=0), definition(batch_size=2, device_id=0)
+    for epoch in range(3):
+        assert values(iterator) == [3 * epoch + number for number in range(3)]
+        other.set_state(iterator.get_state())  # at the end of an epoch, which the other iterator does not know
+        if decorator is peekable_data_iterator:
+            with pytest.raises(StopIteration):
+                other.peek_async().result(timeout=60)
+        assert values(itertools.islice(other, 1)) == [3 * epoch + 3]

@@ -1,8 +1,9 @@
 """Run of a plan: host threads, transfers and the device program. The only object that has threads."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -24,6 +25,7 @@ from penstock.engine.transfer.emulated_devices import InFlightLimit
 from penstock.engine.transfer.row_masks import RowMasks
 from penstock.plan.plan import Plan
 from penstock.sources.order.schedule import BatchStep
+from penstock.sources.stream import EndOfStreamError
 
 
 class Run:
@@ -77,7 +79,7 @@ class Run:
             SampleError: A sample of the batch is bad.
         """
         begin = time.perf_counter()
-        with slow_batch():
+        with slow_batch(), self._carrying_over(step):
             batch = self._loader.get(step)
         columns = batch.columns
         clock = ThreadClock()
@@ -111,7 +113,8 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
-        return self._loader.begin(step)
+        with self._carrying_over(step):
+            return self._loader.begin(step)
 
     def outputs(self, step: BatchStep) -> tuple[list[Any], Sequence[BadRow]]:
         """Compute the outputs of a batch without transfers: columns of the host, and arrays of the device.
@@ -122,11 +125,21 @@ class Run:
         Raises:
             SampleError: A sample of the batch is bad.
         """
-        with slow_batch():
+        with slow_batch(), self._carrying_over(step):
             batch = self._loader.get(step)
         outputs: dict[int, Any] = dict(self._device_outputs(batch))
         outputs |= {number: batch.columns[result] for number, result in self._host_outputs}
         return [outputs[number] for number in range(len(outputs))], batch.failed
+
+    @contextmanager
+    def _carrying_over(self, step: BatchStep) -> Generator[None]:
+        """Make the state of operators before a step that of the next epoch, if a stream ends this one there."""
+        try:
+            yield
+        except EndOfStreamError:
+            if self._operator_state:
+                self._operator_state.carry_over(step, self._context.schedule.next_epoch(step))
+            raise
 
     def _masked_rows(self, batch: HostBatch) -> Indices:
         """Return the indices of this process's rows for which the mask is False."""

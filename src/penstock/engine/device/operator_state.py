@@ -52,6 +52,11 @@ class OperatorState:
         while len(self._snapshots) > _MAX_SNAPSHOTS:
             del self._snapshots[next(iter(self._snapshots))]
 
+    def carry_over(self, step: BatchStep, following: BatchStep) -> None:
+        """Save the state before a step also as that before another one, because no batch comes between them."""
+        if step in self._snapshots:
+            self.save_after(following, self._snapshots[step])
+
     def resume(self, step: BatchStep, state: Sequence[Sequence[Any]] | None, *, allow_reset: bool = False) -> None:
         """Restore the state at a step.
 
