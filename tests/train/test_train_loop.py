@@ -400,3 +400,40 @@ def test_import_does_not_load_optional_packages():
     code = f"import sys, penstock.train; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("saves", [None, 3])
+@pytest.mark.parametrize("stop", [2, 3, 6, 9])
+def test_epochs_that_a_source_ends_are_counted_at_their_last_step(stop, saves, tmp_path):
+    @train.data_parallel
+    def step(total, batch):
+        return total + batch["x"].mean(), batch["x"].mean()
+
+    @data_iterator(sharding=train.batch_sharding())
+    def definition():
+        return {"x": fn.external_source(lambda n: np.full(8, n, np.float32) if n < 3 else next(iter(())))}
+
+    def fit(folder, **options):
+        callbacks = [train.Checkpoint(tmp_path / folder, save_interval_steps=saves)]
+        if "stop" in options:
+            callbacks.insert(0, StopAt(options.pop("stop")))
+        return train.fit(step, np.float32(0), definition(batch_size=8, seed=0), callbacks=callbacks, **options)
+
+    stopped = fit("steps", steps=9, stop=stop)
+    assert (stopped.step, stopped.epoch) == (stop, stop // 3)
+    resumed = fit("steps", steps=9)
+    whole = fit("epochs", epochs=3)
+    for loop in (resumed, whole):
+        assert (loop.step, loop.epoch, float(loop.state)) == (9, 3, 9.0)
+        assert loop.history.epochs == [{"loss": 1.0}] * 3
+    with pytest.raises(UsageError, match=r"external source ends the epoch(.|\n)*fn.readers.items"):
+        train.evaluate(lambda _, batch: batch["x"], 0.0, whole.iterator)
+
+
+def test_endless_iterators_have_no_epochs():
+    endless = data_iterator(lambda: {"x": fn.readers.arrays(np.arange(4))}, size=-1)(batch_size=2, device_id=0)
+    assert endless.is_endless
+    with pytest.raises(UsageError, match="endless"):
+        train.fit(lambda state, batch: state, 0, endless, epochs=1)
+    with pytest.raises(UsageError, match="endless"):
+        train.evaluate(lambda _, batch: batch["x"], 0, endless)

@@ -104,17 +104,23 @@ class InteractiveIterator(ABC):
         """
         return islice(self, count)
 
-    def _ends_here(self) -> bool:
-        """Return True at the end of an epoch.
+    @property
+    def is_endless(self) -> bool:
+        """True if epochs have no end. False if an external source ends them, although their length is unknown."""
+        return self._schedule.batches_per_epoch is None and not self._schedule.length_unknown
 
-        If only the source knows the end, it is asked for a batch: a loop that follows one which was left at the last
-        batch would otherwise be empty. DALI's iterators know because they run ahead.
+    def ends_here(self) -> bool:
+        """Return True at the end of an epoch, also if only an external source knows it.
+
+        Such a source is asked for the next batch, and `at_end` is True after that: a loop that follows one which was
+        left at the last batch would otherwise be empty. DALI's iterators know because they run ahead.
         """
-        # After the last batch that `size` allows, asking would take the first batch of the next epoch.
-        if self._schedule.length_unknown and self._cursor.step.row and not self._cursor.at_end:
-            with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
-                self._cursor.peek()
-        return self._cursor.at_end
+        with self._lock:
+            # After the last batch that `size` allows, asking would take the first batch of the next epoch.
+            if self._schedule.length_unknown and self._cursor.step.row and not self._cursor.at_end:
+                with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
+                    self._cursor.peek()
+            return self._cursor.at_end
 
     def epoch(self) -> Iterator[Any]:
         """Begin an epoch and return an iterator over its batches.
@@ -136,7 +142,7 @@ class InteractiveIterator(ABC):
             >>> iterator
             DataIterator(numbers: x int32[2]; 6 samples; epoch 1, batch 3 of 3)
         """
-        if self._schedule.batches_per_epoch is None and not self._schedule.length_unknown:
+        if self.is_endless:
             raise UsageError("an endless iterator has no epochs", fix="reader_name=... or size=...; or take(n)")
         self.next_epoch()
         return iter(self)
@@ -298,7 +304,7 @@ class InteractiveIterator(ABC):
 
     def _step_of(self, epoch: int, number: int) -> BatchStep:
         total = self._schedule.batches_per_epoch
-        if total is None and epoch and not self._schedule.length_unknown:
+        if epoch and self.is_endless:
             raise UsageError("an endless iterator has one epoch", given=f"epoch={epoch}", expected="0")
         if total is not None and number >= total:
             raise UsageError("the epoch has no such batch", given=f"step={number}", expected=f"0 to {total - 1}")

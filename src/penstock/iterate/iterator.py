@@ -86,7 +86,7 @@ class DataIterator(InteractiveIterator):
 
     Attributes:
         batch_size: Rows of a batch, over all devices.
-        size: Samples that an epoch delivers; -1 for an endless iterator.
+        size: Samples that an epoch delivers; -1 for an endless iterator, and if an external source ends the epoch.
         output_map: Names of the outputs.
 
     Raises:
@@ -232,7 +232,7 @@ class DataIterator(InteractiveIterator):
 
     def __iter__(self) -> Self:
         with self._lock:
-            if self._ends_here():
+            if self.ends_here():
                 self.reset()
         return self
 

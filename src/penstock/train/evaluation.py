@@ -159,8 +159,13 @@ def _check(iterator: DataIterator) -> None:
     """Check that the iterator will visit every sample once."""
     fix = "an iterator of its own, with last_batch_policy=LastBatchPolicy.PAD"
     # A silent mean over the wrong samples would look like a result.
-    if iterator.size < 0:
+    if iterator.is_endless:
         raise UsageError("an endless iterator cannot be evaluated on", fix=fix)
+    if iterator.size < 0:
+        raise UsageError(
+            "an external source ends the epoch, so it is unknown whether the iterator leaves out samples",
+            fix=f"a reader, such as fn.readers.items for a data set in Python, in {fix}",
+        )
     if not (iterator.at_start or iterator.at_end):
         raise UsageError(
             "the iterator is in the middle of an epoch",

@@ -86,7 +86,7 @@ class TrainLoop:
         self.callbacks = callbacks
         self.total_epochs = epochs
         self.total_steps = steps
-        if epochs is not None and isinstance(iterator, DataIterator):
+        if epochs is not None and isinstance(iterator, DataIterator) and iterator.size > 0:
             self.total_steps = epochs * len(iterator)
         self.step = 0
         self.epoch = 0
@@ -143,7 +143,7 @@ class TrainLoop:
     def epoch_ended(self) -> bool:
         """True if the iterator is at the end of an epoch; False for iterators that do not know."""
         iterator = self.iterator
-        return isinstance(iterator, DataIterator) and iterator.at_end
+        return isinstance(iterator, DataIterator) and iterator.ends_here()
 
 
 @check_annotations
@@ -193,7 +193,7 @@ def fit(
     """
     if (epochs is None) == (steps is None):
         raise UsageError("fit needs the number of epochs or of steps", given=f"epochs={epochs}, steps={steps}")
-    if epochs is not None and isinstance(iterator, DataIterator) and iterator.size < 0:
+    if epochs is not None and isinstance(iterator, DataIterator) and iterator.is_endless:
         raise UsageError(
             "an endless iterator has no epochs to count, so the training would never end",
             given=f"epochs={epochs}",
