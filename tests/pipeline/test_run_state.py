@@ -1,6 +1,8 @@
 """Tests of saved states: contents, compatibility, and errors."""
 
+import errno
 import json
+import os
 
 import jax
 import numpy as np
@@ -8,9 +10,9 @@ import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from penstock import LastBatchPolicy, data_iterator, fn
+from penstock import LastBatchPolicy, Pipeline, data_iterator, fn
 from penstock.engine.host.sharded_reader import ShardedReader
-from penstock.errors import PenstockWarning, StateError
+from penstock.errors import PenstockWarning, StateError, UsageError
 from penstock.graph import Reader
 from penstock.graph.identity.fingerprint import CanonicalDefinition
 from penstock.pipeline.run_state import StateIdentity
@@ -393,3 +395,26 @@ def test_seed_true_means_1():
     assert state["seed"] is not True
     one.set_state(state)
     assert next(one)["x"].tolist() == next(augmented(seed=1))["x"].tolist()
+
+
+def test_a_failed_write_leaves_the_previous_checkpoint(tmp_path):
+    pipeline = Pipeline(batch_size=2)
+    with pipeline:
+        pipeline.set_outputs(fn.readers.arrays([1, 2, 3]))
+    (tmp_path / "other").mkdir()
+    link = tmp_path / "checkpoint"
+    link.symlink_to(tmp_path / "other" / "file")
+    for save in (pipeline.checkpoint, pipeline.serialize):
+        before = save(filename=link)
+        pipeline.run()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pathlib.Path.replace", full_disk)
+            with pytest.raises(UsageError, match=r"cannot be written: .*No space left"):
+                save(filename=link)
+        assert link.is_symlink()
+        assert link.read_bytes() == before
+        assert [path.name for path in (tmp_path / "other").iterdir()] == ["file"]
+
+
+def full_disk(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.core import with_call_site
+from penstock.core.atomic_files import write_atomically
 from penstock.errors import UsageError, error_text, short_repr
 from penstock.pipeline.dali_methods import DaliMethods
 from penstock.pipeline.run_state import encode_checkpoint
@@ -39,7 +40,7 @@ class SavedPipeline(DaliMethods):
         `DataIterator.checkpoints`.
 
         Args:
-            filename: File to which the JSON is also written.
+            filename: File to which the JSON is also written, atomically. Only the user may read it.
 
         Raises:
             UsageError: The file cannot be written.
@@ -66,7 +67,7 @@ class SavedPipeline(DaliMethods):
 
         Args:
             define_graph: Not supported.
-            filename: File to which the JSON is also written.
+            filename: File to which the JSON is also written, atomically. Only the user may read it.
 
         Raises:
             UsageError: An argument of an operator is code, as in `python_function`.
@@ -161,7 +162,8 @@ class SavedPipeline(DaliMethods):
 
 def _write(filename: Any, content: bytes) -> None:
     try:
-        Path(filename).write_bytes(content)
+        # The previous file stays whole if the disk is full or the process is killed. `resolve` keeps symbolic links.
+        write_atomically(Path(filename).resolve(), [content])
     except (OSError, TypeError, ValueError) as error:
         raise _file_error(filename, "written", error) from error
 
