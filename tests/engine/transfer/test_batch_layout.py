@@ -184,6 +184,16 @@ def test_incompatible_shardings_are_refused():
         make("batch")
 
 
+def test_another_order_of_devices_is_for_the_host_alone(expected):
+    make = data_iterator(
+        plain, ["x", "y"], reader_name="r", sharding={"x": SHARDINGS["one axis"], "y": SHARDINGS["reversed"]}
+    )
+    for one, other in zip(batches(make(batch_size=16, seed=5, placement="host")), expected, strict=True):
+        np.testing.assert_array_equal(one["y"], other["y"])
+    with pytest.raises(UsageError, match=r'one order of devices(.|\n)*\[0, 1, .* and \[7, 6, (.|\n)*placement="host"'):
+        make(batch_size=16, placement="device")
+
+
 def test_blocks_are_numbered_in_row_order():
     assert (ShardedLayout([SHARDINGS["reversed"]]).blocks, ShardedLayout([SHARDINGS["reversed"]]).shards) == (
         8,

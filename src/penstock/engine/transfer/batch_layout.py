@@ -261,7 +261,16 @@ class ShardedLayout(BatchLayout):
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
         """Compile with `jax.jit` on Auto axes, and give the outputs the user's shardings."""
         shardings = [self._shardings[number] for number in numbers]
-        inner = tuple(NamedSharding(with_auto_axes(sharding.mesh), sharding.spec) for sharding in shardings)
+        # A program of JAX has one order of devices. Transfers of the host's columns have no such limit.
+        meshes = [with_auto_axes(sharding.mesh) for sharding in shardings]
+        orders = {tuple(mesh.devices.flat): None for mesh in (self.mesh, *meshes)}
+        if len(orders) > 1:
+            raise UsageError(
+                "the device program needs one order of devices for all outputs",
+                given=" and ".join(str([device.id for device in order]) for order in orders),
+                fix='meshes with the devices in the same order; or placement="host"',
+            )
+        inner = tuple(NamedSharding(mesh, sharding.spec) for mesh, sharding in zip(meshes, shardings, strict=True))
         program = _outside_meshes(jax.jit(compute, out_shardings=(self._whole, inner)), self.mesh)
 
         def run(state: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
