@@ -79,6 +79,7 @@ def test_exception_ends_both_with_same_last_message(bare):
         ("sample", 1, "  at:       "),
         ("early", 1, "  fix:      let all processes make the same iterators"),
         ("no iterator", 1, "  fix:      let all processes make the same iterators"),
+        ("moved", 1, "  fix:      let all processes pass the same states to set_state"),
     ],
 )
 def test_all_processes_end_with_code_of_failed_one(bare, how, code, last):
@@ -88,6 +89,8 @@ def test_all_processes_end_with_code_of_failed_one(bare, how, code, last):
     assert last in waiting.splitlines()[-1], waiting
     if how == "sample":
         assert all("SampleError: python_function failed on sample 21" in error for error in errors)
+    if how == "moved":
+        assert "process 1 of 2 has moved an iterator to row 32 of epoch 0 with seeds 1 and 1 after 7 batches" in waiting
     if how in ("early", "exit"):
         assert "process 1 of 2 has ended after 7 batches of an iterator of which process 0 takes 8" in waiting
     if how == "no iterator":

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-import tempfile
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
@@ -34,21 +34,27 @@ def make_folder(folder: Path) -> None:
             path.mkdir(mode=0o700, exist_ok=True)
 
 
-def write_atomically(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+def write_atomically(path: Path, parts: Iterable[bytes | memoryview], mode: int = 0o600) -> None:
     """Write a file under a temporary name, then rename it, so that concurrent readers and writers see whole files.
+
+    Args:
+        path: The file.
+        parts: Its content.
+        mode: Permissions, from which the umask takes some; by default the user alone may read and write it.
 
     Raises:
         OSError: The file cannot be written.
     """
     # In the same folder, because a rename is atomic only within a file system.
-    descriptor, unfinished = tempfile.mkstemp(UNFINISHED, path.name, path.parent)
+    unfinished = path.with_name(f"{path.name}{secrets.token_hex(8)}{UNFINISHED}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123  # a descriptor
             file.writelines(parts)
-        Path(unfinished).replace(path)
+        unfinished.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            Path(unfinished).unlink()
+            unfinished.unlink()
         raise
 
 

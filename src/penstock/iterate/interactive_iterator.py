@@ -13,6 +13,7 @@ import jax
 from penstock.core.stage_timers import StageTimers
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
+from penstock.engine.jobs.members import IteratorMembership
 from penstock.engine.run import Run
 from penstock.errors import PenstockError, StateError, UsageError
 from penstock.graph import Node, Range, check_annotations
@@ -34,6 +35,7 @@ class InteractiveIterator(ABC):
     _executable: Executable
     _identity: StateIdentity
     _lock: threading.RLock
+    _membership: IteratorMembership | None
     _names: Sequence[str]
     _order_seed: int
     _pipeline: Pipeline
@@ -175,7 +177,14 @@ class InteractiveIterator(ABC):
             if target != self._cursor.step:
                 self._executable.check_seeks()
                 self._cursor.run.resume(target, self._known_state(target))
-            self._cursor.seek(target)
+            self._move(target)
+
+    def _move(self, step: BatchStep) -> None:
+        """Move to a step. Each process of a job must move to the same one, at the same batch."""
+        if self._membership is not None:
+            seeds = f"seeds {self._seed} and {self._order_seed}"
+            self._membership.move(f"row {step.row} of epoch {step.epoch} with {seeds}")
+        self._cursor.seek(step)
 
     @check_annotations
     def batch_at(self, epoch: Annotated[int, Range(0)], step: Annotated[int, Range(0)]) -> Any:

@@ -365,7 +365,7 @@ class DataIterator(InteractiveIterator):
             start = self._schedule.batch_at_or_after(step)
             cursor.run.resume(start, operator_arrays(state), allow_reset=new_definition)
             # A batch that was peeked belongs to the old position, so the cursor forgets it even if the step is equal.
-            cursor.seek(step)
+            self._move(step)
 
     # PyTorch's names, for programs and libraries that call them.
     state_dict, load_state_dict = get_state, set_state

@@ -40,7 +40,7 @@ class SavedPipeline(DaliMethods):
         `DataIterator.checkpoints`.
 
         Args:
-            filename: File to which the JSON is also written, atomically. Only the user may read it.
+            filename: File to which the JSON is also written, atomically.
 
         Raises:
             UsageError: The file cannot be written.
@@ -67,7 +67,7 @@ class SavedPipeline(DaliMethods):
 
         Args:
             define_graph: Not supported.
-            filename: File to which the JSON is also written, atomically. Only the user may read it.
+            filename: File to which the JSON is also written, atomically.
 
         Raises:
             UsageError: An argument of an operator is code, as in `python_function`.
@@ -163,7 +163,7 @@ class SavedPipeline(DaliMethods):
 def _write(filename: Any, content: bytes) -> None:
     try:
         # The previous file stays whole if the disk is full or the process is killed. `resolve` keeps symbolic links.
-        write_atomically(Path(filename).resolve(), [content])
+        write_atomically(Path(filename).resolve(), [content], mode=0o666)
     except (OSError, TypeError, ValueError) as error:
         raise _file_error(filename, "written", error) from error
 

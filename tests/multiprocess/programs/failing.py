@@ -78,6 +78,9 @@ def main(how):
         float(total)
         if number == 3:
             print("PLAN goes on", flush=True)
+            state = iterator.get_state()
+        if how == "moved" and me == 1 and number == 6:
+            iterator.set_state(state)
     print("PLAN over")
 
 

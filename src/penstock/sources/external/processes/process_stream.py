@@ -49,7 +49,7 @@ class ParallelStream(ExternalStream):
         """Request a batch unless that was already done. If the source can only continue, request a few more."""
         if request in self._pending or request in self._produced:
             return
-        if self._host is not None and self._host.failed:  # `next` raises the error
+        if self._host is not None and self._host.failed:  # `produce` raises the error
             return
         if self.seek_obstacle is None or len(self._pending) <= self.prefetch_depth:
             self._pending[request] = self._ask(request)
