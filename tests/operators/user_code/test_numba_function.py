@@ -47,6 +47,7 @@ def first_only(out0, in0):
     if in0[0] == 6:
         raise ValueError("six")
     in0[1:] = in0[0]
+    in0[0] += 1
     out0[0] = in0[1]
 
 
@@ -70,6 +71,7 @@ def test_a_function_that_raises_fails_for_its_row_alone(on_error):
     batches = [{name: np.asarray(column) for name, column in batch.items()} for batch in iterator]
     out, given = (np.concatenate([batch[name] for batch in batches]) for name in ("out", "given"))
     np.testing.assert_array_equal(out[:, 0], given[:, 0])
+    np.testing.assert_array_equal(given[:3], numbers[:3])  # the function changes copies
     assert not out[:, 1].any()  # what the function does not write is 0, also where other batches have been
     assert given[3, 0] != 6
     assert batches[0].get("valid", np.ones(4, bool)).tolist() == [True] * 3 + [on_error == "replace"]

@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 
+from penstock.operators.user_code import numba_batch_loop
 from penstock.operators.user_code.function_identity import FunctionSnapshot
 from penstock.operators.user_code.numba_batch_loop import run_as_python, run_loop, setup_as_python, setup_loop
 
@@ -91,6 +92,32 @@ def test_the_loop_over_shapes_equals_python(by_batch):
     setup_as_python(shapes_of, expected, ins, by_batch=by_batch)
     for mine, theirs in zip(outs, expected, strict=True):
         np.testing.assert_array_equal(mine, theirs)
+
+
+@pytest.mark.parametrize("by_batch", [False, True], ids=["samples", "batch"])
+@pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
+def test_only_a_function_that_writes_its_inputs_gets_copies(writes, by_batch, monkeypatch):
+    def reads(out, given):
+        out[0][:] = given[0] + 1
+
+    def changes(out, given):
+        given[0][:] += 1
+        out[0][:] = given[0]
+
+    def counted_copy(column):
+        copied.append(column)
+        return copy(column)
+
+    copied, copy = [], numba_batch_loop._copy
+    monkeypatch.setattr(numba_batch_loop, "_copy", counted_copy)
+    kinds = ((np.dtype(np.float32), 1 if by_batch else 2),)
+    loop = run_loop(FunctionSnapshot(changes if writes else reads), kinds, kinds, by_batch=by_batch)
+    given = np.full((3, 2) if by_batch else (3, 1, 2), 4, np.float32)
+    out = np.zeros_like(given)
+    loop([out], [given])
+    assert (given == 4).all()
+    assert out[0].ravel().tolist() == [5, 5]
+    assert len(copied) == writes
 
 
 def test_what_is_compiled_is_compiled_once():

@@ -35,6 +35,8 @@ Setup = Callable[[Sequence[Shapes], Sequence[Shapes]], None]
 def run_loop(run: FunctionSnapshot, outputs: Kinds, inputs: Kinds, *, by_batch: bool) -> Run:
     """Return a function that computes all samples of a batch: it zeroes the outputs, then calls the user's function.
 
+    A user's function that writes its inputs gets copies, because other operators and another run read the originals.
+
     Args:
         run: Function of an array per output and input, or of a list with an array per sample for each.
         outputs: Dtype and rank of each output.
@@ -45,14 +47,26 @@ def run_loop(run: FunctionSnapshot, outputs: Kinds, inputs: Kinds, *, by_batch: 
         Exception: Any error of numba, if it cannot compile the function.
     """
     if _numba().config.DISABLE_JIT:
-        return functools.partial(run_as_python, run.function, by_batch=by_batch)
+        return lambda outs, ins: run_as_python(run.function, outs, list(map(_copy, ins)), by_batch=by_batch)
     types, kinds = _numba().types, outputs + inputs
-    arrays = [types.Array(_numba().from_dtype(dtype), ndim, "C") for dtype, ndim in kinds]
-    call = _Call(run.function, [types.List(array) if by_batch else array for array in arrays])
+
+    def compiled(*, readonly: bool) -> _Call:
+        arrays = [
+            types.Array(_numba().from_dtype(dtype), ndim, "C", readonly=readonly and number >= len(outputs))
+            for number, (dtype, ndim) in enumerate(kinds)
+        ]
+        return _Call(run.function, [types.List(array) if by_batch else array for array in arrays])
+
+    try:
+        call, writes_inputs = compiled(readonly=True), False
+    except Exception:  # noqa: BLE001  # numba has no error of its own for writes; any other error comes again below
+        call, writes_inputs = compiled(readonly=False), True
     dtypes = {f"dtype{number}": dtype for number, (dtype, _) in enumerate(kinds)}
     loop = call.compiled(_run_source(kinds, len(outputs), by_batch), [types.Array(types.int64, 2, "C")], dtypes)
 
     def fill(outs: Sequence[Column], ins: Sequence[Column]) -> None:
+        if writes_inputs:
+            ins = list(map(_copy, ins))
         columns = zip((*outs, *ins), kinds, strict=True)
         loop(call.address, np.hstack([_address_table(column, ndim) for column, (_, ndim) in columns]))
 
@@ -101,6 +115,10 @@ def setup_as_python(
     rows = [slice(None)] if by_batch else [slice(row, row + 1) for row in range(len(outs[0]))]
     for part in rows:
         setup(tuple([shapes[part] for shapes in outs]), tuple([shapes[part] for shapes in ins]))
+
+
+def _copy(column: Column) -> Column:
+    return column.copy() if isinstance(column, np.ndarray) else [sample.copy() for sample in column]
 
 
 def _address_table(column: Column, ndim: int) -> Shapes:

@@ -28,7 +28,8 @@ from penstock.operators.user_code.numpy_function import Kinds
 from penstock.types import as_dtype
 
 _KIND = "numba_function"
-# The compiled loop computes addresses from extents alone, and the user's function may write its inputs.
+# The compiled loop computes addresses from extents alone. Writable, because numba lets a function write through `flat`
+# and `nditer` even into read-only arrays, and a write into the memory of a mapped file would end the process.
 _NEEDED = ("C_CONTIGUOUS", "ALIGNED", "WRITEABLE")
 
 
