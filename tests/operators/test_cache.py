@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from PIL import Image
 
-from penstock import data_iterator, fn, pipeline_def
+from penstock import Pipeline, data_iterator, fn, pipeline_def, types
 from penstock.errors import DefinitionError, ResourceError, UsageError
 from penstock.testing import write_photographs
 
@@ -321,3 +321,19 @@ def test_a_branch_has_no_cache():
 
     with pytest.raises(DefinitionError, match="in a branch of a condition"):
         pipeline_def(definition, batch_size=2, enable_conditionals=True)()
+
+
+def test_a_function_that_writes_its_input_does_not_change_the_cache(tmp_path):
+    def raised_first(out0, in0):
+        in0.flat[0] += np.uint8(100)  # numba allows this even for read-only arrays
+        out0[:] = in0
+
+    for size in (2, 3):
+        (tmp_path / f"{size}.bin").write_bytes(bytes([size] * size))
+    pipeline = Pipeline(batch_size=2, seed=1)
+    with pipeline:
+        content, _ = fn.readers.file(files=sorted(map(str, tmp_path.iterdir())))
+        kinds = dict(out_types=types.UINT8, in_types=types.UINT8, outs_ndim=1, ins_ndim=1)
+        pipeline.set_outputs(fn.numba_function(fn.cache(content, memory="1 MiB"), run_fn=raised_first, **kinds))
+    for _ in range(4):
+        assert [np.asarray(sample).tolist() for sample in pipeline.run()[0]] == [[102, 2], [103, 3, 3]]

@@ -106,7 +106,10 @@ class MemoryStore(SampleStore):
                     continue
                 self.size += growth
                 # Copies: the arrays may be parts of a batch, or of memory that is used again.
-                self._records[index] = (state, [np.array(piece, order="C") for piece in record], size)
+                copies = [np.array(piece, order="C") for piece in record]
+                for piece in copies:
+                    piece.flags.writeable = False  # later epochs get the same arrays
+                self._records[index] = (state, copies, size)
 
     def summary(self) -> str:
         """Describe the content in a few words."""
