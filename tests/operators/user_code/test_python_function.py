@@ -161,3 +161,30 @@ def test_a_generator_per_sample_depends_on_seed_epoch_and_position_alone():
     assert ((draws >= 0) & (draws <= 1)).all()
     assert len(np.unique(np.round(draws, 4))) == 12  # other numbers in each epoch
     assert (batches(2, seed=2)[0] != one).all()
+
+
+@pytest.mark.parametrize("by_batch", [False, True])
+@pytest.mark.parametrize("declared", [{}, {"dtype": np.float32, "ndim": 1}], ids=["inferred", "declared"])
+def test_a_function_may_return_the_same_memory_for_each_call(declared, by_batch):
+    numbers = np.arange(16, dtype=np.float32).reshape(8, 2)
+    memory = np.zeros((4, 2), np.float32)
+
+    def first_row(x):
+        memory[0] = x
+        return memory[0]
+
+    def all_rows(samples):
+        memory[: len(samples)] = samples
+        return list(memory[: len(samples)])
+
+    with Pipeline(4, 1) as pipeline:
+        x = fn.readers.arrays(numbers)
+        same = fn.python_function(
+            x, function=all_rows if by_batch else first_row, batch_processing=by_batch, **declared
+        )
+        pipeline.set_outputs(same, same[:1])
+    first, second = pipeline.run(), pipeline.run()
+    for outputs, rows in ((first, numbers[:4]), (second, numbers[4:])):
+        whole, part = ([np.asarray(sample) for sample in output] for output in outputs)
+        np.testing.assert_array_equal(whole, rows)
+        np.testing.assert_array_equal(part, rows[:, :1])

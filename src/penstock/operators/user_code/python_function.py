@@ -46,7 +46,7 @@ class PythonFunction(NumpyFunction, SampleKernel):
         """Call the function with copies of a sample: it may change its arguments."""
         outputs = self._call([np.array(sample) for sample in inputs], context.bits)
         self.check(outputs)
-        return tuple(outputs)
+        return tuple([_kept(output, None if number else context.out) for number, output in enumerate(outputs)])
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,12 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         columns = self._call(list(map(self._copies, inputs)), context.bits)
         for sample in zip(*columns, strict=True) if self.kinds else ():
             self.check(sample)
-        return tuple(columns)
+        return tuple(
+            [
+                [_kept(sample, None if number else context.out) for sample in column]
+                for number, column in enumerate(columns)
+            ]
+        )
 
     @cached_property
     def _memory(self) -> BatchBuffers:
@@ -101,6 +106,12 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
                     expected=f"{rows}, an array for each sample",
                 )
         return columns
+
+
+def _kept(output: Array, out: Array | None) -> Array:
+    """Return an output that stays the same when the function writes to its memory again."""
+    # The caller copies a dense output into `out` at once. It refers to any other output until the batch is delivered.
+    return output.copy() if out is None else output
 
 
 class FunctionArguments(TypedDict, total=False):
