@@ -5,7 +5,7 @@ import pytest
 from pipeline_runs import build_pipeline, run
 
 from penstock import Pipeline, fn
-from penstock.errors import DefinitionError
+from penstock.errors import DefinitionError, SampleError
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
 
@@ -188,3 +188,26 @@ def test_a_function_may_return_the_same_memory_for_each_call(declared, by_batch)
         whole, part = ([np.asarray(sample) for sample in output] for output in outputs)
         np.testing.assert_array_equal(whole, rows)
         np.testing.assert_array_equal(part, rows[:, :1])
+
+
+@pytest.mark.parametrize("dtype", ["O", "U3", "M8[D]", "V4", [("x", np.int32)], "g"])
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_results_that_are_not_numbers_are_refused(dtype, by_batch):
+    def wrong(x):
+        return [np.zeros(2, dtype)] * len(x) if by_batch else np.zeros(2, dtype)
+
+    with Pipeline(2), pytest.raises(DefinitionError, match=r"(?s)wrong must return arrays of numbers.*fix: .*astype"):
+        fn.python_function(fn.readers.arrays(np.float32([1, 2])), function=wrong, batch_processing=by_batch)
+    with Pipeline(2) as pipeline:
+        x = fn.readers.arrays(np.float32([1, 2]))
+        pipeline.set_outputs(fn.python_function(x, function=wrong, batch_processing=by_batch, dtype=np.float32, ndim=1))
+    with pytest.raises(SampleError, match="wrong must return arrays of numbers"):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("declared", [{}, {"dtype": ">f4", "ndim": 0}], ids=["inferred", "declared"])
+def test_results_in_another_byte_order_are_converted(declared):
+    (results,) = run(
+        lambda x: fn.python_function(x, function=lambda x: x.astype(">f4"), **declared) + 1, np.float32([1, 2])
+    )
+    assert results.tolist() == [2, 3]

@@ -143,6 +143,8 @@ class NumpyFunction(Operator):
         with SlowWait(lambda: f"{self.code} has not returned for {what} in {PATIENCE_SECONDS:g} s; {_advice(thread)}"):
             try:
                 return self.attempt(samples)
+            except SampleError as error:  # a wrong result, whose message has its own fix
+                raise DefinitionError(str(error.args[0])) from error
             except Exception as error:  # user functions may raise anything
                 raise DefinitionError(
                     f"{self.code} fails on {what}, so its outputs are not known: {type(error).__name__}: {error}",
@@ -174,12 +176,24 @@ def _first_samples(inputs: Sequence[Value]) -> list[Array]:
     return [np.array(first_sample(value, _FIX)) for value in inputs]
 
 
-def as_array(output: Any) -> Array:
-    """Convert a result of a function to an array, also a tensor of another library or its DLPack capsule."""
+def as_array(code: FunctionIdentity, output: Any) -> Array:
+    """Convert a result of a function to an array, also a tensor of another library or its DLPack capsule.
+
+    Raises:
+        SampleError: Its dtype cannot be the dtype of samples.
+    """
     # Python has no public name for the type of capsules before 3.13.
-    if type(output).__name__ == "PyCapsule":
-        return np.from_dlpack(cast(Any, _Capsule(output)))
-    return np.asarray(output)
+    is_capsule = type(output).__name__ == "PyCapsule"
+    array: Array = np.from_dlpack(cast(Any, _Capsule(output))) if is_capsule else np.asarray(output)
+    dtype = array.dtype
+    # NumPy reports the narrow floats of ml_dtypes as kind "V", like bytes and records. "g" and "G" are long doubles.
+    if dtype.kind not in "biufcV" or dtype.char in "gG" or issubclass(dtype.type, np.void):
+        raise SampleError(
+            f"{code} must return arrays of numbers or booleans",
+            given=f"{dtype}{list(array.shape)}",
+            fix='convert its result, for example with .astype("float32")',
+        )
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
 
 
 class _Capsule:
@@ -210,5 +224,5 @@ def kinds_of(num_outputs: int, dtype: Any, ndim: int | Sequence[int] | None) -> 
         raise DefinitionError("dtype and ndim must be set together", given=f"dtype={short_repr(dtype)}, ndim={ndim}")
     if dtype is None:
         return ()
-    dtypes = map(as_dtype, per_output("dtype", dtype, num_outputs))
+    dtypes = [as_dtype(kind).newbyteorder("=") for kind in per_output("dtype", dtype, num_outputs)]
     return tuple(zip(dtypes, per_output("ndim", ndim, num_outputs), strict=True))

@@ -40,7 +40,7 @@ class PythonFunction(NumpyFunction, SampleKernel):
     def _call(self, samples: Sequence[Array], bits: Any) -> Sequence[Array]:
         result = self.code(*samples, **({"rng": self.generator(bits)} if self.takes_rng else {}))
         outputs = list_outputs(self.code, result, self.num_outputs, SampleError, tuple)
-        return list(map(as_array, outputs))
+        return [as_array(self.code, output) for output in outputs]
 
     def sample(self, context: SampleContext, *inputs: Any) -> Any:
         """Call the function with copies of a sample: it may change its arguments."""
@@ -96,7 +96,7 @@ class BatchFunction(NumpyFunction, WholeBatchKernel):
         is_wrapped = isinstance(result, tuple) and list(map(type, cast(tuple[Any, ...], result))) in ([list], [tuple])
         is_bare = self.num_outputs == 1 and not is_wrapped
         outputs = list_outputs(self.code, (result,) if is_bare else result, self.num_outputs, SampleError)
-        columns = [list(map(as_array, column)) for column in outputs]
+        columns = [[as_array(self.code, sample) for sample in column] for column in outputs]
         rows = len(inputs[0]) if inputs else self.rows
         for column in columns:
             if len(column) != rows:
