@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pipeline_runs import build_pipeline, run
 
-from penstock import Pipeline, fn
+from penstock import Pipeline, data_iterator, fn, pipeline_def
 from penstock.errors import DefinitionError, SampleError
 from penstock.operators.readers.reader_arguments import apply_reader
 from penstock.testing import ListSource
@@ -211,3 +211,26 @@ def test_results_in_another_byte_order_are_converted(declared):
         lambda x: fn.python_function(x, function=lambda x: x.astype(">f4"), **declared) + 1, np.float32([1, 2])
     )
     assert results.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "other", [lambda x: x[:1], lambda x: x.astype(int), lambda x: x[0]], ids=["shape", "dtype", "rank"]
+)
+@pytest.mark.parametrize("by_batch", [False, True])
+def test_a_result_that_differs_from_the_trial_is_the_fault_of_the_function(other, by_batch):
+    def differs(x):
+        return [differs(sample) for sample in x] if isinstance(x, list) else other(x) if x[0] == 6 else x
+
+    def training(on_error):
+        numbers = fn.readers.arrays(np.arange(12, dtype=np.float32).reshape(6, 2), name="reader")
+        return fn.python_function(numbers, function=differs, batch_processing=by_batch)
+
+    def batch(on_error):
+        names = ["x", "valid"] if on_error == "skip" else ["x"]
+        made = data_iterator(pipeline_def(training), output_map=names, reader_name="reader", on_error=on_error)
+        return next(made(on_error, batch_size=6, num_threads=2))
+
+    with pytest.raises(SampleError, match=r"(?s)sample 3 .*another dtype or shape.*fix: .*dtype= and ndim="):
+        batch("raise")
+    if not by_batch:
+        assert batch("skip")["valid"].tolist() == [True] * 3 + [False] + [True] * 2

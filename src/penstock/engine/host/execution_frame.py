@@ -315,6 +315,14 @@ def unfit(value: Value, dtype: Any, shape: tuple[int, ...]) -> PenstockError:
             "its source gives samples of several kinds", given=f"{dtype}{list(shape)}", expected=spec,
             fix="samples of one type and rank",
         )  # fmt: skip
+    # For code of the user, a trial decides dtypes and shapes, and the result may depend on the content of the sample.
+    if value.node.operator.reproducible == "in a run" and (other or spec.extent is not ShapeKind.SAME):
+        return SampleError(
+            "the function returns another dtype or shape than in its trial while the definition was traced",
+            given=f"{dtype}{list(shape)}",
+            expected=spec,
+            fix="declare its outputs with dtype= and ndim=",
+        )
     # Only an assumed-same shape depends on the data. Any other difference is a bug of the kernel or its spec rule.
     if other or spec.extent is not ShapeKind.SAME:
         return broken_promise(value, dtype, shape)
