@@ -41,6 +41,7 @@ from penstock.errors import (
     DefinitionError,
     PenstockError,
     SampleError,
+    SourceError,
     StateError,
     UnknownNameError,
     UsageError,
@@ -183,7 +184,7 @@ MISTAKES = {
     "labels before a batch": (lambda: RocalPipeline(batch_size=2).get_image_labels(), ContextError),
     "samples of two kinds": (
         lambda: pipeline(lambda: fn.external_source([1.5, 2], batch=False)).run(),
-        SampleError,
+        SourceError,
     ),
     "too many rows": (lambda: first(batch_size=10**9), UsageError),
     "too many threads": (lambda: first(num_threads=10**9), UsageError),
