@@ -19,10 +19,15 @@ def test_from_a_store(tmp_path):
 def test_input_hosts_with_ray(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed (dependency group test-all)")
     pytest.importorskip("grpc", reason="grpcio is not installed (extra hosts)")
-    out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
-    assert "the batches of 2 hosts are those of this process" in out
-    # A host that begins later may find no rows left; tests/engine/input_hosts/ checks how rows are distributed.
-    assert re.search(r"^2 input hosts \(.*, (?!0\.0)\d+\.\d MB", out, re.MULTILINE), "the hosts have computed rows"
+    # A host that begins later may find no rows left; tests/engine/input_hosts/ checks how rows are distributed. On a
+    # busy machine, both begin later if they have to compile loops. The second time, these are in the cache.
+    for _ in range(2):
+        out = run(ROOT / "examples" / "input_hosts_with_ray.py", cwd=tmp_path)
+        assert "the batches of 2 hosts are those of this process" in out
+        worked = re.search(r"^2 input hosts \(.*, (?!0\.0)\d+\.\d MB", out, re.MULTILINE)
+        if worked:
+            break
+    assert worked, "the hosts have computed rows"
 
 
 def test_hugging_face(tmp_path):
