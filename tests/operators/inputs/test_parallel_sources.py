@@ -11,6 +11,7 @@ import pytest
 import worker_sources as sources
 
 from penstock import Pipeline, data_iterator, errors, fn
+from penstock.engine.host import chunk_scheduler
 
 psutil = pytest.importorskip("psutil", reason="psutil is not installed (dependency group test)")
 
@@ -229,6 +230,13 @@ def test_a_generator_does_not_restart_silently_when_another_source_ends_its_work
     made.close()
 
 
+@pytest.fixture
+def light_batches(monkeypatch):
+    """Let batches count as light on a busy machine, too: for others, `run` also waits for the batch after the next."""
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", 100.0)
+
+
+@pytest.mark.usefixtures("light_batches")
 def test_closing_while_a_worker_hangs():
     made = pipeline(sources.hangs)
     made.run()
@@ -237,6 +245,7 @@ def test_closing_while_a_worker_hangs():
     assert not children()
 
 
+@pytest.mark.usefixtures("light_batches")
 def test_closing_by_another_thread_while_one_waits():
     made = pipeline(sources.hangs)
     made.run()
