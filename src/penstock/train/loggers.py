@@ -94,19 +94,18 @@ class CSVLogger(Logger):
     def _continue(self) -> None:
         """Read the columns of an existing file. Write it again without a part of a last row, to append to it."""
         text = self._text()
-        self._names = next(csv.reader(io.StringIO(text, newline="")), [])
+        rows = _whole_rows(text)
+        self._names = next(csv.reader(io.StringIO(rows, newline="")), [])
         if self._names and self._names[0] != "step":
             raise self._foreign("a file with the column step first", ", ".join(self._names))
-        if self._names and len(text) < len(self._text(whole=False)):
+        if self._names and rows != text:
             self._replace(self._rows())
 
-    def _text(self, *, whole: bool = True) -> str:
-        """Return the text of the file, by default without a part of a last row, which a killed process may leave."""
+    def _text(self) -> str:
         if not self.path.exists():
             return ""
         with self.path.open(newline="") as file:
-            text = file.read()
-        return text[: text.rfind("\n") + 1] if whole else text
+            return file.read()
 
     def _foreign(self, expected: str, given: str) -> CheckpointError:
         return CheckpointError(
@@ -114,7 +113,7 @@ class CSVLogger(Logger):
         )
 
     def _rows(self) -> list[dict[str, Any]]:
-        rows = list(csv.DictReader(io.StringIO(self._text(), newline="")))
+        rows = list(csv.DictReader(io.StringIO(_whole_rows(self._text()), newline="")))
         # The reader collects surplus cells under None.
         if wrong := [row for row in rows if None in row or not (row["step"] or "").isdecimal()]:
             raise self._foreign("a whole number as step in each row", str(list(wrong[0].values())))
@@ -130,6 +129,11 @@ class CSVLogger(Logger):
             writer.writerows(rows)
             fsync_file(file)
         partial.replace(self.path)
+
+
+def _whole_rows(text: str) -> str:
+    """Return a text without a part of a last row, which a killed process may leave."""
+    return text[: text.rfind("\n") + 1]
 
 
 class TensorBoardLogger(Logger):

@@ -102,7 +102,7 @@ def test_equal_moves_of_an_iterator_are_no_failure(job):
             take(part, 2)  # one process is ahead of the others
             for position in positions:
                 part.move(position)
-            part.peers._check_batches()
+            part.peers._check_moves()
     for part in parts:
         take(part, 2)
 
@@ -120,10 +120,12 @@ def test_different_moves_of_an_iterator_are_detected(job, moves, told):
         take(part, 2)
     for process, position in moves.items():
         parts[process].move(position)
+    take(parts[0])
     for process in job:
         process._read()
+        process._check_moves()
     with pytest.raises(JobError, match=told):
-        take(parts[0], 2)
+        take(parts[0])
 
 
 def test_failed_batch_can_be_requested_again(job):

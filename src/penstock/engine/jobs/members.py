@@ -182,6 +182,7 @@ class JobMembers:
             # If the service is gone, JAX ends the process.
             with suppress(Exception):
                 self._read()
+            self._check_moves()
             self._check_batches()
             if self._failure is not None:
                 deadline = min(deadline, time.monotonic() + _GRACE)
@@ -206,6 +207,8 @@ class JobMembers:
 
     def _check_moves(self) -> None:
         """Fail if a process has moved one of this process's iterators in another way."""
+        if self._failure is not None:
+            return
         mine = self._moves[self.process]
         for process, moves in list(self._moves.items()):
             for key, (count, batches, position) in moves.items():
@@ -225,9 +228,7 @@ class JobMembers:
                 return
 
     def _check_batches(self) -> None:
-        """Fail if a process has left that one of this process's iterators needs, or has moved one of them alone."""
-        if self._failure is None:
-            self._check_moves()
+        """Fail if a process has left that one of this process's iterators needs."""
         if self._failure is not None or not self._left:
             return
         for key, mine in list(self._batches.items()):

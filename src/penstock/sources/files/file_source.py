@@ -1,5 +1,6 @@
 """Source of files with labels. `class_folders` and `file_lists` create it."""
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
@@ -192,6 +193,11 @@ class FileSource(Source):
 
     def fingerprint(self) -> str:
         """Return a text that identifies the files and labels, wherever the data set is mounted."""
+        return self._fingerprint
+
+    @functools.cached_property
+    def _fingerprint(self) -> str:
+        # Cached: states, processes of a job and caches each ask for it, and a data set may have millions of names.
         names: list[bytes] = self._names.tolist()
         # A copy in another bucket or under another mount point is the same data set: saved states stay valid.
         if self._remote:
