@@ -8,8 +8,8 @@ import logging
 import sys
 import threading
 import traceback
+import weakref
 from types import SimpleNamespace
-from weakref import finalize as _finalize
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from PIL import Image
 
 from penstock.core import slow_waits
 from penstock.core.warn_once import forget_warnings
+from penstock.engine.host import memory_caches
 from penstock.engine.host.worker_threads import _SharedThreads
 from penstock.sources.formats.caffe.caffe2_source import write_caffe2
 
@@ -79,6 +80,13 @@ def told(monkeypatch):
     logging.getLogger("penstock").removeHandler(handler)
 
 
+@pytest.fixture
+def stores():
+    """List the stores in memory of this test's caches, the oldest first. Earlier tests may have left some."""
+    before = weakref.WeakSet(memory_caches._contents)
+    return lambda: [store for store in memory_caches._contents if store not in before]
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     """After every test, the threads of the iterators and pipelines that it made and dropped are gone."""
@@ -119,7 +127,7 @@ def _reason_to_live(thread):
             text = ""
         chain.append(f"{type(holder).__name__} {text}")
         seen |= {id(holders), id(holder)}
-        if isinstance(holder, _finalize._Info):  # held as long as the object whose end it waits for
+        if isinstance(holder, weakref.finalize._Info):  # held as long as the object whose end it waits for
             holders = [holder.weakref()]
         else:
             holders = [one for one in gc.get_referrers(holder) if id(one) not in seen]

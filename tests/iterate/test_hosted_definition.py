@@ -1,17 +1,16 @@
 """Programs that an input host builds for several trainers."""
 
-import gc
 import json
 
 import numpy as np
 
 from penstock import data_iterator, fn
-from penstock.engine.host import memory_caches
 from penstock.engine.host.worker_threads import ThreadExecutor
 from penstock.iterate.dry_run import dry_run
 from penstock.iterate.host_description import describe
 from penstock.iterate.hosted_definition import HostedDefinition, ProgramFactory
 from penstock.testing import write_photographs
+from tests.support.memory_stores import end_event, ends
 
 
 @data_iterator
@@ -21,7 +20,7 @@ def cached(folder, memory="1 MB"):
     return {"images": fn.cache(fn.python_function(images, function=np.negative), memory=memory), "labels": labels}
 
 
-def test_programs_of_one_cache_share_its_memory(tmp_path):
+def test_programs_of_one_cache_share_its_memory(tmp_path, stores):
     folders = [str(write_photographs(tmp_path / name, samples_per_class=2)) for name in ("one", "other")]
     descriptions = []
     for folder, seed, rows in ((folders[0], 1, 4), (folders[0], 2, 4), (folders[0], 2, 2), (folders[1], 1, 4)):
@@ -29,18 +28,16 @@ def test_programs_of_one_cache_share_its_memory(tmp_path):
         options = {"batch_size": rows, "seed": seed, "input_hosts": ["grpc://127.0.0.1:1"]}
         with dry_run(lambda _: None), cached(folder=folder, **options) as trainer:
             descriptions.append(json.loads(json.dumps(describe(trainer))))
+    ended = list(map(end_event, stores()))
     del trainer
-    gc.collect()
-    assert not list(memory_caches._contents)
+    assert all(map(ends, ended))
     executor = ThreadExecutor(1, name="hosted")
     factory = ProgramFactory({"cached": HostedDefinition.of(cached)}, [], executor)
     programs = [factory.build(description)[0] for description in descriptions]
-    stores = list(memory_caches._contents)
-    assert [store.budget.limit for store in stores] == [10**6] * 2  # one for each data set
+    assert [store.budget.limit for store in stores()] == [10**6] * 2  # one for each data set
+    end, other_end = map(end_event, stores())
     del programs[:3]
-    gc.collect()
-    assert len(list(memory_caches._contents)) == 2  # `stores` has both
-    del stores
-    gc.collect()
-    assert len(list(memory_caches._contents)) == 1
+    assert ends(end)
+    assert not other_end.is_set()
+    assert len(stores()) == 1
     executor.close()

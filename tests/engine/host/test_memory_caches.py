@@ -1,14 +1,13 @@
 """Caches in memory: programs of a process share one if it holds the same values, and its limit if that is uncertain."""
 
-import gc
 import shutil
 
 import numpy as np
 import pytest
 
 from penstock import data_iterator, fn
-from penstock.engine.host import memory_caches
 from penstock.testing import write_photographs
+from tests.support.memory_stores import end_event, ends
 
 COUNT = 12
 SAMPLE = 32 * 32 * 3
@@ -17,11 +16,6 @@ SAMPLE = 32 * 32 * 3
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     return write_photographs(tmp_path_factory.mktemp("originals") / "photos", samples_per_class=COUNT // 3)
-
-
-@pytest.fixture(autouse=True)
-def no_other_caches():
-    gc.collect()
 
 
 def negative(image):
@@ -55,12 +49,8 @@ def hits(batches):
     return batches.stats()["cache: hits"].samples
 
 
-def stores():
-    return list(memory_caches._contents)
-
-
 @pytest.mark.parametrize("function", [None, negative])
-def test_programs_with_the_same_values_share_a_store(photos, function):
+def test_programs_with_the_same_values_share_a_store(photos, function, stores):
     one = iterator(photographs(photos), function)
     expected = images(one)
     other = iterator(photographs(photos), function)
@@ -68,12 +58,12 @@ def test_programs_with_the_same_values_share_a_store(photos, function):
     np.testing.assert_array_equal(images(other), expected)
     assert hits(other) >= COUNT
     assert "readers.file" not in other.stats()
+    end = end_event(*stores())
     del one, other
-    gc.collect()
-    assert not stores()
+    assert ends(end)
 
 
-def test_other_definitions_and_data_sets_have_their_own_limits(photos, tmp_path):
+def test_other_definitions_and_data_sets_have_their_own_limits(photos, tmp_path, stores):
     copied = shutil.copytree(photos, tmp_path / "photos")
     limit = COUNT * (SAMPLE + 320)
     held = [iterator(photographs(folder), memory=limit) for folder in (photos, copied)]
@@ -83,26 +73,28 @@ def test_other_definitions_and_data_sets_have_their_own_limits(photos, tmp_path)
     assert [store.summary()[:10] for store in stores()] == ["12 samples"] * 3
 
 
-def test_functions_of_one_name_share_only_the_limit(photos):
+def test_functions_of_one_name_share_only_the_limit(photos, stores):
     def adding(number):
         return lambda image: image + np.uint8(number)
 
     limit = (COUNT + COUNT // 2) * (SAMPLE + 320)
-    held = [iterator(photographs(photos), adding(number), limit) for number in (0, 1)]
-    results = [images(batches) for batches in held]
-    np.testing.assert_array_equal(results[1], results[0] + np.uint8(1))
+    held = [iterator(photographs(photos), adding(0), limit)]
+    zero = images(held[0])
+    held.append(iterator(photographs(photos), adding(1), limit))
+    np.testing.assert_array_equal(images(held[1]), zero + np.uint8(1))
     first, second = stores()
     assert first.size == COUNT * (SAMPLE + 320)
     assert first.size + second.size == limit
     # The room of a program that ends is free.
+    end = end_event(first)
     del held[0], first
-    gc.collect()
+    assert ends(end)
     images(held[0])  # some of its batches were prepared before
     images(held[0])
     assert second.size == COUNT * (SAMPLE + 320)
 
 
-def test_arrays_share_only_the_limit():
+def test_arrays_share_only_the_limit(stores):
     arrays = np.zeros((COUNT, 32, 32, 3), np.uint8)
     limit = COUNT * (SAMPLE + 320)
     held = [iterator(lambda: fn.readers.arrays(arrays, layout="HWC"), memory=limit)]
@@ -115,11 +107,12 @@ def test_arrays_share_only_the_limit():
 
 def test_the_largest_limit_holds(photos):
     held = [iterator(photographs(photos), memory=limit) for limit in (1, COUNT * (SAMPLE + 320), 2)]
+    images(held[0])  # some of its batches may have been prepared before
     images(held[0])
     assert "has 12 samples" in held[2].explain()
 
 
-def test_comparisons_that_fail_share_only_the_limit(photos):
+def test_comparisons_that_fail_share_only_the_limit(photos, stores):
     class Strange:
         def __call__(self, image):
             return image
