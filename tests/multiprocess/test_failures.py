@@ -3,9 +3,7 @@
 JAX would wait 300 seconds for a process that does not end; these tests wait much less.
 """
 
-import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -107,11 +105,8 @@ def test_under_the_launcher(execute, launched):
 
 
 @pytest.mark.slow
-def test_under_open_mpi(execute):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun (Debian: openmpi-bin) is not installed")
-    command = ["mpirun", "-n", 2, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    done = execute([*command, sys.executable, PROGRAM, "exit"], timeout=PATIENCE, JAX_NUM_CPU_DEVICES="1")
+def test_under_open_mpi(mpi, execute):
+    done = execute([*mpi("mpirun", 2), sys.executable, PROGRAM, "exit"], timeout=PATIENCE, JAX_NUM_CPU_DEVICES="1")
     assert done.returncode == 1
     assert "process 1 of 2 has ended after 7 batches" in done.stderr or "exited with non-zero" in done.stderr
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from penstock.errors import UsageError
-from penstock.launch import detect_job, initialize, launch
+from penstock.launch import initialize, launch
 from penstock.launch.distributed import check_port
 from penstock.launch.local_launcher import free_port
 
@@ -189,19 +189,6 @@ def test_gpus_are_divided(tmp_path, execute, launched):
     script = write(tmp_path, "import os; print(os.environ['JAX_LOCAL_DEVICE_IDS'])")
     done = execute(launched(2, 1, script), JAX_PLATFORMS="", CUDA_VISIBLE_DEVICES="0,1,2,3")
     assert sorted(done.stdout.splitlines()) == ["[0] 0,1", "[1] 2,3"]
-
-
-def test_launcher_of_process_is_detected():
-    assert detect_job({}).started_by == "nobody"
-    assert detect_job({"OMPI_MCA_orte_hnp_uri": "1.0;tcp://10.0.0.1:9"}).started_by == "Open MPI"
-    assert detect_job({"SLURM_JOB_ID": "1"}).started_by == "nobody"  # a batch script, not a task of srun
-    step = dict.fromkeys(("JOB_ID", "STEP_NODELIST", "NTASKS", "PROCID", "LOCALID"), "1")
-    assert detect_job({f"SLURM_{name}": value for name, value in step.items()}).started_by == "SLURM"
-    ours = {"JAX_COORDINATOR_ADDRESS": "a:1", "PENSTOCK_NUM_PROCESSES": "4", "PENSTOCK_PROCESS_ID": "3"}
-    job = detect_job({**ours, "OMPI_MCA_orte_hnp_uri": "x"})
-    assert (job.started_by, job.coordinator, job.num_processes, job.process_id) == ("penstock launch", "a:1", 4, 3)
-    with pytest.raises(UsageError, match="describes a job incompletely"):
-        detect_job({"PENSTOCK_PROCESS_ID": "3"})
 
 
 def test_initialize_without_job_runs_single_process():

@@ -2,6 +2,7 @@
 
 import ipaddress
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -102,17 +103,23 @@ def test_explicit_address_is_bound_exactly(bind, program, hosts, environment):
     assert interface == ("lo" if bind else None)
 
 
-def test_open_mpi_on_one_machine_listens_only_on_loopback(program, hosts, environment):
-    names, addresses = hosts
-    variables = {
-        "OMPI_MCA_orte_hnp_uri": f"1531576320.0;tcp://{addresses[0]}:34911",
-        "OMPI_COMM_WORLD_SIZE": str(PROCESSES),
-        "OMPI_COMM_WORLD_LOCAL_SIZE": str(PROCESSES),
-    }
-    ranks = [{f"OMPI_COMM_WORLD_{name}": str(number) for name in ("RANK", "LOCAL_RANK")} for number in range(PROCESSES)]
-    job = [started(names[0], program, environment, **variables, **rank) for rank in ranks]
-    _, found = listening(*outputs(job))
+@pytest.mark.parametrize("launcher", ["mpirun", "prterun", "mpiexec.hydra"])
+def test_mpi_on_one_machine_listens_only_on_loopback(launcher, mpi, program, hosts, execute):
+    # Hydra does not tell the processes where they meet.
+    variables = {"JAX_COORDINATOR_ADDRESS": "127.0.0.1:29413"} if launcher == "mpiexec.hydra" else {}
+    command = [*mpi(launcher, PROCESSES), sys.executable, program]
+    done = execute(on(hosts[0][0], command), JAX_NUM_CPU_DEVICES="1", **variables)
+    assert done.returncode == 0, done.stderr
+    job = "MPICH" if variables else "Open MPI"
+    assert sorted(re.findall(r"^.*MP.* \d \d \d(?= )", done.stdout, re.MULTILINE)) == [f"{job} {n} 2 1" for n in (0, 1)]
+    _, found = listening(done.stdout)
     assert {address for each in found.values() for address in each} == {"127.0.0.1"}
+
+
+def test_mpi_that_does_not_tell_where_processes_meet(mpi, program, execute):
+    done = execute([*mpi("mpiexec.hydra", PROCESSES), sys.executable, program])
+    assert done.returncode != 0
+    assert "set JAX_COORDINATOR_ADDRESS=127.0.0.1:8476, for all of them" in done.stderr
 
 
 @pytest.mark.parametrize(

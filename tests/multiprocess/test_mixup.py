@@ -3,8 +3,6 @@
 With any launcher and number of devices, each row is the mean of an image of each list, truncated to bytes.
 """
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,11 +56,8 @@ def test_without_a_job(folder, alone):
     check(folder, 8)
 
 
-def test_under_open_mpi(folder, execute):
-    if shutil.which("mpirun") is None:
-        pytest.skip("mpirun (Debian: openmpi-bin) is not installed")
-    command = ["mpirun", "-n", 2, "--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
-    done = execute([*command, sys.executable, PROGRAM, folder], JAX_NUM_CPU_DEVICES="1")
+def test_under_open_mpi(folder, mpi, execute):
+    done = execute([*mpi("mpirun", 2), sys.executable, PROGRAM, folder], JAX_NUM_CPU_DEVICES="1")
     assert done.returncode == 0, done.stderr[-3000:]
     check(folder, 2)
 

@@ -27,7 +27,8 @@ from typing import Annotated, Any
 from penstock.errors import UsageError
 from penstock.graph import Range, check_annotations
 from penstock.launch import watchdog
-from penstock.launch.distributed import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID, check_port
+from penstock.launch.distributed import check_port
+from penstock.launch.job_environment import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID
 from penstock.launch.output_prefix import Printer, forward_output
 from penstock.launch.watchdog import JOB, kill
 
