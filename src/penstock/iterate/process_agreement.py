@@ -6,11 +6,14 @@ from dataclasses import asdict
 from os import PathLike
 from typing import Any, cast
 
+from penstock.core.warn_once import warn_once
 from penstock.engine.failures.error_budget import ErrorBudget, ErrorLimits
 from penstock.engine.failures.quarantine import Quarantine
 from penstock.engine.host.run_context import reader_label
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.jobs import members
+from penstock.engine.jobs.jax_runtime import coordination_client
+from penstock.engine.jobs.job_environment import started_processes
 from penstock.engine.jobs.members import IteratorMembership
 from penstock.engine.jobs.startup_exchange import exchange
 from penstock.engine.transfer.batch_layout import BatchLayout
@@ -50,6 +53,7 @@ def agree_on_definition(
         UsageError: The processes define different pipelines, or read different data as if they were the same.
     """
     if layout.processes <= 1:
+        _warn_if_alone(graphs)
         return pipeline.seed, None, 1
     mine = {
         "definition": fingerprint(graphs[0]),
@@ -77,6 +81,23 @@ def agree_on_definition(
     blocks = {shard: block for shard, _, block in read}
     neighbors = [item["host"] for item in answers.values()].count(host)
     return first["seed"], [*blocks.values()] if per_block else None, neighbors
+
+
+def _warn_if_alone(graphs: Sequence[Graph]) -> None:
+    """Warn if a launcher has started several processes, of which each reads all data, because JAX has not joined them.
+
+    A program that communicates without JAX, or not at all, states its part of the data.
+    """
+    launcher, processes = started_processes()
+    readers = [cast(Reader, node.operator) for node in graphs[0].readers]
+    if processes <= 1 or coordination_client() is not None or not readers:
+        return
+    if all(reader.num_shards <= len(graphs) for reader in readers):
+        warn_once(
+            "alone",
+            f"{launcher} has started {processes} processes, and this one reads all data: JAX has not joined them",
+            fix="penstock.launch.initialize() before JAX is used; or num_shards= if each process trains for itself",
+        )
 
 
 def agree_on_shapes(plan: Plan, layout: BatchLayout) -> None:

@@ -8,8 +8,8 @@ from functools import partial
 
 from penstock.core import with_call_site
 from penstock.core.slow_waits import PATIENCE_SECONDS, SlowWait
+from penstock.engine.jobs.job_environment import BIND, COORDINATOR, LOOPBACK, JobEnvironment, detect_job
 from penstock.errors import UsageError
-from penstock.launch.job_environment import BIND, COORDINATOR, LOOPBACK, JobEnvironment, detect_job
 
 
 @with_call_site

@@ -24,11 +24,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
 
+from penstock.engine.jobs.job_environment import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID
 from penstock.errors import UsageError
 from penstock.graph import Range, check_annotations
 from penstock.launch import watchdog
 from penstock.launch.distributed import check_port
-from penstock.launch.job_environment import BIND, COORDINATOR, LOOPBACK, NUM_PROCESSES, PROCESS_ID
 from penstock.launch.output_prefix import Printer, forward_output
 from penstock.launch.watchdog import JOB, kill
 

@@ -81,12 +81,27 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
             )
         count, number = int(variables[NUM_PROCESSES]), int(variables[PROCESS_ID])
         return JobEnvironment("penstock launch", variables[COORDINATOR], count, number)
+    if (launcher := _launcher(variables)) is None:
+        return JobEnvironment("nobody")
+    process, processes, local = (int(variables[name]) for name in _LAUNCHERS[launcher])
+    coordinator = variables.get(COORDINATOR) or _coordinator(launcher, processes, variables)
+    return JobEnvironment(launcher, coordinator, processes, process, local)
+
+
+def _launcher(variables: Mapping[str, str]) -> str | None:
+    """Return the cluster's launcher that started this process; None if none did."""
     for launcher, names in _LAUNCHERS.items():
         if variables.keys() >= set(names) and (launcher != "SLURM" or _SLURM_STEP in variables):
-            process, processes, local = (int(variables[name]) for name in names)
-            coordinator = variables.get(COORDINATOR) or _coordinator(launcher, processes, variables)
-            return JobEnvironment(launcher, coordinator, processes, process, local)
-    return JobEnvironment("nobody")
+            return launcher
+    return None
+
+
+def started_processes() -> tuple[str, int]:
+    """Return who started this process, as in `JobEnvironment`, and the number of processes. It may not have joined."""
+    if NUM_PROCESSES in os.environ:
+        return "penstock launch", int(os.environ[NUM_PROCESSES])
+    launcher = _launcher(os.environ)
+    return ("nobody", 1) if launcher is None else (launcher, int(os.environ[_LAUNCHERS[launcher][1]]))
 
 
 def _coordinator(launcher: str, processes: int, variables: Mapping[str, str]) -> str:
