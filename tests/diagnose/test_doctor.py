@@ -13,7 +13,7 @@ from penstock.cli import main
 from penstock.core.cpu_limits import CpuLimits
 from penstock.diagnose import environment_checks as module
 from penstock.diagnose.check import Check, as_json, as_table
-from penstock.diagnose.environment_checks import cache_check, cpu_checks, extra_checks
+from penstock.diagnose.environment_checks import cache_check, cpu_checks, extra_checks, job_checks
 from penstock.diagnose.read_rates import ReadRates, read_checks
 
 
@@ -163,3 +163,15 @@ def test_command(tmp_path, capsys):
     assert {"versions", "devices", "CPUs", "decoders", "extras", "caches", "limits", f"reads of {tmp_path}"} <= sections
     assert main(["doctor", str(tmp_path / "missing")]) == 1
     assert "there is no such file or folder" in capsys.readouterr().out
+
+
+def test_job_of_a_launcher(monkeypatch):
+    assert not list(job_checks())
+    for name, value in {"PMI_RANK": "3", "PMI_SIZE": "16", "MPI_LOCALRANKID": "3", "MPI_LOCALNRANKS": "8"}.items():
+        monkeypatch.setenv(name, value)
+    (check,) = job_checks()
+    assert (check.value, check.problem) == ("MPICH", "the environment of MPICH does not tell where the processes meet")
+    assert check.fix.startswith("set JAX_COORDINATOR_ADDRESS=HOST:8476, where HOST is the machine of process 0")
+    monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "node1:8476")
+    (check,) = job_checks()
+    assert (check.value, check.problem) == ("MPICH: process 3 of 16, coordinator node1:8476", "")

@@ -22,7 +22,8 @@ from penstock.engine.input_hosts.host_address import (
 )
 from penstock.engine.input_hosts.host_connection import HostConnection, HostFailureError
 from penstock.engine.input_hosts.host_names import resolved
-from penstock.errors import PenstockError
+from penstock.engine.jobs.job_environment import detect_job, started_processes
+from penstock.errors import PenstockError, UsageError
 from penstock.native.code_cache import code_folders
 from penstock.native.trusted_files import UntrustedError, check_folder
 
@@ -49,6 +50,7 @@ def environment_checks() -> list[Check]:
         *extra_checks(),
         *_caches(),
         *_system_limits(),
+        *job_checks(),
         *host_checks(),
     ]
 
@@ -131,6 +133,20 @@ def extra_checks() -> Iterator[Check]:
             yield Check("extras", extra, f"missing: {', '.join(missing)}", fix=f'pip install "penstock[{extra}]"')
         else:
             yield Check("extras", extra, "installed")
+
+
+def job_checks() -> Iterator[Check]:
+    """Yield a check of the launcher that has started this process: what `penstock.launch.initialize` would join."""
+    try:
+        job = detect_job()
+    except UsageError as error:
+        problem, *lines = str(error).splitlines()
+        fix = next((line for line in lines if line.startswith("  fix:")), "").removeprefix("  fix:").strip()
+        yield Check("job", "started by", started_processes()[0], problem, fix)
+        return
+    if job.coordinator is not None:
+        number = f"process {job.process_id} of {job.num_processes}, coordinator {job.coordinator}"
+        yield Check("job", "started by", f"{job.started_by}: {number}")
 
 
 def host_checks() -> Iterator[Check]:
