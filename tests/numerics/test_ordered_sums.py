@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from pipeline_runs import run
 
 from penstock import data_iterator, fn
 
@@ -31,3 +32,14 @@ def test_bits_do_not_depend_on_the_rows_of_a_device(name):
     expected = stream(1, 16)
     for devices, batch_size in ((2, 8), (8, 8)):
         np.testing.assert_array_equal(stream(devices, batch_size), expected)
+
+
+def test_a_deviation_of_zero_gives_the_infinities_of_the_host():
+    def results(placement):
+        (result,) = run(lambda x: fn.normalize(x, mean=3.0, stddev=0.0), DATA, placement=placement)
+        return result
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = results("host")
+    assert {-np.inf, np.inf} <= set(expected.flat)
+    np.testing.assert_array_equal(results("device"), expected)

@@ -95,7 +95,9 @@ class _Normalize(Operator):
 
     def _finish(self, xp: Any, centered: Any, inverse: Any) -> Any:
         # no_fma: XLA would contract the product and the sum into an FMA, whose bits differ from NumPy's.
-        scaled = no_fma(xp, centered * (inverse * xp.asarray(self.scale, np.float32)))
+        product = centered * (inverse * xp.asarray(self.scale, np.float32))
+        # It would change minus infinity, the result for values below the mean with a standard deviation of 0.
+        scaled = product if xp is np else xp.where(xp.isneginf(product), product, no_fma(xp, product))
         return cast_saturating(xp, scaled + xp.asarray(self.shift, np.float32), self.dtype)
 
 
