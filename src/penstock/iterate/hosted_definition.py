@@ -193,6 +193,7 @@ class ProgramFactory:
     def _graphs(self, calls: Any) -> list[Graph]:
         """Trace the definition, once for each call."""
         graphs: list[Graph] = []
+        shared: dict[Any, Any] = {}  # so that the traces list a remote data set once
         for call in messages.sequence(calls, _MAX_BLOCKS, "calls"):
             entries = messages.fields(call, ("name", "args", "kwargs", "conditionals", "rows", "batch"))
             hosted = self._definition(messages.text(entries["name"], 1024, "name"))
@@ -210,7 +211,7 @@ class ProgramFactory:
             if messages.flag(entries["conditionals"], "conditionals"):
                 function = definition_with_conditionals(function)
             pipeline = Pipeline(batch_size=rows, seed=0)
-            pipeline.set_block(rows, batch)
+            pipeline.set_block(rows, batch, shared)
             graphs.append(trace(function, args, kwargs, pipeline).graph)
         if not graphs:
             raise MessageError("calls must have an entry")

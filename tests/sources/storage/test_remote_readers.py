@@ -9,11 +9,13 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from read_source import check_worker_process
 
-from penstock import Pipeline, fn, tfrecord
+from penstock import Pipeline, data_iterator, fn, tfrecord
 from penstock.cli import main
 from penstock.errors import PenstockWarning, SampleError, SourceNotFoundError
 from penstock.graph.ir.operator import Reader
@@ -76,6 +78,45 @@ def test_copies_in_a_store_have_the_same_digest_of_samples(folder, s3):
     assert changed != sample_digest(near)
     s3.delete("train/cat/1.jpg")
     assert sample_digest(far) not in (changed, sample_digest(near))
+
+
+@pytest.mark.parametrize("shards", [(), ("shard_id", "num_shards")])
+def test_a_new_iterator_lists_again_once(shards, s3):
+    def read(**options):
+        arguments = {"random_shuffle": True, "seed": 1, **{name: options[name] for name in shards}}
+        files = fn.readers.file(file_root=f"{s3.url}/t", file_filters="*.txt", name="r", **arguments)[0]
+        return {"file": files, "tar": fn.readers.webdataset(paths=f"{s3.url}/shards/", ext="txt", **arguments)}
+
+    def plain():
+        return read()
+
+    def sharded(shard_id, num_shards):
+        return read(shard_id=shard_id, num_shards=num_shards)
+
+    def put(count, text):
+        for number in range(count):
+            s3.put(f"t/c/{number}.txt", text)
+        data = io.BytesIO()
+        with tarfile.open(fileobj=data, mode="w") as archive:
+            for number in range(count):
+                entry = tarfile.TarInfo(f"{number}.txt")
+                entry.size = len(text)
+                archive.addfile(entry, io.BytesIO(text))
+        s3.put("shards/0.tar", data.getvalue())
+
+    devices = NamedSharding(Mesh(jax.devices()[:2], ("data",)), PartitionSpec("data"))
+    definition = data_iterator(sharded if shards else plain, reader_name="r", sharding=devices)
+    iterators = []
+    for count, text in ((8, b"old"), (16, b"newer")):
+        put(count, text)
+        s3.proxy.forget()
+        iterators.append(definition(batch_size=8))
+        assert sum("list-type" in path and "prefix=t%2F" in path for _, path, _ in s3.proxy.asked) == 2
+        for batch in iterators[-1]:
+            assert {bytes(value) for name in batch for value in np.asarray(batch[name])} == {text}
+        assert len(iterators[-1]) == count // 8
+    for iterator in iterators:
+        iterator.close()
 
 
 def test_lists_of_objects(folder, s3):

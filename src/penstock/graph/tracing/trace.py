@@ -26,6 +26,10 @@ from penstock.graph.tracing.expression import Expression
 from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
 from penstock.graph.tracing.node_mistakes import explain
 from penstock.graph.tracing.registry import journal, lookup, running
+from penstock.sources.storage.file_stamps import remote_stamp
+
+# Key of the stamp of remote data sets in `Trace.shared`: all traces of a definition share them.
+_REMOTE_STAMP = "remote stamp"
 
 
 @dataclass
@@ -163,6 +167,7 @@ class Trace:
     def active(self) -> Generator[Trace]:
         """Record the operators that are called inside the `with` statement."""
         token, journal_token = _current.set(self), journal.set(self.journal)
+        stamp_token = remote_stamp.set(self.shared.setdefault(_REMOTE_STAMP, object()))
         try:
             yield self
         except (TypeError, AttributeError) as error:
@@ -171,6 +176,7 @@ class Trace:
         finally:
             _current.reset(token)
             journal.reset(journal_token)
+            remote_stamp.reset(stamp_token)
 
     def graph(self, outputs: Any) -> Graph:
         """Return the graph of outputs: a node, a constant, or a tuple, list or dict of them.

@@ -14,6 +14,7 @@ from penstock.sources.files.file_lists import files_from_labeled_list, files_fro
 from penstock.sources.files.path_arguments import Path, as_paths
 from penstock.sources.open_sources import open_shared
 from penstock.sources.storage.file_stamps import file_stamps
+from penstock.sources.storage.object_store import is_remote
 
 # DALI's default of `file_filters`.
 _EXTENSIONS = "jpg jpeg png bmp tif tiff pnm ppm pgm pbm jp2 webp flac ogg wav"
@@ -81,7 +82,12 @@ def file(
     if files is not None:
         # One label may be a plain number, for one file.
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
-        source = open_shared(files_from_paths, root or "", as_paths(files), numbers)
+        paths = as_paths(files)
+        remote = next(
+            filter(is_remote, (root or "", *paths)), None
+        )  # local files are only looked at when they are read
+        stamp = None if remote is None else file_stamps(remote)
+        source = open_shared(files_from_paths, root or "", paths, numbers, stamp=stamp)
     elif file_list is not None:
         source = open_shared(files_from_labeled_list, fspath(file_list), root, stamp=file_stamps(file_list))
     elif root is not None:

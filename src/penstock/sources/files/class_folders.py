@@ -210,6 +210,8 @@ def _remote_tree(root: str, wanted_folder: _Matcher, wanted: _Matcher) -> _Tree:
 
 def class_folder_stamp(root: str) -> Hashable:
     """Return the stamps of the folder and of the folders in it, which change when files are added or removed."""
+    if is_remote(root):
+        return file_stamps(root)
     with opening(root):  # a folder that this user may not enter is an error already here
         if not Path(root).is_dir():
             return None

@@ -60,7 +60,7 @@ def open_cifar10(folder: str, prefix: str) -> ArraySource:
 def stamp_of_cifar10(folder: str, prefix: str) -> Hashable:
     """Return a value that changes if `open_cifar10` would read something different."""
     if is_remote(folder) or not Path(folder).is_dir():
-        return None
+        return file_stamps(folder)
     return file_stamps(folder, *(file.path for file in _files(folder, prefix)))
 
 

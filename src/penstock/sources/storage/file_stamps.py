@@ -4,14 +4,22 @@ import hashlib
 import os
 from collections.abc import Hashable, Iterable
 
+from penstock.core.user_callbacks import tracing_variable
+from penstock.sources.storage.object_store import is_remote
+
 # Two 64-bit integers, or None if nothing tells whether a file has changed.
 SampleState = tuple[int, int] | None
+
+# Stamp of all objects while a definition is traced. Only listings and requests could tell whether objects have changed,
+# and each of the traces of a definition, one per shard, would repeat them.
+remote_stamp = tracing_variable("remote_stamp")
 
 
 def file_stamps(*paths: str | bytes | os.PathLike[str]) -> Hashable:
     """Return a value that changes when a file is written, or when an entry of a folder is added, removed or renamed.
 
-    It costs one `stat` per path. A path that does not exist has a stamp, too.
+    It costs one `stat` per path. A path that does not exist has a stamp, too. Objects of a store have another stamp in
+    each definition.
     """
     return tuple(map(_stamp, paths))
 
@@ -51,6 +59,8 @@ def check_unchanged(path: str, stamp: Hashable) -> None:
 
 
 def _stamp(path: str | bytes | os.PathLike[str]) -> Hashable:
+    if is_remote(path):
+        return remote_stamp.get() or object()
     try:
         status = os.stat(path)  # noqa: PTH116  # also of a name that is no valid text
     except OSError:
