@@ -26,11 +26,27 @@ class ByteRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """Path, size in bytes and ETag of an object. The ETag is "" if the store has none."""
+    """Path, size in bytes and ETag of an object.
+
+    Without an ETag, its modification time and size replace it; without both, the `size_tag`.
+    """
 
     path: str
     size: int
     etag: str
+
+
+_SIZE_ONLY = " bytes"
+
+
+def size_tag(size: int) -> str:
+    """Return the tag of an object about which the server tells its size only."""
+    return f"{size}{_SIZE_ONLY}"
+
+
+def identifies_content(tag: str) -> bool:
+    """Return True if an object with the same tag has the same content."""
+    return bool(tag) and not tag.endswith(_SIZE_ONLY)
 
 
 class ReadCost(Enum):

@@ -21,7 +21,7 @@ from typing import Any
 from penstock.core import Array, optional_import
 from penstock.core.atomic_files import UNFINISHED, make_folder, user_cache_dir, write_atomically
 from penstock.errors import SourceError, SourceNotFoundError, UsageError
-from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.byte_range import ByteRange, identifies_content
 from penstock.sources.storage.local_bytes import read_file, read_range
 from penstock.sources.storage.object_store import fetch, head, is_remote
 from penstock.sources.storage.sample_limit import bytes_of
@@ -156,7 +156,7 @@ def fetch_cached(extent: ByteRange) -> Array:
         assert entry is not None
         return entry[0]
     data, tag = result
-    if cache is not None and tag:  # without a tag, nothing tells whether the object is still the same
+    if cache is not None and identifies_content(tag):
         cache.store(extent, data, tag)
     return data
 

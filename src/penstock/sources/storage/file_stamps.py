@@ -5,6 +5,7 @@ import os
 from collections.abc import Hashable, Iterable
 
 from penstock.core.user_callbacks import tracing_variable
+from penstock.sources.storage.byte_range import identifies_content
 from penstock.sources.storage.object_store import is_remote
 
 # Two 64-bit integers, or None if nothing tells whether a file has changed.
@@ -31,10 +32,12 @@ def file_state(files: Iterable[tuple[str, str]]) -> SampleState:
         files: Path and ETag of each file; local files have no ETag.
 
     Returns:
-        None if a file does not exist, or if an object has no ETag.
+        None if a file does not exist, or if nothing but the size of an object is known.
     """
     states: list[tuple[int, int]] = []
     for path, tag in files:
+        if tag and not identifies_content(tag):
+            return None
         if tag:
             states.append((int.from_bytes(hashlib.sha256(tag.encode()).digest()[:7]), 0))
             continue

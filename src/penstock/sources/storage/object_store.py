@@ -20,7 +20,7 @@ import numpy as np
 
 from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
-from penstock.sources.storage.byte_range import ByteRange, ObjectInfo
+from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, size_tag
 from penstock.sources.storage.sample_limit import check_sample_size
 from penstock.sources.storage.store_requests import store_request
 
@@ -119,11 +119,11 @@ def head(path: str) -> ObjectInfo:
 
 
 def _tag(meta: Any) -> str:
-    """Return a text that changes with the object: its ETag or, without one, its modification time; "" without both."""
+    """Return a text that changes with the object: its ETag or, without one, its modification time and size."""
     tag: str = meta["e_tag"] or ""
     if not tag:
-        time = meta["last_modified"].timestamp()
-        return f"of {time:.0f}" if time else ""
+        time = meta["last_modified"].timestamp()  # 0 without the header
+        return f"{meta['size']} bytes of {time:.0f}" if time else size_tag(meta["size"])
     return tag if tag.endswith('"') else f'"{tag}"'  # Azure's listings omit the quotes that its other answers have
 
 
@@ -177,7 +177,7 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     """
     url = _parse(extent.path)
     api = _obstore()
-    # Our "of <time>" tags are not ETags: only quoted ones can be conditions of a request.
+    # Our own tags of times and sizes are not ETags: only quoted ones can be conditions of a request.
     options: dict[str, Any] = {"if_match": extent.etag} if extent.etag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless

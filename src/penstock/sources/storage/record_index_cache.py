@@ -18,6 +18,7 @@ import numpy as np
 
 from penstock.core import Indices
 from penstock.core.atomic_files import make_folder, user_cache_dir, write_atomically
+from penstock.sources.storage.byte_range import identifies_content
 from penstock.sources.storage.local_bytes import read_file
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.random_access_file import LocalFile, Opened
@@ -69,7 +70,7 @@ def _state(file: Opened) -> str | None:
     """Return a text that identifies the state of a file; None if nothing does."""
     if isinstance(file, LocalFile):
         return f"{file.size} bytes of {file.time}" if file.time < time.time_ns() - _SETTLED else None
-    return f"{file.size} bytes of {file.tag}" if file.tag else None
+    return f"{file.size} bytes of {file.tag}" if identifies_content(file.tag) else None
 
 
 def _read(entry: Path, state: str) -> Places | None:
