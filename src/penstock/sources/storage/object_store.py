@@ -22,6 +22,7 @@ from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, size_tag
 from penstock.sources.storage.sample_limit import check_sample_size
+from penstock.sources.storage.store_errors import CHANGED, os_error, summary
 from penstock.sources.storage.store_requests import store_request
 
 
@@ -71,15 +72,6 @@ _RETRIES: dict[str, Any] = {"max_retries": 6}
 _PLAIN = {"Accept-Encoding": "identity"}
 _COMPRESSIONS = ("gzip", "x-gzip", "deflate", "compress", "br", "zstd")
 
-_CHANGED = "the object has been written to since the data set was opened"
-
-# Parts of obstore's error texts if no variable names credentials, so that it asked the metadata server of a cloud
-# machine, and this is not such a machine. The errors have no type of their own.
-_METADATA_REQUESTS = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
-
-# Error codes of refused requests. obstore has no type for them if a folder is listed.
-_REFUSALS = ("AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "RequestTimeTooSkewed", "SignatureDoesNotMatch")
-
 
 def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
     """Return True if a path names an object of a store.
@@ -104,7 +96,7 @@ def head(path: str) -> ObjectInfo:
     try:
         meta = api.head(store, url.key)
     except Exception as error:
-        failure = _os_error(url, error)
+        failure = url.os_error(error)
         if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
             raise failure from error
         if url.scheme.lists:
@@ -135,7 +127,7 @@ def _check_bucket(api: Any, store: Any, url: _ObjectURL) -> None:
     try:
         next(iter(api.list(store, "nothing", chunk_size=1)), None)
     except Exception as error:
-        failure = _os_error(url, error)
+        failure = url.os_error(error)
         if isinstance(failure, FileNotFoundError):
             raise failure from error
 
@@ -154,7 +146,7 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     try:
         result = api.list_with_delimiter(store, url.key.rstrip("/") or None)
     except Exception as error:
-        raise _os_error(url, error) from error
+        raise url.os_error(error) from error
     folders = [prefix.rpartition("/")[2] for prefix in result["common_prefixes"]]
     base = path[: len(path) - len(url.key)] if url.key else path.rstrip("/") + "/"
     return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
@@ -197,9 +189,9 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
     except (ResourceError, _CompressedError):
         raise
     except Exception as error:
-        raise _os_error(url, error) from error
+        raise url.os_error(error) from error
     if extent.etag and tag != extent.etag:  # servers may ignore conditions
-        raise OSError(errno.ESTALE, _CHANGED)
+        raise OSError(errno.ESTALE, CHANGED)
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
@@ -260,6 +252,10 @@ class _ObjectURL(NamedTuple):
     def root(self) -> str:
         return f"{self.name}://{self.bucket}"
 
+    def os_error(self, error: Exception) -> OSError:
+        """Convert an error of obstore to the OSError that a local file would raise."""
+        return os_error(error, self.bucket, self.scheme.credentials)
+
 
 def _parse(path: str) -> _ObjectURL:
     name, separator, rest = path.partition("://")
@@ -305,7 +301,7 @@ def _make_client(url: _ObjectURL, environment: dict[str, str]) -> Any:
     try:
         return getattr(_obstore().store, url.scheme.client)(url.scheme.location.format(url.bucket), **options)
     except Exception as error:
-        raise OSError(errno.EACCES, f"the store cannot be opened: {_summary(error)}") from error
+        raise OSError(errno.EACCES, f"the store cannot be opened: {summary(error)}") from error
 
 
 def _obstore() -> Any:
@@ -316,40 +312,3 @@ def _obstore() -> Any:
     """
     optional_import.import_extra("obstore.store", "stores", "a path of an object store")
     return optional_import.import_extra("obstore", "stores", "a path of an object store")
-
-
-def _summary(error: Exception) -> str:
-    """Return the store's error code and sentence, else the first line of obstore's text, which may be pages of XML."""
-    text = str(error).partition("\n\nDebug source")[0]
-    code = re.search(r"<Code>(.*?)</Code>", text)
-    sentence = re.search(r"<Message>(.*?)</Message>", text)
-    if code:
-        return f"{code[1]}: {sentence[1]}" if sentence else code[1]
-    status = re.search(r"status code: (\d+ [A-Za-z ]+)", text)
-    if status:
-        return status[1].strip()
-    return text.partition("\n")[0]
-
-
-def _os_error(url: _ObjectURL, error: Exception) -> OSError:
-    """Convert an error of obstore to the OSError that a local file would raise.
-
-    obstore's exception types leave much in their text only, so the text decides where the type does not.
-    """
-    kind, summary = type(error).__name__, _summary(error)
-    if summary.startswith(("NoSuchBucket", "ContainerNotFound")) or "bucket does not exist" in summary:
-        return FileNotFoundError(errno.ENOENT, f"the bucket {url.bucket!r} does not exist")
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, "there is no such object")
-    if kind == "PreconditionError":
-        return OSError(errno.ESTALE, _CHANGED)
-    if "Range request not supported" in summary:
-        return OSError(errno.ENOTSUP, "the server gives whole files only, and parts of this one are needed")
-    variables = url.scheme.credentials
-    if any(part in str(error) for part in _METADATA_REQUESTS):
-        return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
-    refused = isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError")
-    if refused or summary.startswith(_REFUSALS):
-        hint = f"; the credentials come from {variables}" if variables else ""
-        return PermissionError(errno.EACCES, f"the store refuses ({summary}){hint}")
-    return OSError(errno.EIO, f"the store does not give it: {summary}")
