@@ -71,6 +71,19 @@ def test_credentials_that_are_wrong_or_missing(s3, monkeypatch):
         files_from_paths("", (s3.url + "/a.jpg",), None)
 
 
+def test_credentials_that_are_rotated_while_a_reader_is_open(s3, monkeypatch):
+    s3.put("c/a.jpg", b"a")
+    source = list_class_folders(s3.url, *FILTERS)
+    s3.proxy.fail("403", "403", at="a.jpg")
+    with pytest.raises(SampleError, match=r"refuses.*AWS_ACCESS_KEY_ID"):  # the environment is the same
+        source.content(0)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "rotated")
+    assert source.content(0).tobytes() == b"a"
+    s3.proxy.fail("403", at="a.jpg")
+    with pytest.raises(SampleError, match="refuses"):
+        source.content(0)
+
+
 @pytest.mark.parametrize("fault", ["503", "reset", "truncate"])
 def test_a_request_that_fails_is_repeated_so_often(s3, fault):
     s3.put("c/a.jpg", bytes(range(256)) * 40)

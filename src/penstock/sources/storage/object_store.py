@@ -168,15 +168,30 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
         ResourceError: The object is larger than a sample may be.
     """
     url = _parse(extent.path)
-    api = _obstore()
     # Our own tags of times and sizes are not ETags: only quoted ones can be conditions of a request.
     options: dict[str, Any] = {"if_match": extent.etag} if extent.etag.startswith('"') else {}
     if unless.startswith('"'):
         options["if_none_match"] = unless
     if extent.stop is not None:
         options["range"] = (extent.start, extent.stop)
+    client = _clients.get(url.root) or _refreshed_client(url)
     try:
-        result = api.get(_clients.get(url.root) or _refreshed_client(url), url.key, options=options)
+        return _answer(client, url, extent, options, unless)
+    except PermissionError:
+        # Credentials may have been rotated since. Reading the environment for every request would cost time.
+        refreshed = _refreshed_client(url)
+        if refreshed is client:
+            raise
+        return _answer(refreshed, url, extent, options, unless)
+
+
+def _answer(
+    client: Any, url: _ObjectURL, extent: ByteRange, options: dict[str, Any], unless: str
+) -> tuple[Array, str] | None:
+    """Request a byte range once, as for `fetch`."""
+    api = _obstore()
+    try:
+        result = api.get(client, url.key, options=options)
         meta, tag = result.meta, _tag(result.meta)
         if unless and tag == unless:
             return None
@@ -203,8 +218,10 @@ class _CompressedError(OSError):
 
 
 def _check_encoding(url: _ObjectURL, encoding: str) -> None:
+    # A list, whose entries may have parameters. Others, such as identity and aws-chunked, leave the bytes as they are.
+    encodings = {entry.partition(";")[0].strip().lower() for entry in encoding.split(",")}
     # The name of a .gz file promises these bytes; some servers declare their compression once more.
-    if encoding.strip().lower() in _COMPRESSIONS and not url.key.endswith((".gz", ".tgz", ".zst", ".br")):
+    if encodings & _COMPRESSIONS and not url.key.endswith((".gz", ".tgz", ".zst", ".br")):
         fix = "store it without compression, or turn the server's compression off"
         raise _CompressedError(errno.ENOTSUP, f"it is delivered compressed (Content-Encoding: {encoding}); {fix}")
 
