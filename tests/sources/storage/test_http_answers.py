@@ -140,13 +140,20 @@ def test_bad_ranges_are_errors(answer, message):
         fetch(server, 2, 5)
 
 
-def test_compressed_answers_are_errors_except_for_compressed_files():
-    with serving(WHOLE.replace(b"OK", b"OK\r\nContent-Encoding: gzip")) as server:
-        with pytest.raises(OSError, match=r"delivered compressed \(Content-Encoding: gzip\); store it without"):
+@pytest.mark.parametrize("encoding", ["gzip", "aws-chunked,gzip", "gzip, identity", "GZip;q=1", "br"])
+def test_compressed_answers_are_errors_except_for_compressed_files(encoding):
+    with serving(WHOLE.replace(b"OK", b"OK\r\nContent-Encoding: " + encoding.encode())) as server:
+        with pytest.raises(OSError, match=rf"delivered compressed \(Content-Encoding: {encoding}\); store it without"):
             fetch(server)
         assert b"\r\naccept-encoding: identity\r\n" in server.requests[0].lower()
         data, _ = object_store.fetch(ByteRange(f"{server.origin}/a.gz"))
         assert data.tobytes() == b"0123456789"
+
+
+@pytest.mark.parametrize("encoding", ["identity", "aws-chunked", "aws-chunked, identity", ""])
+def test_encodings_that_leave_the_bytes_as_they_are(encoding):
+    with serving(WHOLE.replace(b"OK", b"OK\r\nContent-Encoding: " + encoding.encode())) as server:
+        assert fetch(server) == b"0123456789"
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -70,7 +70,7 @@ _RETRIES: dict[str, Any] = {"max_retries": 6}
 
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
-_COMPRESSIONS = ("gzip", "x-gzip", "deflate", "compress", "br", "zstd")
+_COMPRESSIONS = {"gzip", "x-gzip", "deflate", "compress", "br", "zstd"}
 
 
 def is_remote(path: str | bytes | os.PathLike[str]) -> bool:
