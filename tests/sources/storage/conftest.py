@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from types import SimpleNamespace
 
 import faulty_proxy
 import pytest
+
+from penstock.sources.storage import object_store
 
 _SERVER = """
 import logging
@@ -17,6 +20,14 @@ server = make_server("127.0.0.1", 0, DomainDispatcherApplication(create_backend_
 print(server.server_port, flush=True)
 server.serve_forever()
 """
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """Repeat requests twice, almost at once."""
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
+    monkeypatch.setattr(object_store, "_clients", {})
 
 
 @pytest.fixture(scope="session")

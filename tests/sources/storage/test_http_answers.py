@@ -23,13 +23,9 @@ CLOSING = b"OK\r\nConnection: close"
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Retry twice, almost at once, and give up on silent servers early."""
-    pause = datetime.timedelta(milliseconds=1)
-    backoff = {"init_backoff": pause, "max_backoff": pause * 2, "base": 2}
-    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
+def without_proxies(monkeypatch):
+    """Give up on silent servers early, and use no proxies."""
     monkeypatch.setattr(object_store, "_CLIENT_OPTIONS", {"timeout": "60s", "read_timeout": "30s"})
-    monkeypatch.setattr(object_store, "_clients", {})
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

@@ -16,16 +16,6 @@ from penstock.sources.storage.byte_range import ByteRange
 FILTERS = (("*.jpg",), (), False)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Requests are repeated twice, at once."""
-    from datetime import timedelta
-
-    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
-    monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
-    monkeypatch.setattr(object_store, "_clients", {})
-
-
 @pytest.mark.parametrize(
     ("path", "kind", "said"),
     [

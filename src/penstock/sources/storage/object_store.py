@@ -13,6 +13,7 @@ import re
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -66,7 +67,14 @@ SCHEMES = {
 
 # `timeout` covers a whole response, which may be a large file; `read_timeout` ends one whose server has gone silent.
 _CLIENT_OPTIONS = {"timeout": "600s", "read_timeout": "30s"}
-_RETRIES: dict[str, Any] = {"max_retries": 6}
+
+# The expected sum of the pauses is about 40 s: a store that restarts or limits its rate must not end a run. obstore's
+# own pauses add up to 1 to 3 s.
+_RETRIES: dict[str, Any] = {
+    "max_retries": 10,
+    "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=15), "base": 3},
+    "retry_timeout": timedelta(seconds=180),
+}
 
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
