@@ -27,6 +27,7 @@ def impatient(monkeypatch):
     """Repeat requests twice, almost at once."""
     backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
     monkeypatch.setattr(object_store, "_RETRIES", {"max_retries": 2, "backoff": backoff})
+    monkeypatch.setattr(object_store, "_BODY_PAUSES", (0.001, 0.002))
     monkeypatch.setattr(object_store, "_clients", {})
 
 

@@ -11,6 +11,7 @@ import errno
 import os
 import re
 import threading
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,7 +24,7 @@ from penstock.core import Array, optional_import
 from penstock.errors import ResourceError, SourceError, SourceNotFoundError
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, size_tag
 from penstock.sources.storage.sample_limit import check_sample_size
-from penstock.sources.storage.store_errors import CHANGED, os_error, summary
+from penstock.sources.storage.store_errors import CHANGED, NO_RANGES, os_error, summary
 from penstock.sources.storage.store_requests import store_request
 
 
@@ -75,6 +76,8 @@ _RETRIES: dict[str, Any] = {
     "backoff": {"init_backoff": timedelta(milliseconds=200), "max_backoff": timedelta(seconds=15), "base": 3},
     "retry_timeout": timedelta(seconds=180),
 }
+# Seconds before each repetition of an answer that broke off, where obstore does not repeat it.
+_BODY_PAUSES = (0.2, 1.0, 5.0, 15.0)
 
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
@@ -122,8 +125,8 @@ def _tag(meta: Any) -> str:
     """Return a text that changes with the object: its ETag or, without one, its modification time and size."""
     tag: str = meta["e_tag"] or ""
     if not tag:
-        time = meta["last_modified"].timestamp()  # 0 without the header
-        return f"{meta['size']} bytes of {time:.0f}" if time else size_tag(meta["size"])
+        modified = meta["last_modified"].timestamp()  # 0 without the header
+        return f"{meta['size']} bytes of {modified:.0f}" if modified else size_tag(meta["size"])
     return tag if tag.endswith('"') else f'"{tag}"'  # Azure's listings omit the quotes that its other answers have
 
 
@@ -196,7 +199,18 @@ def fetch(extent: ByteRange, unless: str = "") -> tuple[Array, str] | None:
 def _answer(
     client: Any, url: _ObjectURL, extent: ByteRange, options: dict[str, Any], unless: str
 ) -> tuple[Array, str] | None:
-    """Request a byte range once, as for `fetch`."""
+    """Request a byte range, as for `fetch`; again if the connection breaks before the end and obstore cannot resume."""
+    for pause in _BODY_PAUSES:
+        try:
+            return _answer_once(client, url, extent, options, unless)
+        except _BrokenError:
+            time.sleep(pause)
+    return _answer_once(client, url, extent, options, unless)
+
+
+def _answer_once(
+    client: Any, url: _ObjectURL, extent: ByteRange, options: dict[str, Any], unless: str
+) -> tuple[Array, str] | None:
     api = _obstore()
     try:
         result = api.get(client, url.key, options=options)
@@ -206,19 +220,29 @@ def _answer(
         _check_encoding(url, result.attributes.get("Content-Encoding") or "")
         if extent.limited:  # the size is known before the body is read
             check_sample_size(meta["size"], extent.path)
-        data = result.bytes()
     except api.exceptions.NotModifiedError:
         return None
     except (ResourceError, _CompressedError):
         raise
     except Exception as error:
         raise url.os_error(error) from error
+    try:
+        data = result.bytes()
+    except Exception as error:
+        # obstore requests the rest of the bytes, which needs a strong ETag and a server with ranges.
+        if tag.startswith('"') and NO_RANGES not in str(error):
+            raise url.os_error(error) from error
+        raise _BrokenError(errno.EIO, "the connection broke before the end of the file") from error
     if extent.etag and tag != extent.etag:  # servers may ignore conditions
         raise OSError(errno.ESTALE, CHANGED)
     expected = meta["size"] if extent.stop is None else extent.stop - extent.start
     if len(data) != expected:
         raise OSError(errno.EIO, f"it is cut short: {len(data)} of {expected} bytes came")
     return np.frombuffer(data, np.uint8), tag
+
+
+class _BrokenError(OSError):
+    """Answer that broke off, and that only a new request can replace."""
 
 
 class _CompressedError(OSError):

@@ -4,6 +4,8 @@ import errno
 import re
 
 CHANGED = "the object has been written to since the data set was opened"
+# Part of obstore's error text if a server sends the whole object instead of a range.
+NO_RANGES = "Range request not supported"
 
 # Parts of obstore's error texts if no variable names credentials, so that it asked the metadata server of a cloud
 # machine, and this is not such a machine. The errors have no type of their own.
@@ -43,7 +45,7 @@ def os_error(error: Exception, bucket: str, variables: str) -> OSError:
         return FileNotFoundError(errno.ENOENT, "there is no such object")
     if kind == "PreconditionError":
         return OSError(errno.ESTALE, CHANGED)
-    if "Range request not supported" in text:
+    if NO_RANGES in text:
         return OSError(errno.ENOTSUP, "the server gives whole files only, and parts of this one are needed")
     if any(part in str(error) for part in _METADATA_REQUESTS):
         return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
