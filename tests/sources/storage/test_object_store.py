@@ -1,5 +1,6 @@
 """What readers say of object stores that do not give what is asked."""
 
+import os
 import re
 import sys
 
@@ -99,6 +100,25 @@ def test_an_object_that_changes_or_goes(s3):
     assert sorted(errors) == [1, 2]
     assert "has been written to since the data set was opened" in str(errors[1])
     assert "there is no such object" in str(errors[2])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork")  # of JAX and of Python 3.12
+def test_a_forked_child_cannot_read_what_its_parent_has_read(s3):
+    s3.put("a", b"a")
+    object_store.head(s3.url + "/a")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            object_store.head(s3.url + "/a")
+        except SourceError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as said:
+        assert 'get_context("spawn") or "forkserver"' in said.read()
+    os.waitpid(child, 0)
 
 
 def test_parts_of_objects(s3):

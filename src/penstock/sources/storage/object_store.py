@@ -321,12 +321,10 @@ def _parse(path: str) -> _ObjectURL:
     return _ObjectURL(SCHEMES[name], name, bucket, key.lstrip("/"))
 
 
-# Clients by root URL, and the environment with which each was made. A client holds connections, which a forked child
-# must not share with its parent, so the child makes new ones.
+# Clients by root URL, and the environment with which each was made.
 _clients: dict[str, Any] = {}
 _environments: dict[str, dict[str, str]] = {}
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=_clients.clear)
 
 
 def _refreshed_client(url: _ObjectURL) -> Any:
@@ -353,11 +351,22 @@ def _make_client(url: _ObjectURL, environment: dict[str, str]) -> Any:
         raise OSError(errno.EACCES, f"the store cannot be opened: {summary(error)}") from error
 
 
+# ID of the process that has used obstore, or of its parent if that has.
+_first_user: dict[str, int] = {}
+
+
 def _obstore() -> Any:
     """Import obstore.
 
     Raises:
         MissingExtraError: It is not installed.
+        SourceError: A parent process has used it before it forked.
     """
+    # obstore's first request starts threads, which a forked child lacks: it would wait for them forever.
+    if _first_user.setdefault("process", os.getpid()) != os.getpid():
+        raise SourceError(
+            "this process was forked from one that had read an object store, and cannot read one",
+            fix='multiprocessing.get_context("spawn") or "forkserver", or open the store in the children only',
+        )
     optional_import.import_extra("obstore.store", "stores", "a path of an object store")
     return optional_import.import_extra("obstore", "stores", "a path of an object store")
