@@ -50,7 +50,7 @@ def proxy(server):
 
 @pytest.fixture
 def s3(server, proxy, monkeypatch):
-    """An empty bucket, whose server the environment names: `put(key, data)`, `url`, `proxy`."""
+    """An empty bucket, whose server the environment names: `put(key, data)`, `mark(folder)`, `url`, `proxy`."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "PENSTOCK_CACHE")):
             monkeypatch.delenv(name)
@@ -71,6 +71,14 @@ def s3(server, proxy, monkeypatch):
     def put(key, data):
         server.obstore.put(client, key, data)
 
+    def mark(folder):  # obstore would take the slash away
+        faulty_proxy.request(server.port, "PUT", f"/{bucket}/{folder}", b"")
+
     return SimpleNamespace(
-        put=put, delete=lambda key: server.obstore.delete(client, key), url=f"s3://{bucket}", bucket=bucket, proxy=proxy
+        put=put,
+        mark=mark,
+        delete=lambda key: server.obstore.delete(client, key),
+        url=f"s3://{bucket}",
+        bucket=bucket,
+        proxy=proxy,
     )

@@ -9,8 +9,9 @@ import pytest
 
 from penstock import fn, pipeline_def, tfrecord
 from penstock.errors import MissingExtraError, SampleError, SourceError, SourceNotFoundError
-from penstock.sources.files.class_folders import list_class_folders
+from penstock.sources.files.class_folders import list_class_folders, list_files
 from penstock.sources.files.file_lists import files_from_paths
+from penstock.sources.files.path_arguments import as_shards
 from penstock.sources.storage import object_store
 from penstock.sources.storage.byte_range import ByteRange
 
@@ -119,6 +120,16 @@ def test_a_forked_child_cannot_read_what_its_parent_has_read(s3):
     with os.fdopen(reader) as said:
         assert 'get_context("spawn") or "forkserver"' in said.read()
     os.waitpid(child, 0)
+
+
+def test_markers_of_folders_are_not_files(s3):
+    for key in ("t/", "t/cat/", "t/cat/1.bin", "t/dog/", "t/dog/2.bin"):
+        s3.mark(key) if key.endswith("/") else s3.put(key, b"data")
+    assert [item.path for item in object_store.list_prefix(s3.url + "/t/cat/")[1]] == [s3.url + "/t/cat/1.bin"]
+    assert object_store.list_prefix(s3.url + "/t") == (["cat", "dog"], [])
+    assert len(list_class_folders(s3.url + "/t", ("*",), (), False)) == 2
+    assert len(list_files(s3.url + "/t", "*")) == 2
+    assert as_shards(s3.url + "/t/cat/*", "") == (s3.url + "/t/cat/1.bin",)
 
 
 def test_parts_of_objects(s3):

@@ -160,7 +160,9 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
         raise url.os_error(error) from error
     folders = [prefix.rpartition("/")[2] for prefix in result["common_prefixes"]]
     base = path[: len(path) - len(url.key)] if url.key else path.rstrip("/") + "/"
-    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in result["objects"]]
+    # Consoles and copying tools mark a folder with an empty object "folder/", which obstore lists as "folder".
+    objects = [meta for meta in result["objects"] if meta["path"] != url.key.rstrip("/")]
+    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in objects]
 
 
 @store_request
