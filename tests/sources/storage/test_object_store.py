@@ -132,6 +132,23 @@ def test_markers_of_folders_are_not_files(s3):
     assert as_shards(s3.url + "/t/cat/*", "") == (s3.url + "/t/cat/1.bin",)
 
 
+def test_hidden_objects_are_no_shards(s3):
+    for name in ("a.tar", "._a.tar", "b.txt"):
+        s3.put(f"t/{name}", b"data")
+    for path in ("/t/", "/t/*.tar"):
+        assert as_shards(s3.url + path, ".tar") == (s3.url + "/t/a.tar",)
+    assert as_shards(s3.url + "/t/.*", ".tar") == (s3.url + "/t/._a.tar",)
+
+
+@pytest.mark.parametrize("path", ["/[tu]/a.tar", "/*/*.tar", "/*/"])
+def test_wildcards_in_folders_are_refused(path, s3):
+    for key in ("t/a.tar", "[t]/a.tar"):
+        s3.put(key, b"data")
+    assert as_shards(s3.url + "/[t]/*.tar", ".tar") == (s3.url + "/[t]/a.tar",)
+    with pytest.raises(SourceNotFoundError, match="only the last part of a remote path may have wildcards"):
+        as_shards(s3.url + path, ".tar")
+
+
 def test_parts_of_objects(s3):
     s3.put("a", b"0123456789")
     found = object_store.head(s3.url + "/a")

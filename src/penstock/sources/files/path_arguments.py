@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path as LocalPath
 
 from penstock.errors import SourceNotFoundError
-from penstock.sources.storage.object_store import is_remote, list_prefix, open_error, opening
+from penstock.sources.storage.object_store import is_object, is_remote, list_prefix, open_error, opening
 
 Path = str | PathLike[str]
 
@@ -74,18 +74,25 @@ def _objects(path: str, suffix: str) -> list[str]:
     """Expand a folder or glob of an object store to its objects."""
     folder, _, name = path.rpartition("/")
     # Web servers cannot list folders: the path must name a file.
-    if path.startswith("http") or (name and not has_magic(name)):
+    if path.startswith("http"):
         return [path]
+    # Only the last part is a pattern, but a key may contain any character.
+    fix = "name each folder: only the last part of a remote path may have wildcards" if has_magic(folder) else None
+    if name and not has_magic(name):
+        return _some([path] if fix is None or is_object(path) else [], f"there is no object {path}", fix)
     with opening(path):
         objects = [item.path for item in list_prefix(folder)[1]]
     pattern = name or f"*{suffix}"
-    files = sorted(name for name in objects if fnmatchcase(name.rpartition("/")[2], pattern))
-    return _some(files, f"no object matches {folder}/{pattern}")
+    names = [(item.rpartition("/")[2], item) for item in objects]
+    # As in local folders, patterns match hidden files only if they begin with a dot.
+    names = [pair for pair in names if pattern.startswith(".") or not pair[0].startswith(".")]
+    files = sorted(item for name, item in names if fnmatchcase(name, pattern))
+    return _some(files, f"no object matches {folder}/{pattern}", fix)
 
 
-def _some(files: list[str], otherwise: str) -> list[str]:
+def _some(files: list[str], otherwise: str, fix: str | None = None) -> list[str]:
     if not files:
-        raise SourceNotFoundError(otherwise)
+        raise SourceNotFoundError(otherwise, fix=fix)
     return files
 
 
