@@ -79,6 +79,9 @@ _RETRIES: dict[str, Any] = {
 # Seconds before each repetition of an answer that broke off, where obstore does not repeat it.
 _BODY_PAUSES = (0.2, 1.0, 5.0, 15.0)
 
+# Failures of HEAD after which GET may succeed.
+_NO_HEAD = r"400 |501 |Content-Length"
+
 # Some servers compress on the fly, which would change bytes, sizes and ranges. A server that ignores this is refused.
 _PLAIN = {"Accept-Encoding": "identity"}
 _COMPRESSIONS = {"gzip", "x-gzip", "deflate", "compress", "br", "zstd"}
@@ -108,26 +111,29 @@ def head(path: str) -> ObjectInfo:
         meta = api.head(store, url.key)
     except Exception as error:
         failure = url.os_error(error)
-        if not isinstance(failure, FileNotFoundError) and "501" not in str(failure):
-            raise failure from error
         if url.scheme.lists:
-            _check_bucket(api, store, url)
+            if isinstance(failure, FileNotFoundError):
+                _check_bucket(api, store, url)
             raise failure from error
         # Some web servers answer GET but not HEAD; obstore reports their status 405 as a missing object.
+        if not isinstance(failure, FileNotFoundError | PermissionError) and not re.search(_NO_HEAD, str(failure)):
+            raise failure from error
         try:
             meta = api.get(store, url.key).meta
         except Exception:  # noqa: BLE001  # the failure of HEAD is the one to report
             raise failure from error
-    return ObjectInfo(path, meta["size"], _tag(meta))
+    return ObjectInfo(path, meta["size"], _tag(url, meta))
 
 
-def _tag(meta: Any) -> str:
+def _tag(url: _ObjectURL, meta: Any) -> str:
     """Return a text that changes with the object: its ETag or, without one, its modification time and size."""
     tag: str = meta["e_tag"] or ""
     if not tag:
         modified = meta["last_modified"].timestamp()  # 0 without the header
         return f"{meta['size']} bytes of {modified:.0f}" if modified else size_tag(meta["size"])
-    return tag if tag.endswith('"') else f'"{tag}"'  # Azure's listings omit the quotes that its other answers have
+    # Azure's listings omit the quotes that its other answers have. A web server that omits them also compares conditions
+    # without them, so `fetch` sends it none.
+    return tag if tag.endswith('"') or not url.scheme.lists else f'"{tag}"'
 
 
 def _check_bucket(api: Any, store: Any, url: _ObjectURL) -> None:
@@ -162,7 +168,7 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     base = path[: len(path) - len(url.key)] if url.key else path.rstrip("/") + "/"
     # Consoles and copying tools mark a folder with an empty object "folder/", which obstore lists as "folder".
     objects = [meta for meta in result["objects"] if meta["path"] != url.key.rstrip("/")]
-    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(meta)) for meta in objects]
+    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(url, meta)) for meta in objects]
 
 
 @store_request
@@ -216,7 +222,7 @@ def _answer_once(
     api = _obstore()
     try:
         result = api.get(client, url.key, options=options)
-        meta, tag = result.meta, _tag(result.meta)
+        meta, tag = result.meta, _tag(url, result.meta)
         if unless and tag == unless:
             return None
         _check_encoding(url, result.attributes.get("Content-Encoding") or "")
