@@ -281,6 +281,7 @@ def function(image):
         (lambda x: fn.cache(x), "memory= or path="),
         (lambda x: fn.cache(x, memory=1, path="cache"), "either memory= or path="),
         (lambda x: fn.cache(x, memory=1, limit=2), "limit is for files"),
+        (lambda x: fn.cache(x, path="s3://bucket/cache"), "path must be a local folder"),
         (lambda x: fn.cache(x, memory=0), "memory must be positive"),
         (lambda x: fn.cache(memory=1), "no values"),
     ],

@@ -372,3 +372,12 @@ def test_invalid_fit_arguments_raise_with_line(wrong, message):
     with pytest.raises(UsageError, match=message) as caught:
         train.fit(**given)
     assert "test_checkpoint.py" in str(caught.value)
+
+
+def test_a_directory_in_a_store_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"local or mounted directory(.|\n)*gs://bucket/run"):
+        train.Checkpoint("gs://bucket/run")
+    with pytest.raises(UsageError, match="local or mounted directory"):
+        train.restore_weights("s3://bucket/run", np.zeros(2))
+    assert not list(tmp_path.iterdir())

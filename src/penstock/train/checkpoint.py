@@ -54,7 +54,7 @@ class Checkpoint(Callback):
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
         UsageError: The iterator does not have a state to save; `monitor` and `mode` are not given together; the
-            monitored name is not recorded, at the end of the first epoch.
+            monitored name is not recorded, at the end of the first epoch; `directory` is the URL of an object store.
 
     Example:
         >>> import tempfile
@@ -91,7 +91,7 @@ class Checkpoint(Callback):
         self._save_interval_steps = save_interval_steps
         self._monitor = Monitor(monitor, mode) if monitor is not None and mode is not None else None
         self._ocp = optional_import.import_extra("orbax.checkpoint", "train", "train.Checkpoint")  # slow to import
-        self._files = CheckpointFiles(Path(directory).absolute(), max_to_keep, self._monitor)
+        self._files = CheckpointFiles(directory, max_to_keep, self._monitor)
         self._metrics_file = MetricsFile(self._files.folder / "history.jsonl")
         self._async = enable_async_checkpointing
         self._orbax: Any = None

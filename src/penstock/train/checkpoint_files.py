@@ -14,7 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from penstock.core.atomic_files import fsync_directory, fsync_file
 from penstock.core.file_lock import lock_file
-from penstock.errors import CheckpointError, StateError, error_text
+from penstock.errors import CheckpointError, StateError, UsageError, error_text
+from penstock.sources.storage.object_store import is_remote
 
 _SUMS = "checksums.json"
 _ABOUT = "training.json"
@@ -59,10 +60,16 @@ class CheckpointFiles:
         folder: The directory.
         keep: Largest number of checkpoints; None for any number.
         monitor: Metric whose best checkpoints are kept, beside the latest one; None keeps the latest ones.
+
+    Raises:
+        UsageError: The directory is the URL of an object store.
     """
 
-    def __init__(self, folder: Path, keep: int | None = None, monitor: Monitor | None = None) -> None:
-        self.folder, self._keep, self._monitor = folder, keep, monitor
+    def __init__(self, folder: str | os.PathLike[str], keep: int | None = None, monitor: Monitor | None = None) -> None:
+        if is_remote(folder):
+            fix = "a folder of a network file system, or copy the checkpoints to the store"
+            raise UsageError("checkpoints need a local or mounted directory", given=str(folder), fix=fix)
+        self.folder, self._keep, self._monitor = Path(folder).absolute(), keep, monitor
         self._lock: int | None = None  # held during a save; the kernel releases it if the process dies
 
     def prepare(self) -> None:

@@ -1,7 +1,6 @@
 """Weights of a checkpoint without its training."""
 
 from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import jax
@@ -38,7 +37,7 @@ def restore_weights(
         MissingExtraError: Orbax is not installed.
         StateError: The checkpoint does not exist or is damaged; an array of the target is not in it or has another
             shape or dtype, such as a layer for another number of classes.
-        UsageError: The target does not have arrays.
+        UsageError: The target does not have arrays, or `directory` is the URL of an object store.
 
     Example:
         >>> import tempfile
@@ -69,6 +68,6 @@ def restore_weights(
             given=jax.tree.structure(target),
             fix="the saved state or a part of it, such as (model, None)",
         )
-    files = CheckpointFiles(Path(directory).absolute())
+    files = CheckpointFiles(directory)
     chosen = on_process_0(lambda: files.intact_step(step))
     return read_arrays(ocp, files.folder / str(chosen) / "state", files.metadata(chosen), target, partial=True)

@@ -8,6 +8,7 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode, PerformanceHint, StreamInput, apply_many, current_trace, operator
 from penstock.graph.ir.node import upstream_nodes
 from penstock.graph.ir.sample_cache import SampleCache, check_cacheable
+from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import bytes_of
 
 
@@ -46,7 +47,8 @@ def cache(
         The values, a list if there are several.
 
     Raises:
-        DefinitionError: The values depend on more than the sample, or neither or both of `memory` and `path` are given.
+        DefinitionError: The values depend on more than the sample, neither or both of `memory` and `path` are given, or
+            `path` is the URL of an object store.
 
     Example:
         >>> import numpy as np, penstock
@@ -64,6 +66,10 @@ def cache(
     if (memory is None) == (path is None):
         raise DefinitionError(
             "give either memory= or path=", given="neither" if path is None else "both", fix='memory="8 GiB"'
+        )
+    if path is not None and is_remote(path):
+        raise DefinitionError(
+            "path must be a local folder", given=f"path={fspath(path)!r}", fix="a folder on a local disk, or memory="
         )
     if limit is not None and path is None:
         raise DefinitionError("limit is for files", given=f"limit={limit!r}", fix="path=..., or memory= alone")

@@ -131,8 +131,8 @@ def _tag(url: _ObjectURL, meta: Any) -> str:
     if not tag:
         modified = meta["last_modified"].timestamp()  # 0 without the header
         return f"{meta['size']} bytes of {modified:.0f}" if modified else size_tag(meta["size"])
-    # Azure's listings omit the quotes that its other answers have. A web server that omits them also compares conditions
-    # without them, so `fetch` sends it none.
+    # Azure's listings omit the quotes that its other answers have. A web server that omits them also compares without
+    # them, so `fetch` sends it no condition.
     return tag if tag.endswith('"') or not url.scheme.lists else f'"{tag}"'
 
 
