@@ -17,7 +17,7 @@ from read_source import check_worker_process
 
 from penstock import Pipeline, data_iterator, fn, tfrecord
 from penstock.cli import main
-from penstock.errors import PenstockWarning, SampleError, SourceNotFoundError
+from penstock.errors import PenstockWarning, SampleError, SourceError, SourceNotFoundError
 from penstock.graph.ir.operator import Reader
 from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.files.file_lists import files_from_labeled_list, files_from_paths
@@ -128,6 +128,27 @@ def test_lists_of_objects(folder, s3):
     assert columns(far)[1] == [[3], [4]]
     mixed = files_from_paths("", (str(folder / "cat/1.jpg"), s3.url + "/train/dog/1.jpg"), None)
     assert columns(mixed) == [[list(content("cat/1.jpg")), list(content("dog/1.jpg"))], [[0], [1]]]
+
+
+@pytest.mark.parametrize("name", ["./cat/1.jpg", "dog/../cat/1.jpg", "../train/cat/1.jpg", "dog/./..//cat/1.jpg"])
+def test_relative_parts_of_names(name, folder, s3):
+    for root in (f"{s3.url}/train", f"{s3.url}/train/", f"{s3.url}/train//"):
+        assert files_from_paths(root, (name,), None).content(0).tobytes() == content("cat/1.jpg")
+    s3.put("train/list", f"{name} 3\n".encode())
+    assert columns(files_from_labeled_list(s3.url + "/train/list", None)) == [[list(content("cat/1.jpg"))], [[3]]]
+
+
+@pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")
+def test_folders_may_have_relative_parts_and_slashes(folder, s3):
+    for root in (f"{s3.url}/train//", f"{s3.url}/other/../train", f"{s3.url}/./train/."):
+        assert columns(list_class_folders(root, *FILTERS)) == columns(list_class_folders(str(folder), *FILTERS))
+
+
+def test_a_key_that_cannot_be_read_is_named(s3):
+    s3.put("t/c/1.jpg", b"1")
+    s3.mark("t/c//2.jpg")
+    with pytest.raises(SourceError, match=r"key cannot be read, 't/c//'; rename it, or name the other"):
+        list_class_folders(s3.url + "/t", *FILTERS)
 
 
 @pytest.mark.filterwarnings("ignore:.*class folder:penstock.errors.PenstockWarning")

@@ -41,7 +41,7 @@ class FileSource(Source):
         tags: Sequence[str] | None = None,
         classes: Sequence[str] = (),
     ) -> None:
-        self._root = os.fsencode(root)
+        self._root = os.fsencode(root.rstrip("/") if is_remote(root) else root)  # "t//" would be part of a key
         self._classes = tuple(classes)
         self._tags = None if tags is None else np.array(tags, dtype=np.str_)
         self._remote = is_remote(root) or any(map(is_remote, names))

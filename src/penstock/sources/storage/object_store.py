@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import posixpath
 import re
 import threading
 import time
@@ -165,10 +166,9 @@ def list_prefix(path: str) -> tuple[list[str], list[ObjectInfo]]:
     except Exception as error:
         raise url.os_error(error) from error
     folders = [prefix.rpartition("/")[2] for prefix in result["common_prefixes"]]
-    base = path[: len(path) - len(url.key)] if url.key else path.rstrip("/") + "/"
     # Consoles and copying tools mark a folder with an empty object "folder/", which obstore lists as "folder".
     objects = [meta for meta in result["objects"] if meta["path"] != url.key.rstrip("/")]
-    return folders, [ObjectInfo(base + meta["path"], meta["size"], _tag(url, meta)) for meta in objects]
+    return folders, [ObjectInfo(f"{url.root}/{meta['path']}", meta["size"], _tag(url, meta)) for meta in objects]
 
 
 @store_request
@@ -326,7 +326,11 @@ def _parse(path: str) -> _ObjectURL:
         raise OSError(errno.EINVAL, "a path with a query, such as a signed one, cannot be read")
     # The client quotes the key, so the quotes of a URL would be quoted again.
     key = unquote(key) if name.startswith("http") else key
-    return _ObjectURL(SCHEMES[name], name, bucket, key.lstrip("/"))
+    key = key.lstrip("/")
+    # Lists name files relative to a folder, as in "./1.jpg" and "../cat/1.jpg"; keys have no such parts.
+    if not {".", ".."}.isdisjoint(key.split("/")):
+        key = posixpath.normpath(key)
+    return _ObjectURL(SCHEMES[name], name, bucket, key)
 
 
 # Clients by root URL, and the environment with which each was made.

@@ -11,6 +11,9 @@ NO_RANGES = "Range request not supported"
 # machine, and this is not such a machine. The errors have no type of their own.
 _METADATA_REQUESTS = ("/latest/api/token", "/latest/meta-data", "metadata.google", "token request")
 
+# Part of obstore's error text if a key in a listing has an empty part, "." or "..".
+_UNREADABLE = "Encountered object with invalid path"
+
 # Error codes of refused requests. obstore has no type for them if a folder is listed.
 _REFUSALS = ("AccessDenied", "ExpiredToken", "InvalidAccessKeyId", "RequestTimeTooSkewed", "SignatureDoesNotMatch")
 
@@ -47,6 +50,10 @@ def os_error(error: Exception, bucket: str, variables: str) -> OSError:
         return OSError(errno.ESTALE, CHANGED)
     if NO_RANGES in text:
         return OSError(errno.ENOTSUP, "the server gives whole files only, and parts of this one are needed")
+    if _UNREADABLE in text:
+        key = text.partition('"')[2].partition('"')[0]
+        fix = "rename it, or name the other objects in a file_list"
+        return OSError(errno.EINVAL, f"it contains an object whose key cannot be read, {key!r}; {fix}")
     if any(part in str(error) for part in _METADATA_REQUESTS):
         return PermissionError(errno.EACCES, f"no credentials are found in the environment; set {variables}")
     refused = isinstance(error, PermissionError) or kind in ("PermissionDeniedError", "UnauthenticatedError")
