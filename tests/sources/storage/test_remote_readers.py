@@ -1,5 +1,6 @@
 """Readers of objects in a store, compared with the same readers of local files."""
 
+import contextlib
 import gc
 import gzip
 import importlib
@@ -142,6 +143,19 @@ def test_relative_parts_of_names(name, folder, s3):
 def test_folders_may_have_relative_parts_and_slashes(folder, s3):
     for root in (f"{s3.url}/train//", f"{s3.url}/other/../train", f"{s3.url}/./train/."):
         assert columns(list_class_folders(root, *FILTERS)) == columns(list_class_folders(str(folder), *FILTERS))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_cache_warns_that_it_keeps_no_named_objects(named, s3):
+    for number in range(4):
+        s3.put(f"t/c/{number}.txt", bytes([number]))
+    names = [f"{s3.url}/t/c/{number}.txt" for number in range(4)]
+    data = {"files": names} if named else {"file_root": f"{s3.url}/t", "file_filters": "*.txt"}
+    said = pytest.warns(PenstockWarning, match="keeps no samples of objects that were named")
+    with said if named else contextlib.nullcontext(), Pipeline(batch_size=4) as pipeline:
+        pipeline.set_outputs(fn.cache(fn.readers.file(**data)[0], memory="1 MiB"))
+    assert [row.tobytes() for row in pipeline.run()[0]] == [bytes([number]) for number in range(4)]
+    pipeline.close()
 
 
 def test_a_key_that_cannot_be_read_is_named(s3):

@@ -3,11 +3,13 @@
 from os import PathLike, fspath
 from typing import Any
 
+from penstock.core.warn_once import warn_once
 from penstock.engine.graph_program import GivenColumn
 from penstock.errors import DefinitionError
-from penstock.graph import DataNode, PerformanceHint, StreamInput, apply_many, current_trace, operator
+from penstock.graph import DataNode, PerformanceHint, Reader, StreamInput, apply_many, current_trace, operator
 from penstock.graph.ir.node import upstream_nodes
 from penstock.graph.ir.sample_cache import SampleCache, check_cacheable
+from penstock.sources.storage.byte_range import ReadCost
 from penstock.sources.storage.object_store import is_remote
 from penstock.sources.storage.sample_limit import bytes_of
 
@@ -87,6 +89,14 @@ def cache(
         return data[0] if len(data) == 1 else list(data)
     results = apply_many(store, *data)
     check_cacheable(results[0].value.node, list(current_trace().nodes))
+    # Only listings and indexes tell the ETag of an object without a request per sample.
+    sources = [item.source for item in nodes if isinstance(item, Reader)]
+    if any(source.cost is ReadCost.STORE and source.sample_state(0) is None for source in sources):
+        warn_once(
+            "fn.cache",
+            "fn.cache keeps no samples of objects that were named and not listed: nothing tells whether they have changed",
+            fix="file_root with a prefix of an object store, shards, or PENSTOCK_CACHE_SIZE, which keeps encoded files",
+        )
     return results[0] if len(results) == 1 else results
 
 
