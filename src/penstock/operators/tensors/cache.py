@@ -94,7 +94,7 @@ def cache(
     if any(source.cost is ReadCost.STORE and source.sample_state(0) is None for source in sources):
         warn_once(
             "fn.cache",
-            "fn.cache keeps no samples of objects that were named and not listed: nothing tells whether they have changed",
+            "fn.cache keeps no samples of objects that are named, not listed: nothing tells whether they have changed",
             fix="file_root with a prefix of an object store, shards, or PENSTOCK_CACHE_SIZE, which keeps encoded files",
         )
     return results[0] if len(results) == 1 else results
