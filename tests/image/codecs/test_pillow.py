@@ -1,6 +1,7 @@
 """What Pillow may open, and what is made of it."""
 
 import io
+import struct
 import subprocess
 
 import numpy as np
@@ -71,6 +72,30 @@ def test_any_data_has_the_channels_that_are_stored(mode, options, channels):
     assert pixels.shape == (12, 20, channels)
     if channels == 3:
         assert np.array_equal(pixels, decode(data))
+
+
+def bmp(indices, levels, depth):
+    """Return an uncompressed BMP whose palette has these gray levels."""
+    height, width = indices.shape
+    bits = np.unpackbits(indices[::-1, :, None], axis=2)[..., -depth:].reshape(height, -1)
+    rows = np.packbits(np.pad(bits, ((0, 0), (0, -bits.shape[1] % 32))), axis=1)
+    header = struct.pack("<IiiHHIIiiII", 40, width, height, 1, depth, 0, rows.size, 0, 0, len(levels), 0)
+    content = header + b"".join(bytes([level] * 3 + [0]) for level in levels) + rows.tobytes()
+    start = 54 + 4 * len(levels)
+    return np.frombuffer(b"BM" + struct.pack("<IHHI", 14 + len(content), 0, 0, start) + content, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("depth", "levels"),
+    [(1, (0, 255)), (1, (255, 0)), (4, (0, 255)), (4, range(16)), (8, (0, 255)), (8, (255, 0)), (8, range(256))],
+)
+def test_bmps_with_gray_palettes_are_gray(levels, depth):
+    indices = np.random.default_rng(2).integers(0, len(levels), (5, 11), np.uint8)
+    data, expected = bmp(indices, levels, depth), np.array(levels, np.uint8)[indices][..., None]
+    assert np.array_equal(decode(data), expected.repeat(3, axis=2))
+    assert np.array_equal(decode(data, types.GRAY), expected)
+    assert ImageCodec(types.ANY_DATA).header(data).channels == 1
+    assert np.array_equal(decode(data, types.ANY_DATA), expected)
 
 
 XMP = (

@@ -10,6 +10,7 @@ from penstock.core import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
+from penstock.image.codecs.pillow_corrections import correct, has_gray_palette
 from penstock.image.codecs.tiff_messages import collected_tiff_messages, with_tiff_messages
 from penstock.types import GRAY, DALIImageType
 
@@ -96,13 +97,15 @@ def _open(data: Array) -> "Image.Image":
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
     try:
-        return Image.open(io.BytesIO(data.tobytes()), formats=FORMATS)
+        image = Image.open(io.BytesIO(data.tobytes()), formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
         raise ValueError(f"the bytes are not an image of a known format ({', '.join(FORMATS)})") from error
     except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
+    correct(image, data)
+    return image
 
 
 def _check_jpeg2000(data: bytes) -> None:
@@ -121,7 +124,7 @@ def _check_jpeg2000(data: bytes) -> None:
 
 
 def _plain_mode(image: "Image.Image") -> str:
-    return _MODES.get(image.mode, "RGB")
+    return "L" if has_gray_palette(image) else _MODES.get(image.mode, "RGB")
 
 
 def _orientation(image: "Image.Image", data: Array, adjust: bool) -> int:

@@ -1,0 +1,54 @@
+"""Corrections of files that Pillow opens, but would decode to other pixels than the format defines."""
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from penstock.core import Array
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# The length of the oldest BMP header, which states the depth at another place.
+_CORE_HEADER = 12
+
+# The depth of palette images that each mode stands for, after Pillow has replaced a palette by it.
+_DEPTHS = {"1": 1, "L": 8}
+
+
+def correct(image: "Image.Image", data: Array) -> None:
+    """Correct an open image, before its pixels are decoded."""
+    if image.format == "BMP" and image.mode in _DEPTHS:
+        _restore_gray_palette(image, data)
+
+
+def has_gray_palette(image: "Image.Image") -> bool:
+    """Return True for a BMP whose palette has no color; DALI reads such a file as gray."""
+    if image.format != "BMP" or image.palette is None:
+        return False
+    order, palette = image.palette.getdata()
+    size = len(order)  # such as BGRX
+    colors = np.frombuffer(bytes(palette), np.uint8)[: len(palette) // size * size].reshape(-1, size)
+    return bool((colors[:, :3] == colors[:, :1]).all())
+
+
+def _restore_gray_palette(image: "Image.Image", data: Array) -> None:
+    """Restore the palette that Pillow drops if its entries are black and white, or count up from 0.
+
+    Pillow then unpacks the pixels as if they had 1 or 8 bits, whatever the header states.
+    """
+    from PIL import ImagePalette  # noqa: PLC0415  # Pillow is imported late
+
+    depth = int(data[24 if data[14] == _CORE_HEADER else 28])
+    if depth == _DEPTHS[image.mode]:
+        return
+    levels = [0, 255] if image.mode == "1" else range(256)
+    image.palette = ImagePalette.raw("RGB", np.repeat(np.array(levels, np.uint8), 3).tobytes())
+    _unpack_as(image, "P", "P;4" if depth == 4 else "P")
+
+
+def _unpack_as(image: "Image.Image", mode: str, raw_mode: str) -> None:
+    """Set the mode of an image, and the mode of the values in its file."""
+    file = cast(Any, image)
+    file._mode = mode  # noqa: SLF001  # Pillow offers no other way before the pixels are decoded
+    file.tile = [tile._replace(args=(raw_mode, *tile.args[1:])) for tile in file.tile]
