@@ -31,6 +31,25 @@ def pipeline(build, kinds):
     return build_pipeline(lambda data: build(fn.decoders.image(data)), files(kinds), seed=0, num_threads=1)
 
 
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("roi", [{}, {"roi_start": (0.1, 0.3), "roi_end": (0.8, 0.9), "roi_relative": True}])
+def test_reduced_images_are_not_shifted(orientation, roi):
+    rows, columns = np.mgrid[:119, :139]
+    waves = (127 + 100 * np.sin(rows / 9) * np.sin(columns / 11)).astype(np.uint8)
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(waves[..., None].repeat(3, axis=2)).save(file, "JPEG", quality=95, exif=exif)
+
+    def resized(*, reduced):
+        def build(data):
+            return fn.resize(fn.decoders.image(data, reduced=reduced), size=(14, 13), **roi)
+
+        return build_pipeline(build, np.frombuffer(file.getvalue(), np.uint8)[None]).run()[0][0].astype(int)
+
+    # A shift by a part of a pixel of the result would change the mean by 3 to 15.
+    assert np.abs(resized(reduced=True) - resized(reduced=False)).mean() < 2.5
+
+
 KINDS = ["JPEG"] * 8, ["JPEG", "PNG", "JPEG", "WEBP", "PNG", "PNG", "JPEG", "JPEG"]
 
 

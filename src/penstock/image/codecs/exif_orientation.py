@@ -2,6 +2,9 @@
 
 import struct
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.core import Array
 from penstock.image.codecs.image_header import Region
 
@@ -12,6 +15,9 @@ PREFIX = b"Exif\0\0"
 
 # Per EXIF orientation: mirror the columns, mirror the rows, exchange the two axes before that.
 _TURNS = {2: (1, 0, 0), 3: (1, 1, 0), 4: (0, 1, 0), 5: (0, 0, 1), 6: (1, 0, 1), 7: (1, 1, 1), 8: (0, 1, 1)}
+
+# Per orientation, as an index: True if the rows are mirrored, and if the columns are.
+_MIRRORS = np.array([_TURNS.get(orientation, (0, 0, 0))[1::-1] for orientation in range(9)], np.bool_)
 
 # EXIF data are a TIFF file, whose first bytes state the byte order.
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
@@ -42,6 +48,12 @@ def swaps_axes(orientation: int) -> bool:
     """Return True if stored rows are delivered as columns."""
     # EXIF numbers the four orientations that exchange the axes 5 to 8.
     return orientation >= 5
+
+
+def mirrored_axes(orientations: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return, per image, True if the height of the delivered image runs against the stored axis; and the width."""
+    height, width = _MIRRORS[orientations].T
+    return height, width
 
 
 def apply_orientation(pixels: Array, orientation: int) -> Array:

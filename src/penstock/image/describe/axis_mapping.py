@@ -176,10 +176,17 @@ def origins(xp: Any, rows: Sequence[Rows], columns: Sequence[Rows], antialias: b
     return first_row.astype(np.int32), first_column.astype(np.int32)
 
 
-def downscaled(numbers: AxisMapping, parts: Rows) -> AxisMapping:
-    """Adapt mappings to images that are decoded at `1/parts` of their size, rounded up."""
-    begin, end = numbers.begin // parts, -(-numbers.end // parts)
-    return numbers._replace(begin=begin, end=end, low=numbers.low / parts, high=numbers.high / parts)
+def downscaled(numbers: AxisMapping, parts: Rows, missing: Rows) -> AxisMapping:
+    """Adapt mappings to images that are decoded at `1/parts` of their size, rounded up.
+
+    Args:
+        numbers: Mappings in pixels of the whole images.
+        parts: Pixels of the whole image per pixel of the decoded one.
+        missing: Pixels by which the first decoded pixel stands for fewer than `parts`, because it is at the end of
+            the stored axis.
+    """
+    begin, end, low, high = (field + missing for field in (numbers.begin, numbers.end, numbers.low, numbers.high))
+    return numbers._replace(begin=begin // parts, end=-(-end // parts), low=low / parts, high=high / parts)
 
 
 def is_resampled(numbers: AxisMapping) -> NDArray[np.bool_]:

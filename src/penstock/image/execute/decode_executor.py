@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from penstock.core import Array, Column, RowSelection
 from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
-from penstock.image.codecs.image_header import CHANNELS, FRAME, ImageHeaders, Region
+from penstock.image.codecs.exif_orientation import mirrored_axes
+from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -158,8 +159,10 @@ def reduce_images(pass_: Pass, headers: ImageHeaders) -> list[int]:
     reductions = np.where(headers.numbers[:, FRAME] > 0, 2 ** np.clip(np.floor(np.log2(shrink)), 0, 3), 1).astype(
         np.int64
     )
-    for axis in axes:
-        axis.numbers = downscaled(axis.numbers, reductions)
+    # libjpeg divides a stored axis from its start, so that the last of its pixels may stand for fewer pixels.
+    mirrors = mirrored_axes(headers.numbers[:, ORIENTATION])
+    for axis, mirrored, extent in zip(axes, mirrors, headers.shapes.T, strict=False):
+        axis.numbers = downscaled(axis.numbers, reductions, np.where(mirrored, -extent % reductions, 0))
     return reductions.tolist()
 
 
