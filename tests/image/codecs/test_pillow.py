@@ -98,6 +98,28 @@ def test_bmps_with_gray_palettes_are_gray(levels, depth):
     assert np.array_equal(decode(data, types.ANY_DATA), expected)
 
 
+def tiff(width, height, tags, strips):
+    """Return a little-endian TIFF without compression. Tags are tuples of values of two bytes."""
+    starts = np.cumsum([8] + [len(strip) for strip in strips]).tolist()
+    counts = [len(strip) for strip in strips]
+    tags = tags | {256: (width,), 257: (height,), 259: (1,), 273: starts[:-1], 278: (height,), 279: counts}
+    directory, place = struct.pack("<H", len(tags)), starts[-1] + 2 + 12 * len(tags) + 4
+    values = b""
+    for tag in sorted(tags):
+        value = struct.pack(f"<{len(tags[tag])}H", *tags[tag])
+        if len(value) > 4:
+            value, values = struct.pack("<I", place + len(values)), values + value
+        directory += struct.pack("<HHI", tag, 3, len(tags[tag])) + value.ljust(4, b"\0")
+    content = b"II*\0" + struct.pack("<I", starts[-1]) + b"".join(strips) + directory + bytes(4) + values
+    return np.frombuffer(content, np.uint8)
+
+
+def test_tiffs_with_12_bits_have_the_full_range():
+    # Values of 12 bits follow each other without gaps: 0x000, 0x123, 0xFFF, 0x800.
+    data = tiff(4, 1, {258: (12,), 262: (1,), 277: (1,)}, [bytes([0x00, 0x01, 0x23, 0xFF, 0xF8, 0x00])])
+    assert decode(data, types.GRAY).ravel().tolist() == [0, 0x1230, 0xFFF0, 0x8000]
+
+
 XMP = (
     b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
     b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'

@@ -10,7 +10,7 @@ from penstock.core import Array
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
-from penstock.image.codecs.pillow_corrections import correct, has_gray_palette
+from penstock.image.codecs.pillow_corrections import correct, has_gray_palette, unused_bits
 from penstock.image.codecs.tiff_messages import collected_tiff_messages, with_tiff_messages
 from penstock.types import GRAY, DALIImageType
 
@@ -83,7 +83,7 @@ def _pixels(image: "Image.Image", output_type: DALIImageType) -> Array:
             image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
         image.load()
         if image.mode.startswith(_WIDE):
-            return np.asarray(image).clip(0, 65535).astype(np.uint16)
+            return np.asarray(image).clip(0, 65535).astype(np.uint16) << np.uint16(unused_bits(image))
         mode = _plain_mode(image)
         # A PNG may declare one color transparent, and convert() would turn that into an alpha channel.
         image.info.pop("transparency", None)

@@ -9,6 +9,9 @@ from penstock.core import Array
 if TYPE_CHECKING:
     from PIL import Image
 
+# Tags of TIFFs.
+_BITS_PER_SAMPLE = 258
+
 # The length of the oldest BMP header, which states the depth at another place.
 _CORE_HEADER = 12
 
@@ -20,6 +23,12 @@ def correct(image: "Image.Image", data: Array) -> None:
     """Correct an open image, before its pixels are decoded."""
     if image.format == "BMP" and image.mode in _DEPTHS:
         _restore_gray_palette(image, data)
+
+
+def unused_bits(image: "Image.Image") -> int:
+    """Return the number of high bits that are 0 in all values of an image with 16 bits."""
+    bits = cast(Any, image).tag_v2.get(_BITS_PER_SAMPLE) if image.format == "TIFF" else None
+    return 4 if bits == (12,) else 0
 
 
 def has_gray_palette(image: "Image.Image") -> bool:
