@@ -126,9 +126,11 @@ XMP = (
 )
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "WEBP"])
-def test_only_exif_data_turn_an_image(kind):
-    assert decode(encode(kind, xmp=XMP)).shape == (12, 20, 3)
+@pytest.mark.parametrize(
+    ("kind", "options"), [("JPEG", {"xmp": XMP}), ("WEBP", {"xmp": XMP}), ("TIFF", {"tiffinfo": {700: XMP}})]
+)
+def test_only_exif_data_turn_an_image(kind, options):
+    assert decode(encode(kind, **options)).shape == (12, 20, 3)
 
 
 def test_a_png_is_turned_by_exif_data_after_its_pixels():

@@ -23,6 +23,9 @@ def correct(image: "Image.Image", data: Array) -> None:
     """Correct an open image, before its pixels are decoded."""
     if image.format == "BMP" and image.mode in _DEPTHS:
         _restore_gray_palette(image, data)
+    elif image.format == "TIFF":
+        # Pillow would turn the pixels by an orientation in the XMP data, which the header does not show.
+        image.info.pop("xmp", None)
 
 
 def unused_bits(image: "Image.Image") -> int:
