@@ -120,6 +120,31 @@ def test_tiffs_with_12_bits_have_the_full_range():
     assert decode(data, types.GRAY).ravel().tolist() == [0, 0x1230, 0xFFF0, 0x8000]
 
 
+def test_tiffs_with_a_plane_per_sample_have_the_same_pixels_as_others():
+    values = np.random.default_rng(3).integers(0, 1 << 16, (6, 8, 3)).astype("<u2")
+    tags = {258: (16, 16, 16), 262: (2,), 277: (3,)}
+    data = tiff(8, 6, tags | {284: (2,)}, [values[..., plane].tobytes() for plane in range(3)])
+    assert np.array_equal(decode(data), decode(tiff(8, 6, tags, [values.tobytes()])))
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_the_fourth_plane_of_a_tiff_is_alpha_even_if_the_file_does_not_say_so(bits):
+    values = np.random.default_rng(3).integers(0, 1 << bits, (6, 8, 4)).astype(f"<u{bits // 8}")
+    tags = {258: (bits,) * 4, 262: (2,), 277: (4,), 284: (2,)}
+    data = tiff(8, 6, tags, [values[..., plane].tobytes() for plane in range(4)])
+    assert np.array_equal(decode(data, types.ANY_DATA), values >> (bits - 8))
+
+
+@pytest.mark.parametrize(
+    ("bits", "white_is_zero"), [(1, True), (1, False), (4, False), (8, True), (8, False), (16, False)]
+)
+def test_the_plane_of_a_gray_tiff_is_decoded_like_its_pixels(bits, white_is_zero):
+    content = np.random.default_rng(3).integers(0, 256, 6 * bits, np.uint8).tobytes()
+    tags = {258: (bits,), 262: (0 if white_is_zero else 1,), 277: (1,)}
+    pixels = decode(tiff(8, 6, tags, [content]), types.GRAY)
+    assert np.array_equal(decode(tiff(8, 6, tags | {284: (2,)}, [content]), types.GRAY), pixels)
+
+
 XMP = (
     b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
     b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'

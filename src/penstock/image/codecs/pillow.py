@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
 
 # Per mode of Pillow, the mode with the stored number of 8-bit channels. All other modes are converted to RGB.
-_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "CMYK": "RGBA"}
+_MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBX": "RGBX", "CMYK": "RGBA"}
 
 # The two markers with which a JPEG 2000 codestream begins.
 _CODESTREAM = b"\xff\x4f\xff\x51"

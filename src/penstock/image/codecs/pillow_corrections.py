@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from PIL import Image
 
 # Tags of TIFFs.
-_BITS_PER_SAMPLE = 258
+_BITS_PER_SAMPLE, _COMPRESSION, _PLANAR_CONFIGURATION = 258, 259, 284
+
+# Values of these tags.
+_LZW, _PLANES = 5, 2
 
 # The length of the oldest BMP header, which states the depth at another place.
 _CORE_HEADER = 12
@@ -26,6 +29,8 @@ def correct(image: "Image.Image", data: Array) -> None:
     elif image.format == "TIFF":
         # Pillow would turn the pixels by an orientation in the XMP data, which the header does not show.
         image.info.pop("xmp", None)
+        if cast(Any, image).tag_v2.get(_PLANAR_CONFIGURATION) == _PLANES:
+            _read_planes(image)
 
 
 def unused_bits(image: "Image.Image") -> int:
@@ -57,6 +62,23 @@ def _restore_gray_palette(image: "Image.Image", data: Array) -> None:
     levels = [0, 255] if image.mode == "1" else range(256)
     image.palette = ImagePalette.raw("RGB", np.repeat(np.array(levels, np.uint8), 3).tobytes())
     _unpack_as(image, "P", "P;4" if depth == 4 else "P")
+
+
+def _read_planes(image: "Image.Image") -> None:
+    """Let libtiff decode a TIFF with a plane per sample, as it does if the planes are compressed.
+
+    Pillow takes the first letter of a mode such as RGB;16L for that of the first plane: it reads two bytes as two
+    pixels, and L;I, whose white is 0, as L.
+    """
+    file = cast(Any, image)
+    if not file.use_load_libtiff:
+        # libtiff reads the true compression from the file.
+        file.tag_v2[_COMPRESSION] = _LZW
+        file._setup()  # noqa: SLF001  # the mode of the values that libtiff returns depends on many tags
+    if image.mode == "RGBA":
+        # Pillow would divide the colors of RGBA by alpha if the file does not say what the fourth plane is.
+        raw_mode: str = file.tile[0].args[0]
+        _unpack_as(image, "RGBX", raw_mode.upper().replace("A", "X"))
 
 
 def _unpack_as(image: "Image.Image", mode: str, raw_mode: str) -> None:
