@@ -127,10 +127,10 @@ def test_tiffs_with_a_plane_per_sample_have_the_same_pixels_as_others():
     assert np.array_equal(decode(data), decode(tiff(8, 6, tags, [values.tobytes()])))
 
 
-@pytest.mark.parametrize("bits", [8, 16])
-def test_the_fourth_plane_of_a_tiff_is_alpha_even_if_the_file_does_not_say_so(bits):
+@pytest.mark.parametrize(("bits", "more"), [(8, {}), (16, {}), (8, {338: (1,)}), (8, {338: (2,)})])
+def test_planes_of_a_tiff_with_alpha_are_those_that_are_stored(bits, more):
     values = np.random.default_rng(3).integers(0, 1 << bits, (6, 8, 4)).astype(f"<u{bits // 8}")
-    tags = {258: (bits,) * 4, 262: (2,), 277: (4,), 284: (2,)}
+    tags = {258: (bits,) * 4, 262: (2,), 277: (4,), 284: (2,)} | more
     data = tiff(8, 6, tags, [values[..., plane].tobytes() for plane in range(4)])
     assert np.array_equal(decode(data, types.ANY_DATA), values >> (bits - 8))
 
@@ -143,6 +143,14 @@ def test_the_plane_of_a_gray_tiff_is_decoded_like_its_pixels(bits, white_is_zero
     tags = {258: (bits,), 262: (0 if white_is_zero else 1,), 277: (1,)}
     pixels = decode(tiff(8, 6, tags, [content]), types.GRAY)
     assert np.array_equal(decode(tiff(8, 6, tags | {284: (2,)}, [content]), types.GRAY), pixels)
+
+
+@pytest.mark.parametrize(("photometric", "samples"), [(1, 2), (2, 4), (2, 5)])
+@pytest.mark.parametrize("alpha", [1, 2])
+def test_colors_with_associated_alpha_are_those_that_are_stored(photometric, samples, alpha):
+    values = np.random.default_rng(3).integers(0, 256, (6, 8, samples), np.uint8)
+    tags = {258: (8,) * samples, 262: (photometric,), 277: (samples,), 338: (alpha, 0)[: max(1, samples - 3)]}
+    assert np.array_equal(decode(tiff(8, 6, tags, [values.tobytes()]), types.ANY_DATA), values[..., :4])
 
 
 XMP = (

@@ -98,13 +98,13 @@ def _open(data: Array) -> "Image.Image":
 
     try:
         image = Image.open(io.BytesIO(data.tobytes()), formats=FORMATS)
+        correct(image, data)
     except Image.DecompressionBombError as error:
         raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
         raise ValueError(f"the bytes are not an image of a known format ({', '.join(FORMATS)})") from error
     except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
-    correct(image, data)
     return image
 
 

@@ -31,6 +31,7 @@ def correct(image: "Image.Image", data: Array) -> None:
         image.info.pop("xmp", None)
         if cast(Any, image).tag_v2.get(_PLANAR_CONFIGURATION) == _PLANES:
             _read_planes(image)
+        _keep_colors(image)
 
 
 def unused_bits(image: "Image.Image") -> int:
@@ -75,9 +76,15 @@ def _read_planes(image: "Image.Image") -> None:
         # libtiff reads the true compression from the file.
         file.tag_v2[_COMPRESSION] = _LZW
         file._setup()  # noqa: SLF001  # the mode of the values that libtiff returns depends on many tags
-    if image.mode == "RGBA":
-        # Pillow would divide the colors of RGBA by alpha if the file does not say what the fourth plane is.
-        raw_mode: str = file.tile[0].args[0]
+
+
+def _keep_colors(image: "Image.Image") -> None:
+    """Let Pillow return the colors of a TIFF as they are stored. If alpha is associated, it divides colors by alpha."""
+    raw_mode: str = cast(Any, image).tile[0].args[0]
+    if "a" in raw_mode:
+        _unpack_as(image, image.mode.upper(), raw_mode.upper())
+    if image.mode == "RGBA" and cast(Any, image).tag_v2.get(_PLANAR_CONFIGURATION) == _PLANES:
+        # The fourth plane could be anything if the file does not say so, but Pillow divides by it.
         _unpack_as(image, "RGBX", raw_mode.upper().replace("A", "X"))
 
 
