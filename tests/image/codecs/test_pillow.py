@@ -3,6 +3,7 @@
 import io
 import struct
 import subprocess
+import zlib
 
 import numpy as np
 import pytest
@@ -177,6 +178,42 @@ def test_a_png_is_turned_by_exif_data_after_its_pixels():
     assert late.tobytes().index(b"eXIf") > late.tobytes().index(b"IDAT")
     assert ImageCodec().header(late)[:2] == (20, 12)
     assert np.array_equal(decode(late), np.rot90(PIXELS, -1))
+
+
+def png_chunk(kind, content):
+    return struct.pack(">I", len(content)) + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+
+LARGE = zlib.compress(bytes(1 << 21))
+
+
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        png_chunk(b"zTXt", b"a\0\0" + LARGE),
+        png_chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + LARGE),
+        png_chunk(b"iCCP", b"a\0\0" + LARGE),
+        png_chunk(b"tEXt", b"a\0b")[:-1] + b"?",
+    ],
+    ids=["text", "XMP", "profile", "checksum"],
+)
+def test_metadata_of_a_png_do_not_matter(chunk):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = encode("PNG", exif=exif).tobytes()
+    for place in (33, file.index(b"eXIf") - 4, len(file) - 12):
+        data = np.frombuffer(file[:place] + chunk + file[place:], np.uint8)
+        assert ImageCodec().header(data)[:2] == (20, 12)
+        assert np.array_equal(decode(data), np.rot90(PIXELS, -1))
+
+
+def test_chunks_that_hold_pixels_are_checked():
+    file = encode("PNG").tobytes()
+    for place in (20, file.index(b"IDAT") + 60):
+        damaged = file[:place] + bytes([file[place] ^ 1]) + file[place + 1 :]
+        data = np.frombuffer(damaged[:33] + png_chunk(b"tEXt", b"a\0b") + damaged[33:], np.uint8)
+        with pytest.raises(ValueError, match=r"damaged|not an image"):
+            decode(data)
 
 
 def test_messages_of_libtiff_are_in_the_error_and_not_printed(capfd):

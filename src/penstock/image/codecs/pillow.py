@@ -1,8 +1,8 @@
 """Decoding with Pillow: the formats that DALI reads, except the JPEGs that libjpeg-turbo decodes."""
 
 import io
-import struct
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -11,11 +11,14 @@ from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientatio
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
 from penstock.image.codecs.pillow_corrections import correct, has_gray_palette, unused_bits
+from penstock.image.codecs.png_chunks import exif_chunk, without_metadata
 from penstock.image.codecs.tiff_messages import collected_tiff_messages, with_tiff_messages
 from penstock.types import GRAY, DALIImageType
 
 if TYPE_CHECKING:
     from PIL import Image
+
+Result = TypeVar("Result")
 
 # Pillow knows more formats. Some of them start other programs, so that decoding untrusted files would be a risk.
 FORMATS = ("JPEG", "PNG", "BMP", "TIFF", "WEBP", "PPM", "JPEG2000")
@@ -39,6 +42,10 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
     Raises:
         ValueError: The bytes are not an image that can be decoded, or it has too many pixels.
     """
+    return _retry_without_metadata(lambda file: _read_header(file, output_type, adjust), data)
+
+
+def _read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader:
     image = _open(data)
     width, height = image.size
     check_size(height, width)
@@ -62,10 +69,7 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     """
     with collected_tiff_messages() as messages:
         try:
-            image = _open(data)
-            if image.format == "JPEG2000":
-                _check_jpeg2000(data.tobytes())
-            pixels = _pixels(image, output_type)
+            pixels = _retry_without_metadata(lambda file: _pixels(file, output_type), data)
         except ValueError as error:
             raise ValueError(with_tiff_messages(str(error), messages)) from error
     pixels = as_output_type(np.atleast_3d(pixels), output_type)
@@ -77,7 +81,24 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     return pixels
 
 
-def _pixels(image: "Image.Image", output_type: DALIImageType) -> Array:
+def _retry_without_metadata(read: Callable[[Array], Result], data: Array) -> Result:
+    """Read a file; again without the metadata of a PNG if Pillow refuses the file.
+
+    Pillow limits the size of texts and color profiles, and checks their checksums.
+    """
+    try:
+        return read(data)
+    except ValueError:
+        rest = without_metadata(data)
+        if rest is None:
+            raise
+    return read(rest)
+
+
+def _pixels(data: Array, output_type: DALIImageType) -> Array:
+    image = _open(data)
+    if image.format == "JPEG2000":
+        _check_jpeg2000(data.tobytes())
     try:
         if output_type is GRAY:
             image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
@@ -137,7 +158,7 @@ def _orientation(image: "Image.Image", data: Array, adjust: bool) -> int:
         return UPRIGHT
     exif: object = image.info.get("exif")
     if exif is None and image.format == "PNG":
-        exif = _late_exif(data)
+        exif = exif_chunk(data)  # Pillow reads EXIF data after the pixels only when it decodes them
     return read_orientation(exif) if isinstance(exif, bytes) else UPRIGHT
 
 
@@ -147,16 +168,3 @@ def _tiff_orientation(image: "Image.Image") -> int:
     except Exception:  # noqa: BLE001  # a tag that cannot be read has no effect
         return UPRIGHT
     return stated if UPRIGHT <= stated <= 8 else UPRIGHT
-
-
-def _late_exif(data: Array) -> bytes | None:
-    """Return EXIF data that come after the pixels of a PNG, which Pillow only reads when it decodes."""
-    view, place = data.data, 8
-    try:
-        while True:
-            length, kind = struct.unpack_from(">I4s", view, place)
-            if kind == b"eXIf":
-                return bytes(view[place + 8 : place + 8 + length])
-            place += 12 + length
-    except struct.error:  # end of the file
-        return None
