@@ -184,6 +184,15 @@ def png_chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
 
 
+def test_a_png_of_gray_with_alpha_has_two_channels_with_16_bits_too():
+    values = np.random.default_rng(5).integers(0, 1 << 16, (3, 4, 2)).astype(">u2")
+    header = png_chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 3, 16, 4, 0, 0, 0))
+    rows = zlib.compress(b"".join(b"\0" + row.tobytes() for row in values))
+    data = np.frombuffer(b"\x89PNG\r\n\x1a\n" + header + png_chunk(b"IDAT", rows) + png_chunk(b"IEND", b""), np.uint8)
+    assert ImageCodec(types.ANY_DATA).header(data).channels == 2
+    assert np.array_equal(decode(data, types.ANY_DATA), values >> 8)
+
+
 LARGE = zlib.compress(bytes(1 << 21))
 
 

@@ -29,6 +29,9 @@ _MODES = {"1": "L", "L": "L", "LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBX": "R
 # The two markers with which a JPEG 2000 codestream begins.
 _CODESTREAM = b"\xff\x4f\xff\x51"
 
+# Place and value of the color type of PNGs.
+_PNG_COLOR_TYPE, _GRAY_WITH_ALPHA = 25, 4
+
 # Prefix of the modes with more than 8 bits per pixel.
 _WIDE = "I"
 
@@ -54,7 +57,7 @@ def _read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Image
         kind = "float pixels" if image.mode == "F" else "32-bit pixels"
         raise ValueError(f"images with {kind} cannot be decoded: their white level is unknown")
     wide = image.mode.startswith(_WIDE)
-    channels = CHANNELS[output_type] or (1 if wide else len(_plain_mode(image)))
+    channels = CHANNELS[output_type] or (1 if wide else len(_plain_mode(image, data)))
     orientation = _orientation(image, data, adjust)
     if swaps_axes(orientation):
         height, width = width, height
@@ -105,7 +108,7 @@ def _pixels(data: Array, output_type: DALIImageType) -> Array:
         image.load()
         if image.mode.startswith(_WIDE):
             return np.asarray(image).clip(0, 65535).astype(np.uint16) << np.uint16(unused_bits(image))
-        mode = _plain_mode(image)
+        mode = _plain_mode(image, data)
         # A PNG may declare one color transparent, and convert() would turn that into an alpha channel.
         image.info.pop("transparency", None)
         return np.asarray(image if image.mode == mode else image.convert(mode))
@@ -144,8 +147,14 @@ def _check_jpeg2000(data: bytes) -> None:
         )
 
 
-def _plain_mode(image: "Image.Image") -> str:
-    return "L" if has_gray_palette(image) else _MODES.get(image.mode, "RGB")
+def _plain_mode(image: "Image.Image", data: Array) -> str:
+    """Return the mode with the stored number of 8-bit channels."""
+    if has_gray_palette(image):
+        return "L"
+    # Pillow reads gray with alpha as RGBA if it has 16 bits.
+    if image.format == "PNG" and data[_PNG_COLOR_TYPE] == _GRAY_WITH_ALPHA:
+        return "LA"
+    return _MODES.get(image.mode, "RGB")
 
 
 def _orientation(image: "Image.Image", data: Array, adjust: bool) -> int:
