@@ -154,6 +154,29 @@ def test_colors_with_associated_alpha_are_those_that_are_stored(photometric, sam
     assert np.array_equal(decode(tiff(8, 6, tags, [values.tobytes()]), types.ANY_DATA), values[..., :4])
 
 
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ({258: (16, 16), 277: (2,), 338: (2,)}, "a TIFF that is .*samples=2, bits=16, unsigned"),
+        ({258: (32, 32, 32), 262: (2,), 277: (3,), 339: (3, 3, 3)}, "a TIFF that is .*samples=3, bits=32, float"),
+        ({258: (8,), 339: (2,)}, "images with signed 8-bit pixels cannot be decoded"),
+        ({258: (16,), 339: (2,)}, "images with signed 16-bit pixels cannot be decoded"),
+        ({258: (8, 8), 277: (2,), 284: (2,), 338: (2,)}, "alpha of a gray TIFF with a plane per sample"),
+    ],
+)
+def test_the_kind_of_a_tiff_that_cannot_be_decoded_is_in_the_error(tags, message):
+    data = tiff(4, 4, {262: (1,), 277: (1,)} | tags, [bytes(256)])
+    with pytest.raises(ValueError, match=message):
+        decode(data, types.ANY_DATA)
+
+
+def test_the_bits_of_a_jpeg_that_cannot_be_decoded_are_in_the_error():
+    data = encode("JPEG").copy()
+    data[ImageCodec().header(data).frame + 4] = 12
+    with pytest.raises(ValueError, match=r"a JPEG that is .*12 bits per sample"):
+        decode(data)
+
+
 XMP = (
     b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">'
     b'<rdf:Description tiff:Orientation="6" xmlns:tiff="http://ns.adobe.com/tiff/1.0/"/></rdf:RDF></x:xmpmeta>'

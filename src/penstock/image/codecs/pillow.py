@@ -13,6 +13,7 @@ from penstock.image.codecs.output_channels import CHANNELS, as_output_type
 from penstock.image.codecs.pillow_corrections import correct, has_gray_palette, unused_bits
 from penstock.image.codecs.png_chunks import exif_chunk, without_metadata
 from penstock.image.codecs.tiff_messages import collected_tiff_messages, with_tiff_messages
+from penstock.image.codecs.undecodable_files import check_pixels, describe
 from penstock.types import GRAY, DALIImageType
 
 if TYPE_CHECKING:
@@ -52,10 +53,7 @@ def _read_header(data: Array, output_type: DALIImageType, adjust: bool) -> Image
     image = _open(data)
     width, height = image.size
     check_size(height, width)
-    # The mode of TIFFs with 32 bits is I, and so is that of PGMs with 16.
-    if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
-        kind = "float pixels" if image.mode == "F" else "32-bit pixels"
-        raise ValueError(f"images with {kind} cannot be decoded: their white level is unknown")
+    check_pixels(image, output_type)
     wide = image.mode.startswith(_WIDE)
     channels = CHANNELS[output_type] or (1 if wide else len(_plain_mode(image, data)))
     orientation = _orientation(image, data, adjust)
@@ -126,7 +124,8 @@ def _open(data: Array) -> "Image.Image":
     except Image.DecompressionBombError as error:
         raise ValueError(f"the header announces more than the {MAX_PIXELS} pixels that are decoded") from error
     except UnidentifiedImageError as error:
-        raise ValueError(f"the bytes are not an image of a known format ({', '.join(FORMATS)})") from error
+        problem = describe(data) or f"the bytes are not an image of a known format ({', '.join(FORMATS)})"
+        raise ValueError(problem) from error
     except Exception as error:  # plug-ins of Pillow raise exceptions of any type for damaged files
         raise ValueError(f"damaged: {error}") from error
     return image

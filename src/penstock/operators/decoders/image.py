@@ -187,8 +187,8 @@ def image(data: EncodedBytes, **arguments: Unpack[DecoderArguments]) -> DataNode
 
     ANY_DATA returns the stored channels: one for gray, three for color and palettes, one more for alpha, and four for
     CMYK (RGB and an opaque alpha). The other output types drop alpha. Images of one channel with 16 bits keep them
-    until they are converted to `dtype`; color images with 16 bits are read with 8. Images with floating-point
-    or 32-bit pixels are rejected, and color JPEG 2000 images with more than 8 bits.
+    until they are converted to `dtype`; color images with 16 bits are read with 8. Images with floating-point,
+    signed or 32-bit pixels are rejected, and color JPEG 2000 images with more than 8 bits.
 
     Args:
         data: Bytes of an image file, uint8 of shape (n,).
