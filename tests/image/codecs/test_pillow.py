@@ -203,6 +203,22 @@ def test_a_png_is_turned_by_exif_data_after_its_pixels():
     assert np.array_equal(decode(late), np.rot90(PIXELS, -1))
 
 
+@pytest.mark.parametrize("largest", [1, 15, 100, 254, 256, 4095, 65534, 65535])
+@pytest.mark.parametrize(("magic", "channels"), [(b"P5", 1), (b"P6", 3)])
+def test_values_of_pnm_files_are_scaled_like_those_of_pillow(magic, channels, largest):
+    # The last value is larger than the header allows.
+    values = np.linspace(0, largest, 13 * 20 * channels).astype(np.uint16)
+    values[-1] = min(largest + 1, 255 if largest < 256 else 65535)
+    content = values.astype(np.uint8 if largest < 256 else ">u2").tobytes()
+    file = magic + b" # text\n20 13\n%d\n" % largest + content
+    expected = np.asarray(Image.open(io.BytesIO(file))).reshape(13, 20, channels)
+    result = decode(np.frombuffer(file, np.uint8), types.ANY_DATA)
+    assert np.array_equal(result, expected)
+    assert result.dtype == (np.uint16 if channels == 1 and largest > 255 else np.uint8)
+    with pytest.raises(ValueError, match="truncated"):
+        decode(np.frombuffer(file[:-1], np.uint8), types.ANY_DATA)
+
+
 def png_chunk(kind, content):
     return struct.pack(">I", len(content)) + kind + content + zlib.crc32(kind + content).to_bytes(4, "big")
 

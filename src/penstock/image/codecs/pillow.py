@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from penstock.core import Array
+from penstock.image.codecs import pnm_values
 from penstock.image.codecs.exif_orientation import TAG, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeader, check_size
 from penstock.image.codecs.output_channels import CHANNELS, as_output_type
@@ -100,6 +101,9 @@ def _pixels(data: Array, output_type: DALIImageType) -> Array:
     image = _open(data)
     if image.format == "JPEG2000":
         _check_jpeg2000(data.tobytes())
+    pixels = pnm_values.decode(image, data)
+    if pixels is not None:
+        return pixels
     try:
         if output_type is GRAY:
             image.draft("L", image.size)  # makes libjpeg return the stored luma channel, as DALI does
