@@ -252,6 +252,32 @@ def test_a_reduced_image_looks_like_the_image():
     assert np.abs(means - reduced[:46, :65]).mean() < 3
 
 
+def test_files_with_a_warning_are_decoded_with_the_fast_dct_too():
+    intact, decoder = JPEGS["444"], ImageCodec(fast_idct=True)
+    surplus = np.insert(intact, len(intact) - 2, [0, 0, 0])
+    with pytest.raises(ValueError, match="extraneous bytes"):
+        simplejpeg.decode_jpeg(surplus)
+    assert np.array_equal(whole(surplus, decoder), whole(intact, decoder))
+    assert not np.array_equal(whole(surplus, decoder), whole(surplus))
+
+
+@pytest.mark.parametrize("output_type", OUTPUT_TYPES)
+@pytest.mark.parametrize("reduce", [2, 4, 8])
+def test_jpegs_of_unusual_subsampling_are_reduced(reduce, output_type):
+    # Blocks of 4 x 2, whose chroma is subsampled by 4 x 2, which simplejpeg does not know.
+    data = JPEGS["411"].copy()
+    decoder = ImageCodec(output_type)
+    frame = decoder.header(data).frame
+    data[frame + 11] = 0x42
+    header = decoder.header(data)
+    pixels = decoder.decode(data, header)
+    found = decoder.decode(data, header, reduce=reduce)
+    assert found.shape == (-(-93 // reduce), -(-131 // reduce), pixels.shape[2])
+    means = pixels[: 92 // reduce * reduce, : 130 // reduce * reduce].astype(int)
+    means = means.reshape(92 // reduce, reduce, 130 // reduce, reduce, -1).mean((1, 3))
+    assert np.abs(means - found[: 92 // reduce, : 130 // reduce]).max() < 1
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_other_formats_are_not_reducible(name):
     with pytest.raises(ValueError, match="1/2 of their size"):

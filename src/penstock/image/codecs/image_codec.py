@@ -198,10 +198,16 @@ class ImageCodec:
             # simplejpeg turns every warning of libjpeg into an error, such as one surplus byte. Pillow decodes what is
             # readable and raises an error for what is not.
             pixels = pillow.decode(data, header, self.output_type)
-        if reduce == 1:
+        if reduce == 1 and not self.fast_idct:
             return pixels
-        # Pillow accepted the data, so warnings can be ignored now. Its own pixels have the full size.
-        return libjpeg_turbo.decode(data, header, self.output_type, self.fast_idct, memory, None, reduce, strict=False)
+        # Pillow accepted the data, so warnings can be ignored now. Its own pixels have the full size, and are those of
+        # the accurate DCT.
+        try:
+            return libjpeg_turbo.decode(
+                data, header, self.output_type, self.fast_idct, None, None, reduce, strict=False
+            )
+        except ValueError:  # simplejpeg knows the usual subsamplings only
+            return pillow.reduced(pixels, reduce)
 
 
 def _is_small(region: Region, width: int) -> bool:

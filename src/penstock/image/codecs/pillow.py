@@ -83,6 +83,16 @@ def decode(data: Array, header: ImageHeader, output_type: DALIImageType) -> Arra
     return pixels
 
 
+def reduced(pixels: Array, reduce: int) -> Array:
+    """Return pixels of 8 bits at 1/reduce of the height and width, rounded up: the means of squares."""
+    from PIL import Image  # noqa: PLC0415
+
+    if reduce == 1:
+        return pixels
+    image = Image.fromarray(pixels[..., 0] if pixels.shape[2] == 1 else np.ascontiguousarray(pixels))
+    return np.atleast_3d(np.asarray(image.reduce(reduce)))
+
+
 def _retry_without_metadata(read: Callable[[Array], Result], data: Array) -> Result:
     """Read a file; again without the metadata of a PNG if Pillow refuses the file.
 
