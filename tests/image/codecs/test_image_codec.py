@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from penstock import types
 from penstock.image.codecs import image_codec, libjpeg_turbo, nvimgcodec
 from penstock.image.codecs.image_codec import ImageCodec
 from penstock.image.codecs.image_header import ImageHeaders, Region
+from penstock.image.codecs.libjpeg_turbo import _with_height as with_height
 
 RNG = np.random.default_rng(3)
 OUTPUT_TYPES = [types.RGB, types.BGR, types.GRAY, types.YCbCr, types.ANY_DATA]
@@ -250,6 +252,22 @@ def test_a_reduced_image_looks_like_the_image():
     pixels, reduced = whole(JPEGS["444"]), whole(JPEGS["444"], reduce=2)
     means = pixels[:92, :130].reshape(46, 2, 65, 2, 3).mean((1, 3))
     assert np.abs(means - reduced[:46, :65]).mean() < 3
+
+
+@pytest.mark.parametrize("name", ["progressive", "progressive, 4:2:0", "grey"])
+def test_windows_of_progressive_jpegs_that_lack_scans_are_cut_from_the_whole(monkeypatch, name):
+    """libjpeg smooths them, with pixels below the window."""
+    monkeypatch.setattr(libjpeg_turbo, "_WORTH", 1)
+    data = JPEGS[name] if name != "grey" else encode(PIXELS, "JPEG", "L", progressive=True)
+    places = [match.start() for match in re.finditer(b"\xff\xda", data.tobytes())]
+    assert len(places) > 5
+    cut = []
+    monkeypatch.setattr(libjpeg_turbo, "_with_height", lambda *args: cut.append(args) or with_height(*args))
+    for end in [*places[1:], len(data) - 2]:
+        file = np.append(data[:end], np.frombuffer(b"\xff\xd9", np.uint8))
+        region = Region(0, 40, 0, 131)
+        assert np.array_equal(part(file, ImageCodec(), region), whole(file)[:40])
+    assert len(cut) == 1  # the last file, which is complete
 
 
 def test_files_with_a_warning_are_decoded_with_the_fast_dct_too():

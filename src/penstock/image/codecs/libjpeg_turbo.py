@@ -18,6 +18,10 @@ from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import BGR, DALIImageType, YCbCr
 
 _END = b"\xff\xd9"
+_FILL, _SCAN = 0xFF, 0xDA
+
+# Markers of progressive frames, with Huffman and with arithmetic coding.
+_PROGRESSIVE = (0xC2, 0xCA)
 
 # Pixels that must be saved to be worth a copy of the file.
 _WORTH = 1 << 12
@@ -56,7 +60,7 @@ def decode(
         height, width = width, height
     if bottom is not None and bottom * reduce < height:
         # Warnings are ignored from here, so the file must be complete: a truncated one would pass unnoticed.
-        if data[-2:].tobytes() == _END:
+        if data[-2:].tobytes() == _END and not _is_smoothed(data, header.frame):
             height, strict = bottom * reduce, False  # libjpeg warns of the rows that it does not read
             data = _with_height(data, header.frame, height)
         else:
@@ -124,6 +128,26 @@ def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
     """
     fewer, where = bottom + below, cast(Any, np.where)
     return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
+
+
+def _is_smoothed(data: Array, frame: int) -> bool:
+    """Return True for a progressive JPEG that lacks scans.
+
+    libjpeg estimates its missing coefficients from the blocks around, also from those below the rows that are needed.
+    """
+    if data[frame + 1] not in _PROGRESSIVE:
+        return False
+    # Coded data contain no such markers. A scan that leaves no lower bits completes its coefficients of its components.
+    scans = np.flatnonzero((data[frame:-1] == _FILL) & (data[frame + 1 :] == _SCAN)) + frame
+    complete = 0
+    try:
+        for place in scans.tolist():
+            components = int(data[place + 4])
+            first, last, bits = data[place + 5 + 2 * components : place + 8 + 2 * components].tolist()
+            complete += 0 if bits & 15 else components * (last - first + 1)
+    except (IndexError, ValueError):  # the file ends within the header of a scan
+        return True
+    return complete < 64 * int(data[frame + 9])
 
 
 def _with_height(data: Array, frame: int, height: int) -> Array:
