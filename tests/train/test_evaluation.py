@@ -39,6 +39,22 @@ def test_evaluation_is_exact_for_any_number_of_samples(rows, devices, compilatio
     assert compilations("totals") == 1
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("devices", [1, 8])
+def test_integers_are_summed_exactly(dtype, devices):
+    wide = dtype.endswith("64")
+    with jax.enable_x64(wide):
+        if dtype == "bool":
+            values = np.arange(600) % 3 == 0
+        else:
+            limits = np.iinfo(dtype)
+            values = np.random.default_rng(5).integers(limits.min, limits.max, 600, dtype, endpoint=True)
+            values[:400] = limits.max  # the sum of most of them overflows the type
+        batches = train.batches({"x": values}, 128, sharding=sharding(devices))
+        mean = train.evaluate(lambda _, batch: batch["x"], None, batches)
+    assert mean == sum(map(int, values)) / 600
+
+
 def test_metric_and_its_closure_are_garbage_collected():
     class Data:
         factor = 2.0

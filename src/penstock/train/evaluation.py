@@ -2,7 +2,7 @@
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -38,8 +38,8 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
             not count.
 
     Returns:
-        Means as floats, in a tree like the output of `metric`. Booleans and integers are summed exactly, in
-        32 bits; floats in float32 within a batch, in float64 over batches.
+        Means as floats, in a tree like the output of `metric`. Booleans and integers are summed exactly; floats in
+        float32 within a batch, in float64 over batches.
 
     Raises:
         UsageError: There are no samples; the iterator is endless, in the middle of an epoch, or leaves out or repeats
@@ -68,7 +68,7 @@ def evaluate(metric: Metric, state: Any, iterator: Iterable[Mapping[str, Any]]) 
     count = sum(map(int, counts))
     if not count:
         raise UsageError("there are no samples to evaluate", given=f"{len(counts)} batches")
-    return jax.tree.map(lambda *values: math.fsum(map(float, values)) / count, *totals)
+    return jax.tree.map(lambda *sums: _joined(sums) / count, *totals)
 
 
 # By id, because a metric such as a data class need not be hashable.
@@ -115,7 +115,7 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
 
 
 def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the sum of each value of a metric over the valid rows, and the number of these rows."""
+    """Return the sum of each value of a metric over the valid rows, of integers by byte, and the number of these rows."""
     rows = len(jax.tree.leaves({name: value for name, value in batch.items() if name != VALID} or batch)[0])
     valid = batch.get(VALID, jnp.ones(rows, bool))
     if valid.shape != (rows,) or valid.dtype != bool:
@@ -130,12 +130,33 @@ def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) ->
     _check_values(metric, values, rows)
 
     def total(value: jax.Array) -> jax.Array:
-        whole = jnp.issubdtype(value.dtype, jnp.integer) or value.dtype == bool
-        value = value.astype(jnp.int32 if whole else jnp.float32)
+        if value.dtype == bool:
+            value = value.astype(jnp.uint8)
+        whole = jnp.issubdtype(value.dtype, jnp.integer)
+        value = value if whole else value.astype(jnp.float32)
         # not a product with the mask: the metric of a padded row may be infinite, and 0 * inf is NaN
-        return jnp.where(valid, value, jnp.zeros((), value.dtype)).sum()
+        value = jnp.where(valid, value, jnp.zeros((), value.dtype))
+        return _byte_sums(value) if whole else value.sum()
 
     return jax.tree.map(total, values), valid.sum()
+
+
+def _byte_sums(value: jax.Array) -> jax.Array:
+    """Return the sum of each byte of integers, the lowest first; the highest byte has the sign."""
+    # A sum of the integers themselves overflows 32 bits: 512 images of 38 million squared errors each are enough.
+    # Sums of bytes are exact up to 8 million rows, and JAX has no 64 bits by default.
+    last = value.dtype.itemsize - 1
+    shifted = [value >> jnp.asarray(8 * number, value.dtype) for number in range(last)]
+    parts = [part & jnp.asarray(255, value.dtype) for part in shifted]
+    parts.append(value >> jnp.asarray(8 * last, value.dtype))
+    return jnp.stack([part.astype(jnp.int32).sum(dtype=jnp.int32) for part in parts])
+
+
+def _joined(sums: Sequence[Any]) -> float:
+    """Return the sum over batches of what `_totals` returned for one value of the metric."""
+    if sums[0].ndim == 0:
+        return math.fsum(map(float, sums))
+    return sum(int(part) << 8 * number for total in sums for number, part in enumerate(total))
 
 
 def _check_values(metric: Metric, values: Any, rows: int) -> None:
