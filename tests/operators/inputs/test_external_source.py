@@ -65,6 +65,23 @@ def test_batches_do_not_depend_on_devices_or_threads():
         np.testing.assert_array_equal(np.asarray(a["x"]), np.asarray(c["x"]).reshape(8, 3))
 
 
+@pytest.mark.parametrize("kind", [np.ndarray, bytearray, memoryview])
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_a_generator_may_fill_one_buffer_again(kind, outputs):
+    def stream():
+        buffer = bytearray(2) if kind is bytearray else np.zeros(2, np.uint8)
+        lent = memoryview(buffer) if kind is memoryview else buffer
+        for number in range(8):
+            buffer[0] = number
+            yield lent if outputs is None else (number, lent)
+
+    def define():
+        nodes = fn.external_source(stream, num_outputs=outputs, batch=False)
+        return nodes if outputs is None else nodes[1]
+
+    assert firsts(iterator(define, batch_size=4)) == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
 def test_a_shard_has_a_source_of_its_own():
     def sharded(shard_id, num_shards):
         return fn.external_source(lambda info: np.array([shard_id * 100 + info.idx_in_epoch]), batch=False)

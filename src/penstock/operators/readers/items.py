@@ -14,8 +14,8 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
     """Read any map-style data set, with shuffling, sharding, threads and resuming.
 
     A list, a data set of PyTorch, Grain or Hugging Face, a table of PyArrow, a data frame of pandas, or a dictionary of
-    columns. Several threads read items, and the same index must return the same item. For arrays in memory,
-    `fn.readers.arrays` is faster.
+    columns. Several threads read items, and the same index must return the same item, in an array that later calls do
+    not fill again. For arrays in memory, `fn.readers.arrays` is faster.
 
     Args:
         items: Object with a length and items by index. An item is an array, a number, bytes, text (read as UTF-8

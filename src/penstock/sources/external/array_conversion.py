@@ -114,6 +114,13 @@ def to_sample(value: Any) -> Array:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+def to_lent_sample(value: Any) -> Array:
+    """Convert one sample as `to_sample` does, to memory that its source does not overwrite."""
+    array = to_sample(value)
+    fixed = isinstance(value, bytes) or is_single_sample(value)  # an image of Pillow, or the content of a file
+    return array if fixed else array.copy()
+
+
 def _converted(value: Any) -> Array:
     # CuPy refuses implicit conversion; its arrays have `get`.
     if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):

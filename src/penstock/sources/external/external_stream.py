@@ -4,7 +4,7 @@ import logging
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, Literal, Self, cast
@@ -13,7 +13,14 @@ import numpy as np
 
 from penstock.core.user_callbacks import call_user
 from penstock.errors import PenstockError, SourceError, SourceNotReadyError
-from penstock.sources.external.array_conversion import SampleKind, copy_arrays, copy_column, to_column, to_sample
+from penstock.sources.external.array_conversion import (
+    SampleKind,
+    copy_arrays,
+    copy_column,
+    to_column,
+    to_lent_sample,
+    to_sample,
+)
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, Stream
 from penstock.types import BatchInfo, SampleInfo
 
@@ -132,8 +139,8 @@ class InProcessStream(ExternalStream):
 
     Args:
         kinds: As for `ExternalStream`.
-        lends: True if the source may overwrite its arrays in the next call, so that batches still in use must be copied
-            before.
+        lends: True if the source may overwrite its arrays in the next call, so that samples, and batches that are still
+            in use, must be copied before.
         **how: As for `ExternalStream`.
     """
 
@@ -172,8 +179,8 @@ class InProcessStream(ExternalStream):
         """Call the source."""
         rows: Sequence[int | None] = (None,) if self.batched else range(request.rows)
         self._copy_lent_batch()
-        columns = self._checked(self._converted([self._probed_or_fetched(request, row) for row in rows]), request)
-        self._lent_request = request if self._lends else None
+        columns = self._checked(self._converted(self._probed_or_fetched(request, row) for row in rows), request)
+        self._lent_request = request if self._lends and self.batched else None
         return columns
 
     def batch_copy(self, request: BatchRequest) -> Columns:
@@ -200,8 +207,8 @@ class InProcessStream(ExternalStream):
             self._produced[request] = tuple(map(copy_column, columns))
 
     def fetch_rows(self, request: BatchRequest, rows: range | None) -> Columns:
-        """Return some rows of a batch of samples, or a whole batch, unchecked and without a copy."""
-        return self._converted([self._fetched(request, row) for row in rows or (None,)])
+        """Return some rows of a batch of samples, or a whole batch, unchecked."""
+        return self._converted(self._fetched(request, row) for row in rows or (None,))
 
     def run(self, call: tuple[BatchRequest, range | None], buffers: object) -> tuple[Columns, None]:
         """Return what `fetch_rows` returns: the task of a worker process."""
@@ -228,14 +235,19 @@ class InProcessStream(ExternalStream):
             message = f"{self.name} failed on {which} of epoch {request.epoch}: {type(error).__name__}: {error}"
             raise SourceError(message) from error
 
-    def _converted(self, values: list[Any]) -> Columns:
-        """Convert returned values, one batch or all samples of one, to one column per output."""
-        parts = [self._outputs(value) for value in values] if self.several or self.batched else ()
-        if not parts:
-            return ([to_sample(value) for value in values],)
+    def _converted(self, values: Iterable[Any]) -> Columns:
+        """Convert returned values, one batch or all samples of one, to one column per output.
+
+        Args:
+            values: Values of the source, which is called for one after the other.
+        """
         if self.batched:
-            return tuple([to_column(part) for part in parts[0]])
-        return tuple([[to_sample(part[number]) for part in parts] for number in range(len(self.kinds))])
+            (batch,) = values
+            return tuple([to_column(part) for part in self._outputs(batch)])
+        # The next call may overwrite the arrays of a sample.
+        convert = to_lent_sample if self._lends else to_sample
+        rows = [[convert(part) for part in self._outputs(value)] for value in values]
+        return tuple(map(list, zip(*rows, strict=True)))
 
     def _outputs(self, value: Any) -> Sequence[Any]:
         if not self.several:
