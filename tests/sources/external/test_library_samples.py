@@ -9,7 +9,14 @@ import pytest
 from PIL import Image
 
 from penstock import Batch, data_iterator, fn, pipeline_def, types
-from penstock.errors import ArgumentTypeError, DefinitionError, SampleError, SourceError, SourceNotFoundError
+from penstock.errors import (
+    ArgumentTypeError,
+    DefinitionError,
+    PenstockError,
+    SampleError,
+    SourceError,
+    SourceNotFoundError,
+)
 from penstock.sources.external.array_conversion import to_column, to_sample
 from tests.support.pipeline_runs import build_pipeline, run
 
@@ -221,3 +228,39 @@ def test_samples_of_one_size_in_arrays():
         build_pipeline(
             lambda: fn.readers.arrays([Image.fromarray(PIXELS[0]), Image.fromarray(PIXELS[0, :3])]), batch_size=1
         )
+
+
+MASKED = np.ma.masked_values(np.float32([[14.5, 1e20], [15.5, 16.0]]), 1e20)
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        lambda: fn.readers.arrays(MASKED),
+        lambda: fn.readers.arrays([MASKED[1], MASKED[0]]),
+        lambda: fn.readers.items(MASKED),
+        lambda: fn.readers.items([MASKED[0]]),
+        lambda: fn.readers.items({"a": MASKED[:, 1]})["a"],
+        lambda: fn.external_source(lambda: MASKED),
+        lambda: fn.external_source(lambda: [MASKED[1], MASKED[0]]),
+        lambda: fn.external_source(lambda: MASKED[0], batch=False),
+        lambda: fn.python_function(fn.readers.arrays(np.ones(2)), function=lambda _: MASKED),
+        lambda: fn.python_function(fn.readers.arrays(np.ones(2)), function=lambda _: MASKED, dtype="float32", ndim=2),
+    ],
+    ids=["arrays", "list", "items", "item", "column", "batch", "samples", "sample", "function", "declared function"],
+)
+def test_masked_elements_are_not_data(define):
+    with pytest.raises(PenstockError, match=r"masked elements[\s\S]*filled\(value\)"):
+        run(define, batch_size=2)
+
+
+def test_masked_arrays_without_masked_elements_are_arrays():
+    full = np.ma.array(np.eye(2, dtype=np.float32))  # netCDF4 returns such arrays of complete data
+    for define in (
+        lambda: fn.readers.arrays(full),
+        lambda: fn.readers.items([*full]),
+        lambda: fn.external_source(lambda: full),
+        lambda: fn.python_function(fn.readers.arrays(np.ones(2)), function=lambda _: full[0]),
+    ):
+        (read,) = run(define, batch_size=2)
+        assert read[0].tolist() == [1, 0]

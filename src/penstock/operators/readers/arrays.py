@@ -9,7 +9,7 @@ from penstock.core import Array, Spec
 from penstock.errors import ArgumentTypeError, DefinitionError, PenstockError, short_repr
 from penstock.graph import DataLocation, DataNode, check_layout, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
-from penstock.sources.external.array_conversion import to_column
+from penstock.sources.external.array_conversion import check_unmasked, to_column
 from penstock.sources.external.library_samples import is_single_sample, is_tensor
 from penstock.sources.formats.array_source import ArraySource
 from penstock.sources.open_sources import open_shared
@@ -48,7 +48,7 @@ def arrays(
 
     Raises:
         DefinitionError: The arrays differ in length or have no rows, or the layouts do not match them.
-        ArgumentTypeError: A value is not an array of numbers.
+        ArgumentTypeError: A value is not an array of numbers, or has masked elements.
 
     Example:
         >>> import numpy as np, penstock
@@ -89,6 +89,8 @@ def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[
 
 
 def _memory(data: Any) -> _Memory:
+    for part in cast(list[Any], data) if isinstance(data, list) else [data]:
+        check_unmasked(part)
     try:
         return _Memory(np.asarray(data) if _is_array_like(data) else np.stack([*to_column(data)]))
     except PenstockError:

@@ -15,6 +15,7 @@ from penstock.graph import Operator, Value, check_layout, current_trace
 from penstock.operators.first_sample import first_sample
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.outputs import per_output
+from penstock.sources.external.array_conversion import check_unmasked
 from penstock.types import as_dtype
 
 # Two values for unknown extents in a trial with zeros. An output extent that differs between them is unknown, too.
@@ -181,7 +182,9 @@ def as_array(code: FunctionIdentity, output: Any) -> Array:
 
     Raises:
         SampleError: Its dtype cannot be the dtype of samples.
+        ArgumentTypeError: It has masked elements.
     """
+    check_unmasked(output)
     # Python has no public name for the type of capsules before 3.13.
     is_capsule = type(output).__name__ == "PyCapsule"
     array: Array = np.from_dlpack(cast(Any, _Capsule(output))) if is_capsule else np.asarray(output)

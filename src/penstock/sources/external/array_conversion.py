@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, cast
@@ -95,10 +96,12 @@ def to_sample(value: Any) -> Array:
     """Convert one sample to an array in host memory, without a copy if possible.
 
     Raises:
-        ArgumentTypeError: It does not contain numbers, or is on a device that only its own library can access.
+        ArgumentTypeError: It does not contain numbers, has masked elements, or is on a device that only its own library
+            can access.
         SourceError: It is a file that cannot be read.
     """
     if isinstance(value, np.ndarray):
+        check_unmasked(value)
         array = cast(Array, value)
     elif isinstance(value, bytes | bytearray | memoryview):
         array = np.frombuffer(cast(Any, value), np.uint8)
@@ -112,6 +115,22 @@ def to_sample(value: Any) -> Array:
             fix="use np.frombuffer for bytes; replace text by an index or a file name",
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def check_unmasked(value: Any) -> None:
+    """Check that a masked array of NumPy has no masked elements.
+
+    Raises:
+        ArgumentTypeError: It has.
+    """
+    # NumPy imports its masked arrays when a program uses them.
+    masked: Any = None if type(value) is np.ndarray else sys.modules.get("numpy.ma")
+    if isinstance(value, getattr(masked, "MaskedArray", ())) and masked.is_masked(value):
+        raise ArgumentTypeError(
+            "masked elements have no values for JAX, and the numbers in their places are not data",
+            given=f"{np.count_nonzero(masked.getmaskarray(value))} masked elements in an array of shape {value.shape}",
+            fix="array.filled(value); and the mask as an array of its own, np.ma.getmaskarray(array)",
+        )
 
 
 def to_lent_sample(value: Any) -> Array:

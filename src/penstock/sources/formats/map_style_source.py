@@ -6,7 +6,7 @@ from typing import Any, cast
 from penstock.core import Array, Column, Indices, short_digest
 from penstock.core.user_callbacks import call_user
 from penstock.errors import DefinitionError, PenstockError, SampleError, short_repr
-from penstock.sources.external.array_conversion import SampleKind, to_sample
+from penstock.sources.external.array_conversion import SampleKind, check_unmasked, to_sample
 from penstock.sources.external.library_samples import is_encoded_file
 from penstock.sources.source import Source, stack_dense
 
@@ -143,6 +143,11 @@ def _columns(items: Any) -> Mapping[Any, Any] | None:
 
 
 def _by_position(items: Any) -> Any:
-    """Return the values of a series of pandas, which has items by label; other objects unchanged."""
+    """Return the values of a series of pandas, which has items by label; other objects unchanged.
+
+    Raises:
+        ArgumentTypeError: Elements of an array are masked.
+    """
+    check_unmasked(items)
     # After a filter or a shuffle of the rows, the labels 0, 1, ... are missing or name other rows.
     return items.array if hasattr(items, "iloc") and not hasattr(items, "columns") else items
