@@ -12,6 +12,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 from penstock.engine.transfer.batch_layout import with_auto_axes, with_sharding
+from penstock.engine.transfer.global_arrays import global_array
 from penstock.errors import UsageError, short_repr
 from penstock.graph import check_annotations
 from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
@@ -136,7 +137,7 @@ def replicate_for_pmap(tree: Any, devices: Sequence[jax.Device] | None = None) -
     """
     devices = jax.local_devices() if devices is None else devices
     try:
-        tree = jax.tree.map(lambda leaf: jnp.asarray(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
+        tree = jax.tree.map(lambda leaf: jax.device_put(leaf) if isinstance(leaf, NUMBERS) else leaf, tree)
     except OverflowError as error:
         raise UsageError(f"a number of the tree does not fit into an array: {error}", given=short_repr(tree)) from None
     copies = replicate(tree, replicated_sharding(data_mesh(devices)))
@@ -234,7 +235,7 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
         return _on_key_data(lambda data: _put(data, sharding), leaf)
     values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
     narrow = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
-    return jax.make_array_from_callback(values.shape, sharding, narrow.__getitem__)
+    return global_array(values.shape, sharding, narrow.__getitem__)
 
 
 def is_key(leaf: Any) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from penstock import DataIterator, Pipeline, data_iterator, fn
+from penstock import DataIterator, LastBatchPolicy, Pipeline, data_iterator, fn, train
 from penstock.engine.transfer.batch_layout import PmapLayout, ShardedLayout, SingleDevice
 from penstock.engine.transfer.emulated_devices import InFlightLimit
 from penstock.errors import UsageError
@@ -259,3 +259,31 @@ def test_iterator_waits_for_emulated_devices():
                 weights = step(weights, batch["x"])
     assert np.isfinite(np.asarray(weights)).all()
     assert InFlightLimit(list(DEVICES[:1]))._barrier is None
+
+
+@pytest.mark.parametrize("placement", ["host", "device"])
+@pytest.mark.parametrize("name", ["one axis", "features over the second axis", "one device", "replicated", "jax.make_mesh"])
+def test_batches_are_explicit_transfers(name, placement):
+    sharding = SHARDINGS[name]
+    per_output = {"x": sharding, "y": NamedSharding(sharding.mesh, P(*sharding.spec[:1]))}
+    with jax.transfer_guard("disallow"):
+        iterator = data_iterator(
+            plain, ["x", "y"], reader_name="r", sharding=per_output, last_batch_policy=LastBatchPolicy.PAD
+        )(batch_size=24, seed=5, placement=placement)
+        assert len(list(iterator)) == 3
+    assert jax.config.jax_transfer_guard_host_to_device is None, "the user's guard is unchanged"
+
+
+def test_training_under_a_transfer_guard():
+    def step(scale, batch):
+        return scale + 1, {"loss": (scale * batch["x"]).sum()}
+
+    with jax.transfer_guard("disallow"):
+        for iterator in (
+            train.batches(DATA, 16, shuffle=True),
+            data_iterator(plain, ["x", "y"], devices=jax.local_devices())(batch_size=16),
+        ):
+            assert len(list(iterator)) == 4
+        loop = train.fit(train.data_parallel(step), np.float32(0), train.batches(DATA, 16, shuffle=True), epochs=1)
+        train.evaluate(lambda scale, batch: scale * batch["x"].sum(1), loop.state, train.batches(DATA, 24))
+        train.replicate_for_pmap({"step": 0})

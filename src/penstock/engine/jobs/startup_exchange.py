@@ -42,7 +42,7 @@ def _gather(mesh: Mesh, row: Array) -> Array:
     # `multihost_utils.process_allgather` would make all processes of the job take part, not only those of the mesh.
     split, whole = NamedSharding(mesh, PartitionSpec("process")), NamedSharding(mesh, PartitionSpec())
     shape = (mesh.size, *row.shape)
-    rows = jax.make_array_from_callback(shape, split, lambda _: row[None])
-    # A mesh that the user has set may not have these devices.
-    with jax.set_mesh(mesh):
+    # A mesh that the user has set may not have these devices, and a transfer guard concerns the user's own transfers.
+    with jax.set_mesh(mesh), jax.transfer_guard("allow"):
+        rows = jax.make_array_from_callback(shape, split, lambda _: row[None])
         return np.asarray(jax.jit(lambda rows: rows, out_shardings=whole)(rows))

@@ -15,6 +15,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from penstock.core import Array, Indices, Spec
+from penstock.engine.transfer.global_arrays import global_array
 from penstock.errors import UsageError, short_repr
 
 # A device program. Takes its state, replicated on all devices, and arrays with a leading axis of rows. Returns the new
@@ -88,7 +89,7 @@ class BatchLayout(ABC):
     def row(self, array: jax.Array, number: int) -> Array:
         """Return a row of an array of `put_batch`, all of whose rows this process holds."""
         # Not `array[number]`: JAX refuses an index along an axis that an Explicit mesh splits.
-        return np.asarray(array)[number]
+        return jax.device_get(array)[number]
 
     def put_rows(self, column: Array) -> jax.Array:
         """Put a column on the devices as an input of the device program, split by rows only."""
@@ -96,7 +97,7 @@ class BatchLayout(ABC):
 
     def _assemble(self, column: Array, sharding: NamedSharding) -> jax.Array:
         if len(self.shards) == self.blocks:  # this process holds all rows
-            return jax.make_array_from_callback(column.shape, sharding, column.__getitem__)
+            return global_array(column.shape, sharding, column.__getitem__)
         rows = len(column) // len(self.shards) * self.blocks
         numbers = self.local_rows(rows)
 
@@ -106,7 +107,7 @@ class BatchLayout(ABC):
             first = int(np.searchsorted(numbers, start))
             return column[(slice(first, first + stop - start), *index[1:])]
 
-        return jax.make_array_from_callback((rows, *column.shape[1:]), sharding, piece)
+        return global_array((rows, *column.shape[1:]), sharding, piece)
 
     @abstractmethod
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -115,7 +116,7 @@ class BatchLayout(ABC):
     def put_replicated(self, array: Array) -> jax.Array:
         """Put an array on every device, as the state of the device program."""
         # device_put to a sharding over several processes would compare the values of all processes in each call.
-        return jax.make_array_from_callback(array.shape, self._whole, array.__getitem__)
+        return global_array(array.shape, self._whole, array.__getitem__)
 
     @abstractmethod
     def compile(self, compute: Compute, numbers: Sequence[int]) -> Compute:
@@ -315,7 +316,7 @@ class PmapLayout(BatchLayout):
 
     def row(self, array: jax.Array, number: int) -> Array:
         """Return a row of the batch, whose number counts the rows of all blocks."""
-        return np.asarray(array)[divmod(number, array.shape[1])]
+        return jax.device_get(array)[divmod(number, array.shape[1])]
 
     def shape_dtype_struct(self, number: int | None, shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
         """Return the shape with a leading axis of blocks."""

@@ -16,6 +16,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from penstock.engine.transfer.global_arrays import global_array
+
 
 class InFlightLimit:
     """Waits for emulated devices.
@@ -31,7 +33,7 @@ class InFlightLimit:
             two = np.array(devices[:2])
             self._mesh = Mesh(two, ("device",), axis_types=(AxisType.Auto,))
             split, whole = (NamedSharding(self._mesh, PartitionSpec(*spec)) for spec in (("device",), ()))
-            self._ones = jax.make_array_from_callback((2,), split, lambda _: np.ones(1, np.float32))
+            self._ones = global_array((2,), split, lambda _: np.ones(1, np.float32))
             self._barrier = jax.jit(lambda ones: ones.sum(), out_shardings=whole)
 
     def wait(self) -> None:
