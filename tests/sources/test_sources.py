@@ -136,6 +136,21 @@ def test_arrays(digits):
     check_source(ArraySource([np.asfortranarray(images), labels[::-1]], ["HW", ""]))
 
 
+def test_arrays_in_the_other_byte_order(tmp_path):
+    pixels = np.random.default_rng(1).normal(size=(9, 2, 3)).astype(np.complex64)
+    for native in (pixels.real, pixels, np.arange(9, dtype=np.int16), np.arange(9.0)):
+        swapped = native.astype(native.dtype.newbyteorder("S"))
+        np.save(tmp_path / "swapped.npy", swapped)
+        for array in (swapped, np.asfortranarray(swapped), np.load(tmp_path / "swapped.npy", mmap_mode="r")):
+            source, before = ArraySource([array, np.arange(9)], ["", ""]), array.tobytes()
+            check_source(source)
+            read = source.read(np.arange(9)[::-1], [None, None])[0]
+            assert read.dtype.isnative
+            assert read.tobytes() == native[::-1].tobytes()
+            assert array.tobytes() == before
+        assert not ArraySource([swapped], [""]).reads_same_samples(ArraySource([native], [""]))
+
+
 def test_ragged_lists():
     check_source(ListSource([[np.zeros((n, 2), np.uint8) for n in range(1, 9)], [np.int32(n) for n in range(8)]]))
 

@@ -55,6 +55,13 @@ def test_integers_are_summed_exactly(dtype, devices):
     assert mean == sum(map(int, values)) / 600
 
 
+def test_batches_of_arrays_in_the_other_byte_order():
+    data = np.arange(24.0).astype(np.float32)
+    batch = next(train.batches(data.astype(data.dtype.newbyteorder("S")), 8, shuffle=True, seed=4))
+    same = next(train.batches(data, 8, shuffle=True, seed=4))
+    assert batch["x"].tolist() == same["x"].tolist()
+
+
 def test_metric_and_its_closure_are_garbage_collected():
     class Data:
         factor = 2.0

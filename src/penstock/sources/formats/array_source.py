@@ -20,7 +20,7 @@ class ArraySource(Source):
     """Source of array rows, which are read as whole batches.
 
     Args:
-        arrays: One array per value, with samples along the first axis.
+        arrays: One array per value, with samples along the first axis, in any byte order.
         layouts: Layout of a sample of each array.
         name: Name of the data set in messages.
 
@@ -37,14 +37,16 @@ class ArraySource(Source):
                 fix="pass arrays with one row per sample",
             )
         self.specs = tuple(
-            Spec(array.dtype, array.shape[1:], layout) for array, layout in zip(arrays, layouts, strict=True)
+            Spec(array.dtype.newbyteorder("="), array.shape[1:], layout)
+            for array, layout in zip(arrays, layouts, strict=True)
         )
         self.arrays = tuple(arrays)
         self._name = name
         self._mapped = list(map(as_memory_mapped, arrays))
         # Rows of mapped files are copied by `MemoryMappedRows`: a page fault in a truncated file would
-        # kill the process with SIGBUS.
-        self.in_memory = () if any(self._mapped) else self.arrays
+        # kill the process with SIGBUS. Rows in the other byte order are swapped when they are copied.
+        as_they_are = not any(self._mapped) and all(array.dtype.isnative for array in arrays)
+        self.in_memory = self.arrays if as_they_are else ()
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -58,8 +60,13 @@ class ArraySource(Source):
         return tuple([self._rows(value, indices, slot) for value, slot in enumerate(out)])
 
     def _rows(self, value: int, indices: Indices, out: Array | None = None) -> Array:
-        mapped = self._mapped[value]
-        return RowSelection(self.arrays[value], indices).gather(out) if mapped is None else mapped.gather(indices, out)
+        array, mapped = self.arrays[value], self._mapped[value]
+        place = out if out is None or array.dtype.isnative else out.view(array.dtype)
+        rows = RowSelection(array, indices).gather(place) if mapped is None else mapped.gather(indices, place)
+        if array.dtype.isnative:
+            return rows
+        rows.byteswap(inplace=True)
+        return rows.view(self.specs[value].dtype) if out is None else out
 
     def describe(self, index: int) -> str:
         """Return the row number."""
@@ -68,6 +75,9 @@ class ArraySource(Source):
     def reads_same_samples(self, other: Source) -> bool:
         """Return True if the rows are equal: a definition that creates arrays creates new ones for each shard."""
         if not isinstance(other, ArraySource) or (other.specs, len(other)) != (self.specs, len(self)):
+            return False
+        # The specs do not have the byte order.
+        if [array.dtype for array in other.arrays] != [array.dtype for array in self.arrays]:
             return False
         return self is other or all(self._same(other, value) for value in range(len(self.arrays)))
 
