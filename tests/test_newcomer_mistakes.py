@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock import data_iterator, fn, types
+from penstock import LastBatchPolicy, data_iterator, fn, types
 
 PACKAGE = str(Path(penstock.__file__).parent)
 IMAGES = np.zeros((8, 10, 12, 3), np.uint8)
@@ -67,6 +67,10 @@ def without_parentheses(folder):
     training(batch_size=2)
 
 
+def readable():
+    return {"images": fn.readers.arrays(IMAGES)}
+
+
 def unpacked(images):
     image, _ = images
     return image
@@ -95,6 +99,21 @@ MISTAKES = {
         lambda folder: data_iterator(output_map=["images"], device_id=0),
         "unexpected keyword argument 'device_id'",
         "training(batch_size=..., device_id=...)",
+    ),
+    "batch size of the decorator": (
+        lambda _: data_iterator(output_map=["images"], batch_size=4),
+        "unexpected keyword argument 'batch_size'",
+        "training(batch_size=...)",
+    ),
+    "option of the decorator": (
+        lambda _: data_iterator(readable)(batch_size=2, last_batch_policy=LastBatchPolicy.PAD),
+        "last_batch_policy is an option of the decorator",
+        "@data_iterator(last_batch_policy=...)",
+    ),
+    "own batch size": (
+        lambda _: data_iterator(lambda batch_size: {"images": fn.readers.arrays(IMAGES)})(batch_size=2),
+        "takes batch_size itself",
+        "rename that parameter",
     ),
     "no size": (defines(fn.resize), "fn.resize: the size is missing", "resize_shorter"),
     "size as text": (defines(lambda x: fn.resize(x, size="224")), "fn.resize: size", "a finite number"),

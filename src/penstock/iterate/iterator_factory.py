@@ -41,7 +41,10 @@ _ONE_SHARD = {"shard_id": 0, "num_shards": 1}
 _check = functools.partial(
     check_annotations,
     elsewhere={
-        name: f"pass {name} where the iterator is made: training(batch_size=..., {name}=...)" for name in OPTION_NAMES
+        name: f"pass {name} where the iterator is made: training("
+        + ", ".join(f"{option}=..." for option in dict.fromkeys(("batch_size", name)))
+        + ")"
+        for name in OPTION_NAMES
     },
 )
 
@@ -288,6 +291,10 @@ def _decorator(
     # Without names, the layout has the blocks of rows but not the outputs, so the iterator makes its own.
     options = {**others, "sharding": layout if names or sharding is None else sharding, "pmap_compatible": stacked}
 
+    decorator = "data_iterator" if kind is DataIterator else "peekable_data_iterator"
+    moved = {name: f"@{decorator}({name}=...)" for name in ("output_map", "size", *IteratorOptions.__annotations__)}
+    del moved["enable_conditionals"]  # a call may pass it
+
     def decorate(function: Callable[..., Any]) -> Callable[..., DataIterator]:
         # A function decorated with `pipeline_def` is accepted, too: it brings its definition and options along.
         definition, defaults = getattr(function, "definition", function), {**getattr(function, "defaults", {})}
@@ -296,7 +303,7 @@ def _decorator(
         @with_call_site
         @functools.wraps(definition)
         def make(*args: Any, checkpoints: Sequence[str | bytes] | None = None, **kwargs: Any) -> DataIterator:
-            traced, arguments, pipeline_options = split_arguments(definition, defaults, kwargs, OPTION_NAMES)
+            traced, arguments, pipeline_options = split_arguments(definition, defaults, kwargs, OPTION_NAMES, moved)
             if pipeline_options.get("debug"):
                 raise UsageError(
                     "an iterator needs a plan, and debug mode has none",
@@ -347,10 +354,14 @@ def _pipelines(
     devices: Sequence[Any] | None,
 ) -> Pipeline | list[Pipeline]:
     """Return a pipeline for each block of rows of this process, or one pipeline if a single trace is enough."""
-    name = definition_name(definition)
+    name, signature = definition_name(definition), inspect.signature(definition)
     if "batch_size" not in options:
+        if "batch_size" in signature.parameters:
+            raise UsageError(
+                f"{name} takes batch_size itself, so the iterator does not get it",
+                fix=f"rename that parameter of {name}, and pass batch_size to the iterator",
+            )
         raise UsageError("batch_size is needed: the rows of all devices together", fix=f"{name}(batch_size=...)")
-    signature = inspect.signature(definition)
     shard_arguments = [argument for argument in _ONE_SHARD if argument in signature.parameters]
     if layout is None:
         bound = signature.bind_partial(*args, **arguments).arguments

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter
-from types import MethodType
+from types import MappingProxyType, MethodType
 from typing import Any, ParamSpec, Protocol, Unpack, cast, get_type_hints, overload
 
 from penstock.core import user_call_site, with_call_site
@@ -138,7 +138,11 @@ _show_options(pipeline_def)
 
 
 def split_arguments(
-    definition: Callable[..., Any], defaults: Mapping[str, Any], arguments: Mapping[str, Any], options: Iterable[str]
+    definition: Callable[..., Any],
+    defaults: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+    options: Iterable[str],
+    elsewhere: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[..., Any], dict[str, Any], dict[str, Any]]:
     """Divide the arguments of a call between the definition and the pipeline.
 
@@ -147,6 +151,7 @@ def split_arguments(
         defaults: Arguments of the decorator. Options among them always belong to the pipeline.
         arguments: Arguments of the call by name. They belong to the definition if it has a parameter of that name.
         options: Names of the pipeline's arguments.
+        elsewhere: Names of arguments that belong to the decorator, with a fix for a call that passes them.
 
     Returns:
         The function to trace, its arguments by name, and the arguments of the pipeline.
@@ -175,6 +180,10 @@ def split_arguments(
     if others.pop("enable_conditionals", False):
         definition = definition_with_conditionals(definition)
     for name in others:
+        if name in elsewhere:
+            raise ArgumentTypeError(
+                f"{name} is an option of the decorator, not of a call of {called}", fix=elsewhere[name]
+            )
         if name not in options:
             raise ArgumentTypeError(
                 f"neither {called} nor its pipeline has an argument {name!r}",
