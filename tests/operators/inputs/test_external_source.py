@@ -124,6 +124,13 @@ def test_the_contract_of_iterators(source):
     assert all(same_batches(*epochs) for epochs in zip(one, four, strict=True))
 
 
+@pytest.mark.parametrize("batch", [True, False])
+def test_dictionaries_are_refused(batch):
+    rows = [{"image": np.zeros(3), "label": 1}] * 4
+    with pytest.raises(errors.ArgumentTypeError, match=r"row\['image'\], row\['label'\]\), and pass num_outputs="):
+        pipeline([rows[0]] if batch else rows, batch=batch)
+
+
 def test_what_only_streams_says_so(caplog):
     caplog.set_level("INFO", "penstock")
     pipeline(numbered, batch=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -112,9 +112,21 @@ def to_sample(value: Any) -> Array:
         raise ArgumentTypeError(
             "a sample must be an array of numbers",
             given=f"{short_repr(cast(Any, value))} of type {type(cast(Any, value)).__name__}",
-            fix="use np.frombuffer for bytes; replace text by an index or a file name",
+            fix=_number_fix(value),
         )
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _number_fix(value: Any) -> str:
+    """Return the fix for a sample that is not an array of numbers."""
+    if isinstance(value, Mapping):
+        names = list(cast(Mapping[Any, Any], value))
+        row = ", ".join(f"row[{name!r}]" for name in names[:3])
+        return (
+            f"yield a tuple of its values, such as ({row}{',' if len(names) == 1 else ''}), "
+            "and pass num_outputs= with their number"
+        )
+    return "use np.frombuffer for bytes; replace text by an index, or by a pathlib.Path if it names a file"
 
 
 def check_unmasked(value: Any) -> None:
