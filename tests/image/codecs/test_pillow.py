@@ -40,6 +40,13 @@ def test_no_program_is_started_for_postscript(monkeypatch, before):
         decode(np.frombuffer(before + EPS, np.uint8))
 
 
+@pytest.mark.parametrize(("data", "named"), [(b"photos/1.JPG", True), (b"photos/1", False), (b"\0.png", False)])
+def test_names_of_files_are_not_their_contents(data, named):
+    message = r"the text 'photos/1.JPG': text is read as its bytes; pass pathlib.Path" if named else "known format"
+    with pytest.raises(ValueError, match=message):
+        decode(np.frombuffer(data, np.uint8))
+
+
 @pytest.mark.parametrize("kind", ["GIF", "ICO", "TGA", "PCX"])
 def test_no_format_is_read_that_is_not_promised(kind):
     with pytest.raises(ValueError, match=f"not an image of a known format .{', '.join(FORMATS)}"):

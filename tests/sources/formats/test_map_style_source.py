@@ -85,6 +85,25 @@ def test_errors_name_the_item():
             make(items=wrong)
 
 
+@pytest.mark.parametrize(
+    ("first", "other", "message"),
+    [
+        ({"x": 1, "note": "a"}, {"x": 1, "note": None}, r"value 'note' of item 1 [\s\S]*missing values[\s\S]*leave 'note'"),
+        ({"x": 1, "y": 2}, {"x": 1, "y": float("nan")}, "value 'y' of item 1 of a list differs in kind"),
+        ((1, 2), (1, "a"), "value 1 of item 1 of a list differs in kind"),
+        (1, None, r"item 1 of a list: [\s\S]*missing values"),
+    ],
+)
+def test_errors_name_the_value(first, other, message):
+    with pytest.raises(errors.SampleError, match=message):
+        MapStyleSource([first, other], "").read(np.arange(2), [None] * 2)
+
+
+def test_dictionaries_in_items_are_refused():
+    with pytest.raises(errors.SampleError, match="value 'boxes' of item 0 of a list is a dictionary"):
+        MapStyleSource([{"x": 1, "boxes": {"left": 2}}], "")
+
+
 def test_values_of_dictionaries_are_found_by_name():
     items = [{"left": 1, "right": 2}, {"right": 20, "left": 10}]
     columns = MapStyleSource(items, "").read(np.arange(2), [None] * 2)

@@ -23,6 +23,10 @@ _SIGNATURES = {
     b"\xff\x4f\xff\x51": "JPEG 2000 codestream",
 }
 
+# Bytes and endings of the names of image files, which users pass in place of the contents.
+_MAX_NAME = 4096
+_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm", ".jp2")
+
 # Tags of TIFFs.
 _BITS, _COMPRESSION, _PHOTOMETRIC, _SAMPLES, _PLANAR, _FORMAT = 258, 259, 262, 277, 284, 339
 
@@ -51,11 +55,19 @@ def check_pixels(image: "Image.Image", output_type: DALIImageType) -> None:
 
 def describe(data: Array) -> str | None:
     """Describe a file that Pillow does not open; None if its format is unknown."""
+    if text := _file_name(data):
+        return f"the bytes are the text {text!r}: text is read as its bytes; pass pathlib.Path for the file's contents"
     start = data[:8].tobytes()
     name = next((name for signature, name in _SIGNATURES.items() if start.startswith(signature)), None)
     details = _tiff_details(data) if name == "TIFF" else _jpeg_details(data) if name == "JPEG" else ""
     advice = "If other programs read it, convert it to PNG"
     return name and f"a {name} that is damaged or of a kind that cannot be decoded{details}. {advice}"
+
+
+def _file_name(data: Array) -> str:
+    """Return the name of an image file if the bytes are one; otherwise ""."""
+    name = data.tobytes().decode("utf-8", "replace") if data.size <= _MAX_NAME else ""
+    return name if name.isprintable() and name.lower().endswith(_SUFFIXES) else ""
 
 
 def _jpeg_details(data: Array) -> str:

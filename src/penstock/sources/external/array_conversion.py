@@ -16,6 +16,10 @@ from penstock.sources.external.library_samples import is_single_sample, library_
 from penstock.types import is_bfloat16
 
 
+# Names of the types of missing values in pandas.
+_MISSING = ("NAType", "NaTType")
+
+
 @dataclass(frozen=True)
 class SampleKind:
     """Known properties of the samples of one output.
@@ -126,6 +130,8 @@ def _number_fix(value: Any) -> str:
             f"yield a tuple of its values, such as ({row}{',' if len(names) == 1 else ''}), "
             "and pass num_outputs= with their number"
         )
+    if value is None or type(value).__name__ in _MISSING:
+        return "replace missing values by values of the same kind as the others"
     return "use np.frombuffer for bytes; replace text by an index, or by a pathlib.Path if it names a file"
 
 

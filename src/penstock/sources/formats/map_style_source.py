@@ -66,10 +66,10 @@ class MapStyleSource(Source):
         """Return the items, requested one by one."""
         rows = [self._parts(self._item(index), index) for index in indices.tolist()]
         for index, row in zip(indices.tolist(), rows, strict=True):
-            for kind, part in zip(self._kinds, row, strict=True):
+            for number, (kind, part) in enumerate(zip(self._kinds, row, strict=True)):
                 if (part.dtype, part.ndim) != (kind.dtype, kind.rank):
                     raise SampleError(
-                        f"{self.describe(index)} differs in kind from the first item",
+                        f"{self._describe_value(number, index)} differs in kind from the first item",
                         given=f"{part.dtype} with {part.ndim} axes",
                         expected=kind,
                         index=index,
@@ -80,6 +80,9 @@ class MapStyleSource(Source):
     def describe(self, index: int) -> str:
         """Return the item's number."""
         return f"item {index} of a {self._name}"
+
+    def _describe_value(self, number: int, index: int) -> str:
+        return f"value {self.names[number]!r} of {self.describe(index)}" if self.several else self.describe(index)
 
     def identity(self) -> tuple[Any, ...]:
         """Return the fingerprint, because a definition may create the items again for each shard."""
@@ -126,11 +129,24 @@ class MapStyleSource(Source):
                 expected=f"names {short_repr(self.names)}" if self.named_values else f"{len(self.names)} without names",
                 index=index,
             )
+        parts: list[Array] = []
         try:
-            # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
-            return [to_sample(v.encode() if isinstance(v, str) else v) for v in values]
+            for value in values:
+                # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
+                parts.append(to_sample(value.encode() if isinstance(value, str) else value))  # noqa: PERF401  # counted
         except PenstockError as error:
-            raise SampleError(f"{self.describe(index)}: {error.args[0]}", index=index) from error
+            number = len(parts)
+            where, value = self._describe_value(number, index), values[number]
+            if self.several and isinstance(value, Mapping):
+                raise SampleError(
+                    f"{where} is a dictionary",
+                    given=short_repr(cast(object, value)),
+                    fix="return its values next to the other values of the item, or leave it out",
+                    index=index,
+                ) from error
+            leave = f"\n            or leave {self.names[number]!r} out of the items" if self.several else ""
+            raise SampleError(f"{where}: {error.args[0]}{leave}", index=index) from error
+        return parts
 
 
 def _columns(items: Any) -> Mapping[Any, Any] | None:
