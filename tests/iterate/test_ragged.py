@@ -120,3 +120,22 @@ def test_digits_are_transferred_as_uint8(digits_lmdb):
     batch = next(data_iterator(definition, ["x"], reader_name="r")(batch_size=4))["x"]
     assert batch.shape == (4, 784)
     made.close()
+
+
+@pytest.mark.parametrize("lengths", [(42, 10), (10, 42)])
+def test_sequences_that_are_longer_than_the_padding(lengths):
+    sequences = [np.arange(length, dtype=np.int32) for length in lengths]
+
+    @data_iterator
+    def padded():
+        return {"x": fn.pad(fn.readers.items(sequences), shape=(32,))}
+
+    with pytest.raises(SampleError, match=r'fn.slice\(x, 0, 32, axes=\[0\], out_of_bounds_policy="pad"\)'):
+        next(padded(batch_size=2))
+
+    @data_iterator
+    def cut():
+        return {"x": fn.slice(fn.readers.items(sequences), 0, 32, axes=[0], out_of_bounds_policy="pad")}
+
+    batch = next(cut(batch_size=2))["x"]
+    assert [np.count_nonzero(row) + 1 for row in batch] == [min(length, 32) for length in lengths]

@@ -53,6 +53,7 @@ def data(tmp_path_factory):
         "STD": STD,
         "dataset": Dataset(),
         "f": lambda image, *_: image,
+        "generate": lambda: (yield from np.zeros((2, 3), np.float32)),
         "indices": np.arange(10),
         "items": Dataset(),
         "paths": sorted(photos.rglob("*.jpg")),

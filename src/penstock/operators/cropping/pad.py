@@ -139,7 +139,8 @@ def pad(
 
     Returns:
         Padded arrays in the dtype and layout of the input. The spec of a ragged input remains ragged because a sample
-        may be larger than `shape`; a consumer that needs one shape expects the shape of sample 0.
+        may be larger than `shape`; a consumer that needs one shape expects the shape of sample 0. To cut larger samples
+        as well, use ``fn.slice(data, 0, 32, axes=[0], out_of_bounds_policy="pad")``.
 
     Raises:
         DefinitionError: An axis does not exist, `shape` or `align` has neither one number nor one per axis, or
