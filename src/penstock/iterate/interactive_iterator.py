@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 import jax
 
 from penstock.core.stage_timers import StageTimers
+from penstock.core.warn_once import warn_once
 from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.jobs.members import IteratorMembership
@@ -123,6 +124,16 @@ class InteractiveIterator(ABC):
                 with suppress(EndOfStreamError, PenstockError):  # an error is raised again where the batch is taken
                     self._cursor.peek()
             return self._cursor.at_end
+
+    def _warn_if_empty(self) -> None:
+        """Warn at the end of an epoch that has no batches, since a loop that trains on nothing looks like a success."""
+        step = self._cursor.step
+        if step.epoch and not step.row:
+            warn_once(
+                "empty epoch",
+                "this epoch has no batches, because the external source ended in an earlier epoch",
+                fix='fn.external_source(..., cycle="raise"), which restarts an iterable with each epoch',
+            )
 
     def epoch(self) -> Iterator[Any]:
         """Begin an epoch and return an iterator over its batches.

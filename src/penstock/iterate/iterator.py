@@ -244,10 +244,10 @@ class DataIterator(InteractiveIterator):
                 # A single process has no members whose end it must notice.
                 with nullcontext() if self._membership is None else self._membership.taking():
                     self._peek()
-                    # `_peek` has completed the future of a peekable iterator, which `next` would leave without its
-                    # arrays.
+                    # `_peek` completes the future of a peekable iterator, which `next` would leave without arrays.
                     return self._form(self._cursor.next())
             except EndOfStreamError:
+                self._warn_if_empty()
                 # StopIteration ends this loop also with auto_reset; the next loop starts the new epoch.
                 if self._auto_reset:
                     self.reset()

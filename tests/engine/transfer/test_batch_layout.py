@@ -262,7 +262,9 @@ def test_iterator_waits_for_emulated_devices():
 
 
 @pytest.mark.parametrize("placement", ["host", "device"])
-@pytest.mark.parametrize("name", ["one axis", "features over the second axis", "one device", "replicated", "jax.make_mesh"])
+@pytest.mark.parametrize(
+    "name", ["one axis", "features over the second axis", "one device", "replicated", "jax.make_mesh"]
+)
 def test_batches_are_explicit_transfers(name, placement):
     sharding = SHARDINGS[name]
     per_output = {"x": sharding, "y": NamedSharding(sharding.mesh, P(*sharding.spec[:1]))}

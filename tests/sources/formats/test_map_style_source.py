@@ -88,7 +88,11 @@ def test_errors_name_the_item():
 @pytest.mark.parametrize(
     ("first", "other", "message"),
     [
-        ({"x": 1, "note": "a"}, {"x": 1, "note": None}, r"value 'note' of item 1 [\s\S]*missing values[\s\S]*leave 'note'"),
+        (
+            {"x": 1, "note": "a"},
+            {"x": 1, "note": None},
+            r"value 'note' of item 1 [\s\S]*missing values[\s\S]*leave 'note'",
+        ),
         ({"x": 1, "y": 2}, {"x": 1, "y": float("nan")}, "value 'y' of item 1 of a list differs in kind"),
         ((1, 2), (1, "a"), "value 1 of item 1 of a list differs in kind"),
         (1, None, r"item 1 of a list: [\s\S]*missing values"),
