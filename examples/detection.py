@@ -32,8 +32,8 @@ def detection(folder):
     images = fn.rotate(images, angle=fn.random.uniform(range=[-15, 15]), keep_size=True, fill_value=0)
     images = fn.flip(images, horizontal=fn.random.coin_flip())
     images = fn.color_twist(images, brightness=fn.random.uniform(range=[0.7, 1.3]))
-    boxes, valid, classes = fn.follow.boxes(boxes, images, classes, max_boxes=6, min_visible=0.3, min_size=4)
-    return {"images": images, "boxes": boxes, "valid": valid, "classes": classes}
+    boxes, box_valid, classes = fn.follow.boxes(boxes, images, classes, max_boxes=6, min_visible=0.3, min_size=4)
+    return {"images": images, "boxes": boxes, "box_valid": box_valid, "classes": classes}
 
 
 def drawn(image: np.ndarray, boxes: np.ndarray, classes: np.ndarray) -> np.ndarray:

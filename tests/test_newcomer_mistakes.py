@@ -115,6 +115,21 @@ MISTAKES = {
         "takes batch_size itself",
         "rename that parameter",
     ),
+    "nested outputs": (
+        lambda _: data_iterator(lambda: {"view": {"a": readable()["images"]}})(batch_size=2),
+        "output 'view' is a dict of nodes",
+        '{"view_a": ...}',
+    ),
+    "list of outputs": (
+        lambda _: data_iterator(lambda: {"views": [readable()["images"]]})(batch_size=2),
+        "output 'views' is a list of nodes",
+        '{"views_0": ...}',
+    ),
+    "dict of JAX": (
+        defines(fn.jax_function(lambda x: {"mean": x.mean(1)})),
+        "must return arrays, one per output",
+        "return a tuple of arrays",
+    ),
     "no size": (defines(fn.resize), "fn.resize: the size is missing", "resize_shorter"),
     "size as text": (defines(lambda x: fn.resize(x, size="224")), "fn.resize: size", "a finite number"),
     "unknown dtype": (

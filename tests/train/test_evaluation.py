@@ -76,6 +76,17 @@ def test_metric_and_its_closure_are_garbage_collected():
     assert held() is None
 
 
+def test_metric_without_weak_references_is_refused():
+    class Slotted:
+        __slots__ = ()
+
+        def __call__(self, state, batch):
+            return batch["x"]
+
+    with pytest.raises(UsageError, match=r"weak references[\s\S]*__weakref__"):
+        train.evaluate(Slotted(), None, train.batches(np.ones(8), 8))
+
+
 def test_metric_need_not_be_hashable(compilations):
     @dataclasses.dataclass
     class Scaled:

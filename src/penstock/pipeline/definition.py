@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.core import user_call_site
-from penstock.errors import PenstockError, SourceNotReadyError, UsageError, did_you_mean
-from penstock.graph import Graph, StreamInput, Trace
+from penstock.errors import ArgumentTypeError, PenstockError, SourceNotReadyError, UsageError, did_you_mean
+from penstock.graph import DataNode, Graph, StreamInput, Trace
 from penstock.pipeline.pipeline_options import OutputRequirements
 
 
@@ -51,6 +51,8 @@ class Definition:
 
     def set_outputs(self, outputs: Sequence[Any] | Mapping[str, Any]) -> None:
         """Set the outputs: nodes, or values that become constants, and in a dict their names."""
+        if isinstance(outputs, Mapping):
+            _check_flat(outputs)
         self._outputs = outputs
         # The recorded calls hold their arguments, possibly data sets, and are only needed if they may be made again.
         self.trace.journal.close()
@@ -136,3 +138,20 @@ class Definition:
         feeds = () if graph is None else graph.feeds
         streams = [node.operator.stream for node in feeds if isinstance(node.operator, StreamInput)]
         return [stream for stream in self.trace.fed.values() if stream.is_assumed and stream in streams]
+
+
+def _check_flat(outputs: Mapping[str, Any]) -> None:
+    """Check that no output of a dict is a container of nodes."""
+    for name, value in outputs.items():
+        parts = list(value.items()) if isinstance(value, Mapping) else list(enumerate(value)) if _is_list(value) else []
+        if any(isinstance(part, DataNode) for _, part in parts):
+            flat = ", ".join(f'"{name}_{key}": ...' for key, _ in parts[:3])
+            raise ArgumentTypeError(
+                f"output {name!r} is a {type(value).__name__} of nodes, and each output is one node",
+                fix=f"one name per node, such as {{{flat}}}",
+                where=user_call_site(),
+            )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple)

@@ -79,7 +79,14 @@ def _compiled(metric: Metric) -> Any:
     """Return the compiled program of a metric. A weak reference, as a metric may keep a whole data set alive."""
     program = _programs.get(id(metric))
     if program is None:
-        reference = weakref.ref(metric)
+        try:
+            reference = weakref.ref(metric)
+        except TypeError:
+            raise UsageError(
+                "a metric must support weak references",
+                given=short_repr(metric),
+                fix='"__weakref__" in its __slots__, @dataclass(slots=True, weakref_slot=True), or a function',
+            ) from None
         weakref.finalize(metric, _programs.pop, id(metric)).atexit = False
 
         def totals(parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:

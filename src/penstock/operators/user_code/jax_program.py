@@ -158,6 +158,12 @@ class JaxProgram(Operator, DeviceKernel):
 
     def _check_rows(self, outputs: Sequence[Any]) -> None:
         for number, output in enumerate(outputs):
+            if not isinstance(output, jax.ShapeDtypeStruct):
+                raise DefinitionError(
+                    f"{self.code} must return arrays, one per output",
+                    given=f"a {type(output).__name__}",
+                    fix="return a tuple of arrays, and pass num_outputs= to fn.jax_function with their number",
+                )
             if jax.numpy.issubdtype(output.dtype, jax.dtypes.extended):
                 raise DefinitionError(f"output {number} of {self.code} is not an array of numbers", given=output.dtype)
             if output.shape[:1] != (self.rows,):
