@@ -140,8 +140,8 @@ def fix_for_ragged(value: Value) -> str:
     """Return the fix for a ragged value that must be dense."""
     if len(value.spec.shape) == 1:
         return (
-            "give the samples one shape: fn.decoders.image for encoded images; fn.pad(x, shape=...) if no sample is larger; "
-            'or fn.slice(x, 0, 32, axes=[0], out_of_bounds_policy="pad"), which cuts and pads'
+            "give the samples one shape: fn.decoders.image for encoded images; fn.pad(x, shape=...) if no sample is "
+            'larger; or fn.slice(x, 0, 32, axes=[0], out_of_bounds_policy="pad"), which cuts and pads'
         )
     return f"give the samples one shape: {ONE_SHAPE_FIX}"
 

@@ -122,7 +122,7 @@ def check_metric(metric: Metric, state: Any, spec: Mapping[str, jax.ShapeDtypeSt
 
 
 def _totals(metric: Metric, parts: PartitionedTree, batch: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the sum of each value of a metric over the valid rows, of integers by byte, and the number of these rows."""
+    """Return the sum of each value of a metric over the valid rows, by byte for integers, and the number of rows."""
     rows = len(jax.tree.leaves({name: value for name, value in batch.items() if name != VALID} or batch)[0])
     valid = batch.get(VALID, jnp.ones(rows, bool))
     if valid.shape != (rows,) or valid.dtype != bool:

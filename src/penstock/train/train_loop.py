@@ -168,8 +168,8 @@ def fit(
         step: Function ``step(state, batch) -> state`` or ``(state, metrics)``, compiled: `data_parallel(step)`, or a
             jitted one. Metrics are a scalar, called "loss", or a tree of scalars; under `jax.pmap`, one value per
             device.
-        state: Initial state. `data_parallel` copies a state of NumPy arrays, or one that is on other devices, and donates
-            one that is already on the devices, so read `loop.state` afterwards.
+        state: Initial state. `data_parallel` copies a state of NumPy arrays, or one that is on other devices, and
+            donates one that is already on the devices, so read `loop.state` afterwards.
         iterator: Batches; one loop over it per epoch.
         epochs: Total number of epochs, including those before a resume.
         steps: Total number of steps, including those before a resume, over as many epochs as necessary.

@@ -10,9 +10,8 @@ from jax.sharding import NamedSharding
 def global_array(shape: tuple[int, ...], sharding: NamedSharding, piece: Callable[[Any], Any]) -> jax.Array:
     """Return the array of `jax.make_array_from_callback`, as an explicit transfer.
 
-    JAX counts `make_array_from_callback` among the implicit transfers, which `jax.transfer_guard("disallow")` refuses in
-    the user's step. `jax.device_put` is explicit, but it would compare the values of all processes, and takes 50 us
-    longer per array.
+    JAX counts `make_array_from_callback` among the implicit transfers, which `jax.transfer_guard("disallow")` refuses.
+    `jax.device_put` is explicit, but it would compare the values of all processes, and takes 50 us longer per array.
 
     Args:
         shape: Shape of the global array.

@@ -89,8 +89,8 @@ def _load(data: list[Any], layouts: list[str], loader: ReaderArguments) -> list[
 
 
 def _memory(data: Any) -> _Memory:
-    for part in cast(list[Any], data) if isinstance(data, list) else [data]:
-        check_unmasked(part)
+    for sample in _samples(data):
+        check_unmasked(sample)
     try:
         return _Memory(np.asarray(data) if _is_array_like(data) else np.stack([*to_column(data)]))
     except PenstockError:
@@ -101,8 +101,11 @@ def _memory(data: Any) -> _Memory:
 
 def _is_array_like(data: Any) -> bool:
     """Return False for tensors, and for lists of what NumPy does not convert as a sample: images, tensors and files."""
-    samples = cast(list[Any], data) if isinstance(data, list) else [data]
-    return not any(is_tensor(sample) or is_single_sample(sample) for sample in samples[:1])
+    return not any(is_tensor(sample) or is_single_sample(sample) for sample in _samples(data)[:1])
+
+
+def _samples(data: Any) -> list[Any]:
+    return cast(list[Any], data) if isinstance(data, list) else [data]
 
 
 def _open(data: tuple[_Memory, ...], layouts: tuple[str, ...]) -> ArraySource:

@@ -15,7 +15,6 @@ from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, sho
 from penstock.sources.external.library_samples import is_single_sample, library_sample
 from penstock.types import is_bfloat16
 
-
 # Names of the types of missing values in pandas.
 _MISSING = ("NAType", "NaTType")
 
