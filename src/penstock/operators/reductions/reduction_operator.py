@@ -24,6 +24,7 @@ from penstock.graph import (
 from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
+from penstock.numerics.wide_sums import wide_sum
 
 Numbers = Annotated[DataNode, Input(("number",))]
 
@@ -54,11 +55,16 @@ def _extreme(xp: Any, data: Any, axes: tuple[int, ...], *, greatest: bool) -> An
     return (xp.max if greatest else xp.min)(data, axis=axes, initial=neutral)
 
 
-def _sum(xp: Any, data: Any, axes: tuple[int, ...]) -> Any:
+def _sum(xp: Any, data: Any, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     if data.dtype.kind == "f":
         return ordered_sum(xp, data.astype(_work_dtype(data.dtype)), axes)
-    # Integer sums do not depend on the order of additions. JAX has no 64-bit integers unless x64 is enabled.
-    wide = np.dtype(f"{data.dtype.kind}{8 if xp is np else 4}")
+    # Integer sums do not depend on the order of additions. JAX has no 64-bit integers unless x64 is enabled, and only
+    # then do programs with 64-bit integers run on a device.
+    bits = 64 if xp is np or 8 in (data.dtype.itemsize, dtype.itemsize) else 32
+    wide, own = np.dtype(f"{data.dtype.kind}{bits // 8}"), np.iinfo(data.dtype)
+    count = math.prod(data.shape[axis] for axis in axes)
+    if bits == 32 and (count * own.max > np.iinfo(wide).max or count * own.min < np.iinfo(wide).min):
+        return wide_sum(xp, data, axes, dtype)
     return xp.sum(data.astype(wide), axis=axes, dtype=wide)
 
 
@@ -68,12 +74,12 @@ def _mean(total: Callable[[Any, Any, Sequence[int]], Any], xp: Any, data: Any, a
     return total(xp, data.astype(work), axes) / xp.asarray(count, work)
 
 
-# Reductions by DALI's name, as functions of (namespace, batch, axes of the batch, ddof). Variance and standard
+# Reductions by DALI's name, as functions of (namespace, batch, axes of the batch, ddof); `_sum` is apart because it
+# needs the dtype of the result. Variance and standard
 # deviation are the mean square of differences from the mean, and its root; `Reduction.batch` subtracts the mean first.
 _FORMULAS: Mapping[str, Callable[[Any, Any, tuple[int, ...], int], Any]] = {
     "reductions.min": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=False),
     "reductions.max": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=True),
-    "reductions.sum": lambda xp, data, axes, _ddof: _sum(xp, data, axes),
     "reductions.mean": lambda xp, data, axes, ddof: _mean(ordered_sum, xp, data, axes, ddof),
     "reductions.mean_square": lambda xp, data, axes, ddof: _mean(sum_of_squares, xp, data, axes, ddof),
     "reductions.rms": lambda xp, data, axes, ddof: xp.sqrt(_mean(sum_of_squares, xp, data, axes, ddof)),
@@ -134,7 +140,11 @@ class Reduction(Operator, BatchKernel):
             work = _work_dtype(data.dtype)
             shape = [1] * len(reduced) if math.prod(mean[0].shape[1:]) == 1 else [n or 0 for n in reduced]
             values = data.astype(work) - mean[0].astype(work).reshape(context.rows, *shape)
-        result = _FORMULAS[self.kind](xp, values, tuple(axis + 1 for axis in self.axes), self.ddof)
+        axes = tuple(axis + 1 for axis in self.axes)
+        if self.kind == "reductions.sum":
+            result = _sum(xp, values, axes, self.dtype)
+        else:
+            result = _FORMULAS[self.kind](xp, values, axes, self.ddof)
         if self.keep_dims:
             result = result.reshape(len(data), *reduced)
         return cast_saturating(xp, result, self.dtype)
