@@ -97,6 +97,14 @@ def test_reshape(agree, arguments):
     agree(lambda lib, x: lib.fn.reshape(x, **arguments), [np.arange(24, dtype=np.uint8).reshape(2, 3, 4)] * 2)
 
 
+@pytest.mark.parametrize(("rows", "factor"), [(10, 0.25), (50, 0.29), (10, 0.35)])
+def test_factors_of_reshape_round_halves_up(agree, rows, factor):
+    values = [np.zeros((rows, 360), np.uint8)]
+    agree(lambda lib, x: lib.fn.reshape(x, rel_shape=[factor, -1]), values)
+    agree(lambda lib, x: lib.fn.reshape(x, rel_shape=lib.fn.constant(fdata=[factor, -1])), values)
+    agree(lambda lib, x: lib.fn.reinterpret(x, rel_shape=[factor, -1], dtype=lib.types.INT16), values)
+
+
 @pytest.mark.parametrize(
     ("labels", "arguments"),
     [

@@ -10,7 +10,7 @@ from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, BatchKernel, DataNode, DType, NotEmpty, Operator, Range, apply, operator
 from penstock.operators.elementwise.constant import constant
-from penstock.operators.tensors.reshape import check_source_axes, multiples, reshape
+from penstock.operators.tensors.reshape import check_source_axes, multiples, reshape, scaled_extent
 from penstock.types import DATA_TYPE, IMAGE_TYPE, INT32, INTERP_TYPE, DALIDataType, as_dtype
 
 # DALI's enums; their values are stored as int32.
@@ -134,5 +134,5 @@ def reinterpret(
         if any(axis >= len(old) for axis in axes):
             raise DefinitionError("src_dims contains an axis that does not exist", given=f"{src_dims} of {old}")
         sizes_of_axes: list[int] = [1 if axis < 0 else old[axis] for axis in axes]
-        sizes = [-1 if f < 0 else round(f * n) for f, n in zip(factors, sizes_of_axes, strict=False)]
+        sizes = [-1 if f < 0 else scaled_extent(f, n) for f, n in zip(factors, sizes_of_axes, strict=False)]
     return reinterpret.forward(data, shape=sizes, layout=layout, dtype=dtype)

@@ -82,9 +82,8 @@ class Reshape(Operator, ViewKernel):
                     given=f"{self.shape} for {len(source)} axes",
                     fix="name the axes with src_dims",
                 )
-            # Factors such as 1 / 3 are inexact.
             pairs = zip(self.shape, extents, strict=False)
-            extents = tuple(-1 if f < 0 else None if n is None else round(f * n) for f, n in pairs)
+            extents = tuple(-1 if f < 0 else None if n is None else scaled_extent(f, n) for f, n in pairs)
         elif self.shape is not None:
             extents = tuple(int(extent) for extent in self.shape)
         return self._resolve_wildcard(extents, old)
@@ -225,6 +224,15 @@ def multiples(data: DataNode, factors: DataNode, src_dims: int | Sequence[int] |
         extents = stack(*(extents[axis] for axis in np.atleast_1d(src_dims).tolist()))
     # `penstock.math` is above this module in the import order.
     return lookup("arithmetic.max")(cast(extents * factors, dtype=INT64), -1)
+
+
+def scaled_extent(factor: float, extent: int) -> int:
+    """Return a multiple of an extent, rounded, since factors such as 1 / 3 are inexact.
+
+    The product is a float32 and halves round up, as in DALI and `multiples`. Whole factors also suit large extents.
+    """
+    whole = float(factor).is_integer()
+    return int(factor) * extent if whole else math.floor(np.float32(factor) * np.float32(extent) + np.float32(0.5))
 
 
 def flatten_matrices(matrix: DataNode, count: int) -> DataNode:
