@@ -71,6 +71,22 @@ def test_flip(agree, arguments):
     agree(lambda lib, x: lib.fn.flip(x, **arguments), IMAGES, layouts=HWC)
 
 
+@pytest.mark.parametrize("extent", [15, 50, 250])
+def test_relative_bounds_of_slice_round_as_in_dali(agree, extent):
+    percents = np.float32(range(1, 100))[:, None] / np.float32(100)
+    rows, rest = [np.arange(extent, dtype=np.int16)[:, None]] * 99, (1 - percents) / 2
+    agree(lambda lib, x, f: lib.fn.slice(x, rel_start=0.0, rel_end=f, axes=[0]), rows, list(percents))
+    agree(lambda lib, x, f: lib.fn.slice(x, rel_start=f, axes=[0]), rows, list(percents))
+    agree(lambda lib, x, s, f: lib.fn.slice(x, rel_start=s, rel_shape=f, axes=[0]), rows, list(rest), list(percents))
+    agree(lambda lib, x, s, f: lib.fn.slice(x, s, f, axes=[0]), rows, list(rest), list(percents))
+    for fraction in (0.06, 0.29, 0.5, 0.53, 0.57, 0.59, 0.7, 0.9):
+        agree(lambda lib, x, f=fraction: lib.fn.slice(x, rel_end=[f], rel_start=[0.0], axes=[0]), rows[:1])
+        agree(lambda lib, x, f=fraction: lib.fn.slice(x, start=[0], rel_shape=[f], axes=[0]), rows[:1])
+        agree(lambda lib, x, f=fraction: lib.fn.slice(x, rel_start=[(1 - f) / 2], rel_shape=[f], axes=[0]), rows[:1])
+        agree(lambda lib, x, f=fraction: lib.fn.slice(x, ((1 - f) / 2,), (f,), axes=[0]), rows[:1])
+        agree(lambda lib, x, f=fraction: lib.fn.slice(x, rel_start=[f / 2], shape=[5], axes=[0]), rows[:1])
+
+
 @pytest.mark.parametrize("dtype", ["UINT8", "INT8", "INT32", "FLOAT16", "BOOL", "INT64", "FLOAT64"])
 def test_cast(agree, dtype):
     values = [np.float32([-1.5, -0.5, 0.5, 1.5, 2.5, 300.7, -300, 1e4, 3e9, -3e9])]

@@ -1,7 +1,7 @@
 """Operator that slices arrays."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -48,12 +48,14 @@ class Slice(ImageOperator):
         policy: Policy for slices that exceed the array.
         fill: Padding value, one number or one per channel.
         dtype: Dtype of the result.
+        positional: True if a bound is a positional argument.
     """
 
     axes: tuple[int, ...]
     policy: Policy
     fill: tuple[float, ...]
     dtype: np.dtype[Any]
+    positional: bool = False
 
     def infer(self, data: Spec, **bounds: Any) -> Spec:
         """Return the spec, with the extents that are known from constants."""
@@ -138,15 +140,22 @@ class Slice(ImageOperator):
         return _nearest(xp, xp.where(named, start, 0 * extents)), _nearest(xp, xp.where(named, stop, extents))
 
     def _ends(self, values: Mapping[str, Any], extents: Any) -> tuple[Any, Any]:
-        start = values["rel_start"] * extents if "rel_start" in values else values.get("start", 0 * extents)
+        # Fractions are float32. DALI multiplies those of positional arguments in float64, and others in float32 unless
+        # it adds two of them. The precision decides positions near a half.
+        fractions = {name: value.astype(np.float32) for name, value in values.items() if name.startswith("rel")}
+        wide = {name: value.astype(np.float64) * extents for name, value in fractions.items()}
+        products = wide if self.positional else {n: f * extents.astype(np.float32) for n, f in fractions.items()}
+        start = products["rel_start"] if "rel_start" in values else values.get("start", 0 * extents)
         stop = values.get("end", extents)
         # A shape is added to the start before rounding, as in DALI: the rounded length depends on the start.
         if "rel_end" in values:
-            stop = values["rel_end"] * extents
+            stop = products["rel_end"]
         elif "shape" in values:
-            stop = start + values["shape"]
+            stop = start.astype(np.float64) + values["shape"]
+        elif "rel_shape" in values and "rel_start" in values:
+            stop = wide["rel_start"] + wide["rel_shape"]
         elif "rel_shape" in values:
-            stop = start + values["rel_shape"] * extents
+            stop = start.astype(np.float64) + products["rel_shape"]
         return start, stop
 
 
@@ -254,6 +263,7 @@ def slice(  # noqa: A001  # DALI's name
         bounds["axes"] = axes
     else:
         window = cut(bounds, axis_numbers(axes, names, data.spec), policy, fill_values, result)
+    window = replace(window, positional=anchor is not None or shape_like is not None)
     if border is None:
         return apply(window, data, **bounds)
     return convert(apply(BorderWindow(window, border), data, **bounds), result)
