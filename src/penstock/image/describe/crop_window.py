@@ -132,13 +132,14 @@ class CropWindow:
 
     def _anchor(self, xp: Any, place: Any, room: Any) -> Any:
         """Return ``place * room``, rounded or truncated to pixels."""
-        # In integers, so that NumPy and XLA agree on the last pixel: `place` as a multiple of 2**-30, multiplied in two
-        # halves of 15 bits, whose products with an extent below 2**17 fit into 32 bits.
+        # In integers, so that NumPy and XLA agree on the last pixel: `place` as a multiple of 2**-30 times the extent,
+        # both split into a high part and 15 low bits, whose products fit into the 32 bits of JAX.
+        bits, mask = np.uint32(15), np.uint32((1 << 15) - 1)
         parts = (place.astype(np.float32) * np.float32(1 << 30)).astype(np.uint32)
-        size, low = xp.abs(room).astype(np.uint32), np.uint32((1 << 15) - 1)
-        product = (parts >> np.uint32(15)) * size + ((parts & low) * size >> np.uint32(15))
-        half = np.uint32(0 if self.truncate else 1 << 14)
-        pixels = (product + half >> np.uint32(15)).astype(np.int32)
+        size, half = xp.abs(room).astype(np.uint32), np.uint32(0 if self.truncate else 1 << 14)
+        high, low, size_high, size_low = parts >> bits, parts & mask, size >> bits, size & mask
+        middle = low * size_high + high * size_low + (low * size_low >> bits) + half
+        pixels = (high * size_high + (middle >> bits)).astype(np.int32)
         return xp.where(room >= 0, pixels, -pixels)
 
 
