@@ -11,6 +11,7 @@ from penstock.graph import Argument, BatchContext, DataNode, Operator, WholeBatc
 from penstock.image.describe.axis_mapping import where
 from penstock.image.describe.steps import CropStep, FillStep, ImageInfo, Step
 from penstock.image.image_operator import ImageOperator
+from penstock.numerics.casting import cast_saturating
 from penstock.operators.number_arguments import (
     NO_AXIS,
     check_equal_counts,
@@ -62,7 +63,7 @@ class PadTo(ImageOperator):
             size = images.sizes[axis]
             length = _aligned(xp.maximum(minimums[:, n], size), steps[:, n])
             result.append(CropStep(axis, 0 * size, length, may_exceed=True))
-        return [*result, FillStep(fill_value.reshape(-1, 1).astype(self.dtype))]
+        return [*result, FillStep(_fill_as(xp, fill_value.reshape(-1, 1), self.dtype))]
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,14 @@ class PadToLargest(Operator, WholeBatchKernel):
         requested = numbers_per_axis(np, np.tile(self.shape, (rows, 1)), axes, ndim, 0)
         minimums: Any = where(named, where(requested > 0, requested, largest), 0)
         steps = numbers_per_axis(np, align, axes, ndim, 1).astype(np.int64)
+        fills = _fill_as(np, fill_value, data[0].dtype)
         # Samples are padded one by one: their extents along the other axes may differ.
-        return [self._pad(sample, *terms) for sample, *terms in zip(data, minimums, steps, fill_value, strict=True)]
+        return [self._pad(sample, *terms) for sample, *terms in zip(data, minimums, steps, fills, strict=True)]
 
-    def _pad(self, data: Array, minimums: Array, steps: Array, fill_value: Array) -> Array:
+    def _pad(self, data: Array, minimums: Array, steps: Array, fill: Array) -> Array:
         """Pad one sample to at least the minimum extents, rounded up to multiples of `steps`."""
         shape = _aligned(np.maximum(minimums, data.shape), steps).tolist()
-        out = np.full(shape, fill_value.astype(data.dtype), data.dtype)
+        out = np.full(shape, fill, data.dtype)
         out[tuple(slice(extent) for extent in data.shape)] = data
         return out
 
@@ -109,6 +111,13 @@ class PadToLargest(Operator, WholeBatchKernel):
 def _aligned(extent: Any, step: Any) -> Any:
     """Round an extent up to a multiple of `step`."""
     return -(-extent // step) * step
+
+
+def _fill_as(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+    """Return fill values in a dtype: integers are truncated and saturate, as those of crops."""
+    # Constants stay NumPy arrays while JAX traces.
+    own: Any = np if isinstance(values, np.ndarray) else xp
+    return cast_saturating(own, own.trunc(values) if dtype.kind in "iu" else values, dtype)
 
 
 @operator("pad")
@@ -128,7 +137,7 @@ def pad(
 
     Args:
         data: Arrays of any dtype and shape.
-        fill_value: Padding value, converted to the dtype of the input; a number, or a node with one per sample.
+        fill_value: Padding value, a number or a node with one per sample. For integers, it is truncated and saturates.
         axes: Axes to pad, by number; all axes by default and for an empty list. A node has them per sample.
         axis_names: Axes to pad, by letter of the layout.
         shape: Minimum extents along these axes, or one for all; -1 or 0 means the largest extent in the batch. Larger
