@@ -57,12 +57,14 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     """
     if values.dtype == dtype:
         return values
+    if values.dtype.kind == "b":
+        return cast_bool(xp, values, dtype)
     if dtype.kind == "b":
         return values != xp.zeros((), values.dtype)
     if is_bfloat16(dtype):
         # XLA would round a float64 once, and NumPy twice: the result is always that of a float32.
         return values.astype(np.float32).astype(dtype)
-    if dtype.kind not in "iu" or values.dtype.kind == "b":
+    if dtype.kind not in "iu":
         return values.astype(dtype)
     limits = np.iinfo(dtype)
     if values.dtype.kind in "iu":
@@ -70,6 +72,14 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
         low, high = max(limits.min, own.min), min(limits.max, own.max)
         return xp.clip(values, xp.asarray(low, values.dtype), xp.asarray(high, values.dtype)).astype(dtype)
     return _saturate(xp, round_half_away(xp, values), dtype)
+
+
+def cast_bool(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert booleans to 0 and 1 of another dtype."""
+    if xp is np or dtype.kind in "iu":
+        return values.astype(dtype)
+    # XLA turns the product of a converted boolean and x into a selection of x or 0, which loses NaN and -0.
+    return xp.where(values, xp.ones((), dtype), xp.zeros((), dtype))
 
 
 def round_half_away(xp: Any, values: Any) -> Any:

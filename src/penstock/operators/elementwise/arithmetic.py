@@ -15,6 +15,7 @@ from penstock.core import Shape, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import DefinitionError, short_repr
 from penstock.graph import BatchContext, BatchKernel, DataNode, Operator, apply, operator
+from penstock.numerics.casting import cast_bool
 from penstock.types import Constant
 
 DType = np.dtype[Any]
@@ -175,7 +176,8 @@ class Binary(Operator, BatchKernel):
         # Converted to int64, large uint64 would become negative.
         if self.symbol in _COMPARISONS and {a.dtype.kind, b.dtype.kind} == {"i", "u"} and common.itemsize == 8:
             return _compare_mixed_signs(context.xp, self.symbol, a, b)
-        return _BINARY[self.symbol](context.xp, a.astype(common), b.astype(common))
+        a, b = (cast_bool(context.xp, v, common) if v.dtype.kind == "b" else v.astype(common) for v in (a, b))
+        return _BINARY[self.symbol](context.xp, a, b)
 
 
 @dataclass(frozen=True)
