@@ -24,7 +24,7 @@ from penstock.graph import (
 from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import cast_saturating
 from penstock.numerics.ordered_sums import ordered_sum, sum_of_squares
-from penstock.numerics.wide_sums import wide_sum
+from penstock.operators.reductions.wide_sums import wide_sum
 
 Numbers = Annotated[DataNode, Input(("number",))]
 
