@@ -418,3 +418,37 @@ def test_boxes_and_points_go_where_albumentations_sends_them(chain, boxes, point
     outputs = run(define, np.zeros((1, 60, 80, 3), np.uint8), *inputs, layout=("HWC", "", ""))
     for output, expected in zip(outputs, (boxes, points), strict=True):
         np.testing.assert_allclose(output[0], expected, atol=2e-3)
+
+
+MEANS = {"mean": [1.0, 2.0, 3.0], "std": [1.0, 2.0, 3.0]}
+
+# Operators that check the number of channels, which is unknown while tracing.
+OF_CHANNELS = {
+    "normalize": lambda x: fn.crop_mirror_normalize(x, crop=(20, 24), mirror=1, output_layout="HWC", **MEANS),
+    "planes": lambda x: fn.transpose(fn.crop_mirror_normalize(x, crop=(20, 24), **MEANS), perm=[1, 2, 0]),
+    "slice": lambda x: fn.slice(flips(x), start=[3, 1], shape=[20, 2], axes=[0, 2]),
+    "fill values": lambda x: fn.crop(x, crop=(80, 100), fill_values=[0.0, 0.0, 0.0], out_of_bounds_policy="pad"),
+    "twice": lambda x: fn.crop_mirror_normalize(
+        fn.crop(fn.resize(x, size=(50, 60), **NEAREST), crop=(40, 40)), **MEANS
+    ),
+    "warped": lambda x: fn.crop_mirror_normalize(
+        fn.water(flips(x), fill_value=0, **NEAREST), crop=(20, 24), output_layout="HWC", **MEANS
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_CHANNELS)
+@pytest.mark.parametrize("placement", ["host", "device"])
+def test_masks_follow_images_whose_channels_are_unknown(name, placement):
+    images = [np.repeat(drawn(n, *size), 3, axis=2) for n, size in enumerate(SIZES)]
+    pairs = [(image, image[:, :, 0]) for image in images]
+
+    def define():
+        image, mask = fn.readers.items(pairs)
+        made = OF_CHANNELS[name](image)
+        return made, fn.follow.masks(mask, made)
+
+    for image, mask in zip(*run(define, batch_size=ROWS, seed=5, placement=placement), strict=True):
+        plane = image[..., 0] if image.shape[-1] <= 3 else image[0]
+        # The first channel has a mean of 1 and a deviation of 1 if the image is normalized.
+        np.testing.assert_array_equal(mask, plane - plane.min())

@@ -1,6 +1,6 @@
 """Nodes that compute the pixel mapping of images, in parallel to the image operators."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -40,6 +40,24 @@ def pixel_mapping_node(images: DataNode, since: DataNode | None) -> DataNode:
     """
     geometry, layout = ImageLineage(None if since is None else since.value, initial_geometry, _compose).to(images.value)
     return apply(MappingSummary(layout), geometry)
+
+
+def geometries(since: Value | None) -> Callable[[Value], DataNode]:
+    """Return a function from the images of a path to nodes with a geometry that has their extents.
+
+    Args:
+        since: The images at which the path begins; None for the output of a reader or decoder.
+    """
+    lineage = ImageLineage(since, initial_geometry, _compose)
+
+    def geometry(images: Value) -> DataNode:
+        try:
+            return lineage.to(images)[0]
+        except DefinitionError:
+            # An operator before them has no matrix, so the extents are those of the images as computed.
+            return initial_geometry(images)
+
+    return geometry
 
 
 def initial_geometry(images: Value) -> DataNode:

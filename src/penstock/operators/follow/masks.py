@@ -24,7 +24,7 @@ from penstock.image.describe.steps import (
 )
 from penstock.image.image_operator import ImageOperator
 from penstock.operators.follow.image_lineage import ImageLineage, PathSegment, image_layout_of
-from penstock.operators.follow.mapping_nodes import initial_geometry
+from penstock.operators.follow.mapping_nodes import geometries
 from penstock.operators.follow.pixel_mapping import EXTENTS
 from penstock.operators.tensors.copy import Copy
 from penstock.types import INTERP_NN
@@ -76,6 +76,7 @@ class FollowMasks(ImageOperator):
         layout: Layout of these images.
         own: Layout of the masks.
         fill: Value of pixels outside the image.
+        measured: True if `geometry` is an argument, which has the extents of the images.
     """
 
     operator: ImageOperator
@@ -84,11 +85,17 @@ class FollowMasks(ImageOperator):
     layout: str
     own: str
     fill: float
+    measured: bool
 
     @property
     def schema(self) -> Mapping[str, Argument]:  # pyright: ignore[reportIncompatibleVariableOverride]  # another's
-        """Declarations of the arguments of the image operator."""
-        return self.arguments
+        """Declarations of the arguments of the image operator, and of the geometry."""
+        return {**self.arguments, **(CheckedMasks.schema if self.measured else {})}
+
+    @property
+    def assumed_layout(self) -> str:
+        """The layout of the masks: nearest neighbors along W are computed in another way than along H."""
+        return self.own
 
     @property
     def random_bits(self) -> int:
@@ -97,11 +104,12 @@ class FollowMasks(ImageOperator):
 
     @property
     def traceable(self) -> bool:
-        """True if the image operator is traceable."""
-        return self.operator.traceable
+        """True if the image operator is traceable. Only the host knows extents that vary."""
+        return self.operator.traceable and not self.measured
 
-    def infer(self, masks: Spec, **arguments: Any) -> Spec:
+    def infer(self, masks: Spec, *, geometry: Any = None, **arguments: Any) -> Spec:
         """Return the spec of the masks, in the size of the resulting images."""
+        del geometry
         # Images of the size of the masks, of which more may be known.
         shape, bounds = (
             _with_shared(self.layout, mine, self.own, theirs)
@@ -115,10 +123,14 @@ class FollowMasks(ImageOperator):
         bounds = bounds_or_none(_with_shared(self.own, _bounds_of(masks), layout, most)) if None in shape else ()
         return replace(masks, shape=shape, layout=masks.layout or self.own, bounds=bounds)
 
-    def describe(self, images: ImageInfo, bits: Any, **arguments: Any) -> Sequence[Step]:
+    def describe(self, images: ImageInfo, bits: Any, *, geometry: Any = None, **arguments: Any) -> Sequence[Step]:
         """Return the steps that move pixels, along the axes of the masks."""
-        ones = [np.full(len(images.sizes[0]), extent or 1, np.int32) for extent in self.images.shape]
-        sizes = _with_shared(self.layout, ones, self.own, images.sizes)
+        if geometry is None:
+            # Extents along the axes that masks do not share are known.
+            extents = [np.full(len(images.sizes[0]), extent or 1, np.int32) for extent in self.images.shape]
+        else:
+            extents = list(geometry[:, EXTENTS:].astype(np.int32).T)
+        sizes = _with_shared(self.layout, extents, self.own, images.sizes)
         described = ImageInfo(images.xp, images.rows, list(sizes), self.images.dtype)
         return self._steps(images, self.operator.describe(described, bits, **arguments))
 
@@ -162,6 +174,11 @@ def _with_shared(layout: str, extents: Sequence[Any], other: str, others: Sequen
     """Return extents, with those of another array along the axes that masks and images share."""
     theirs = {letter: extent for letter, extent in zip(other, others, strict=True) if letter in _SHARED}
     return tuple(theirs.get(letter, extent) for letter, extent in zip(layout, extents, strict=True))
+
+
+def _unshared(layout: str, extents: Shape) -> Shape:
+    """Return the extents of images along the axes that masks do not share."""
+    return tuple(extent for letter, extent in zip(layout, extents, strict=True) if letter not in _SHARED)
 
 
 def _nearest(part: ResampleAxis) -> ResampleAxis:
@@ -213,7 +230,8 @@ def masks(
         >>> pipeline.run()[0].as_array().tolist()
         [[[0, 0], [0, 1], [1, 0], [0, 0]]]
     """
-    own = assumed_layout(data.spec)
+    own, origin = assumed_layout(data.spec), None if since is None else since.value
+    geometry = geometries(origin)
 
     def begin(start: Value) -> DataNode:
         layout = image_layout_of(start)
@@ -221,7 +239,7 @@ def masks(
         sizes = [data.spec.shape[axis] for axis in axes], [start.spec.shape[axis] for axis in columns]
         if None in sizes[0] + sizes[1]:
             kernel = CheckedMasks(axes, tuple(EXTENTS + axis for axis in columns))
-            return apply(kernel, data, beside=start.node, geometry=initial_geometry(start))
+            return apply(kernel, data, beside=start.node, geometry=geometry(start))
         if sizes[0] != sizes[1]:
             raise DefinitionError(
                 "masks must have the size of their images", given=f"masks {data.spec}, images {start.spec}"
@@ -229,9 +247,14 @@ def masks(
         return data
 
     def go(segment: PathSegment, before: DataNode) -> DataNode:
-        schema = segment.node.schema
-        kernel = FollowMasks(segment.operator, schema, segment.images, segment.layout, own, float(fill_value))
-        return apply(kernel, before, beside=segment.node, **segment.arguments)
+        schema, images, layout = segment.node.schema, segment.images, segment.layout
+        # The image operator may check the extents that masks do not have, such as the number of channels.
+        measured = None in _unshared(layout, images.shape)
+        arguments = segment.arguments
+        if measured:
+            arguments["geometry"] = geometry(segment.node.inputs[0])
+        kernel = FollowMasks(segment.operator, schema, images, layout, own, float(fill_value), measured)
+        return apply(kernel, before, beside=segment.node, **arguments)
 
-    followed, _ = ImageLineage(None if since is None else since.value, begin, go).to(images.value)
+    followed, _ = ImageLineage(origin, begin, go).to(images.value)
     return apply(Copy(), followed) if common_arguments() else followed
