@@ -101,6 +101,10 @@ def trimmed():
     return fn.resize(images, size=(24, 24), antialias=False)
 
 
+def fractional_sizes():
+    return fn.resize(photographs(), size=(4.5, 5.5))
+
+
 def resized_and_mirrored():
     images = fn.resize(dense(), size=(16, 20))
     return fn.crop_mirror_normalize(images, crop=(12, 12), mirror=fn.random.coin_flip(), mean=[100.0, 90.0, 80.0])
@@ -160,7 +164,7 @@ def enlarged_floats():
     return fn.random_resized_crop(small(), size=(17, 13))
 
 
-BOUNDED = [resized, training, evaluation, letterbox, normalized_window, twice_resized, trimmed]
+BOUNDED = [resized, training, evaluation, letterbox, normalized_window, twice_resized, trimmed, fractional_sizes]
 
 
 def planned(build, platform="cpu", placement="device"):

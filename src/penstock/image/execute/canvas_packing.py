@@ -128,7 +128,10 @@ def _axis_plan(axis: PassAxis, extent: int) -> AxisPacking:
     if not axis.reach:
         return AxisPacking(axis.source, length, 0, axis.moved)
     # An upper bound for all rows: a typical result from the largest image. `_taps` refuses rows that exceed it.
-    stretch = max(1.0, extent / int(axis.numbers.size[0])) if axis.antialias and axis.reach >= 1 else 1.0
+    # A result of a rounded size keeps the scale of the fractional one: its ROI is then wider than the image.
+    numbers = axis.numbers
+    widest = max(extent, abs(float(numbers.high[0]) - float(numbers.low[0])))
+    stretch = max(1.0, widest / int(numbers.size[0])) if axis.antialias and axis.reach >= 1 else 1.0
     most = min(math.ceil(2 * axis.reach * stretch) + (stretch > 1), extent)
     return AxisPacking(axis.source, length, most, moved=True)
 
