@@ -25,3 +25,13 @@ def test_products_of_floats_and_booleans_keep_nan_and_signs(dtype):
         host = run(build, *columns, placement="host")
     for expected, result in zip(host, run(build, *columns, placement="device"), strict=True):
         np.testing.assert_array_equal(bits(result), bits(expected))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32"])
+def test_powers_of_integers_wrap_alike(dtype):
+    bases = np.array([0, 1, 2, 3, 7, 10, 100, -1, -2, -7], np.int64).astype(dtype)
+    exponents = np.array([0, 1, 2, 5, 31, 32, 63, 64, 100, 127, -1], np.int64).astype(dtype)
+    columns = np.repeat(bases, len(exponents)), np.tile(exponents, len(bases))
+    host, device = (run(lambda a, b: (a**b, a**3, 3**b), *columns, placement=place) for place in ("host", "device"))
+    for expected, result in zip(host, device, strict=True):
+        np.testing.assert_array_equal(result, expected, strict=True)

@@ -53,11 +53,21 @@ def _compare_mixed_signs(xp: Any, symbol: str, a: Any, b: Any) -> Any:
 
 
 def _power(xp: Any, a: Any, b: Any) -> Any:
-    if a.dtype.kind != "i":
+    if a.dtype.kind not in "iu":
         return xp.power(a, b)
     zero = xp.zeros((), a.dtype)
     # Negative exponents give 0, as in DALI, even if the base is 1 or -1.
-    return xp.where(b < 0, zero, xp.power(a, xp.maximum(b, zero)))
+    exponent = xp.maximum(b, zero)
+    return xp.where(b < 0, zero, np.power(a, exponent) if xp is np else _wrapping_power(xp, a, exponent))
+
+
+def _wrapping_power(xp: Any, base: Any, exponent: Any) -> Any:
+    """Return powers that wrap around as NumPy's do. `jax.numpy.power` reads only 6 bits of exponents."""
+    result = xp.ones((), base.dtype)
+    for bit in range(8 * base.dtype.itemsize - (base.dtype.kind == "i")):
+        is_set = (exponent & xp.asarray(1 << bit, base.dtype)) != 0
+        result, base = xp.where(is_set, result * base, result), base * base
+    return result
 
 
 def _shift(symbol: str, a: Any, b: Any) -> Any:
