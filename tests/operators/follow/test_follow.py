@@ -452,3 +452,13 @@ def test_masks_follow_images_whose_channels_are_unknown(name, placement):
         plane = image[..., 0] if image.shape[-1] <= 3 else image[0]
         # The first channel has a mean of 1 and a deviation of 1 if the image is normalized.
         np.testing.assert_array_equal(mask, plane - plane.min())
+
+
+@pytest.mark.parametrize("value", [-1, 256, 2.6])
+def test_a_fill_value_that_masks_cannot_have_is_refused(value):
+    with Pipeline(batch_size=1):
+        images, masks = fn.readers.items([(np.zeros((4, 4, 3), np.uint8), np.zeros((4, 4), np.uint8))])
+        with pytest.raises(DefinitionError, match=r"(?s)fill_value must be a value of the masks.*from 0 to 255.*uint8"):
+            fn.follow.masks(masks, fn.rotate(images, angle=20.0), fill_value=value)
+        fn.follow.masks(masks, fn.rotate(images, angle=20.0), fill_value=255)
+        fn.follow.masks(fn.cast(masks, dtype=types.FLOAT), fn.rotate(images, angle=20.0), fill_value=-0.5)

@@ -207,7 +207,7 @@ def masks(
             below 16 million; the layout needs H and W and defaults to HWC, for two axes to HW.
         images: The transformed images. Pass the output of an image operator, not of `fn.reshape` or of a function
             of your own.
-        fill_value: Value of pixels outside the image, such as next to a padded or rotated one.
+        fill_value: Value of pixels outside the image, such as next to a padded or rotated one; a value of their dtype.
         since: The images that the masks refer to; by default the images as decoded or read.
 
     Returns:
@@ -231,7 +231,14 @@ def masks(
         [[[0, 0], [0, 1], [1, 0], [0, 0]]]
     """
     own, origin = assumed_layout(data.spec), None if since is None else since.value
-    geometry = geometries(origin)
+    geometry, dtype = geometries(origin), data.spec.dtype
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else None
+    if limits and not (float(fill_value).is_integer() and limits.min <= fill_value <= limits.max):
+        raise DefinitionError(
+            "fill_value must be a value of the masks",
+            given=fill_value,
+            expected=f"an integer from {limits.min} to {limits.max}, as the masks are {dtype}",
+        )
 
     def begin(start: Value) -> DataNode:
         layout = image_layout_of(start)
