@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pytest
@@ -73,3 +73,10 @@ def test_of_long_sequences_few_elements_are_looked_at_alone(hint, given, wrong, 
 
 def test_a_message_shows_the_beginning_of_what_was_given():
     assert len(str(UsageError("too many", given=[1] * 10**5))) < 1100
+
+
+def test_choices_may_be_strings_of_numpy():
+    hint = Literal["pad", "error"] | None
+    assert [coerce(hint, name) for name in np.array(["pad", "error"])] == ["pad", "error"]
+    with pytest.raises(MismatchError, match="wrap"):
+        coerce(hint, np.str_("wrap"))

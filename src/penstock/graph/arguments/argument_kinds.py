@@ -84,6 +84,8 @@ def coerce(hint: Any, value: Any, limits: Range | None = None) -> Any:
         return _sequence(inside[0], value, limits, count=_count(hint))
     if origin is Mapping:
         return _mapping(inside, value, limits)
+    if origin is Literal and isinstance(value, np.str_):  # an element of an array of names
+        value = str(value)
     if not _is(hint, value):
         raise (UnknownChoiceError if origin is Literal and isinstance(value, str) else WrongTypeError)(value)
     return value
