@@ -462,3 +462,13 @@ def test_a_fill_value_that_masks_cannot_have_is_refused(value):
             fn.follow.masks(masks, fn.rotate(images, angle=20.0), fill_value=value)
         fn.follow.masks(masks, fn.rotate(images, angle=20.0), fill_value=255)
         fn.follow.masks(fn.cast(masks, dtype=types.FLOAT), fn.rotate(images, angle=20.0), fill_value=-0.5)
+
+
+def test_refusals_of_padding_and_borders_name_a_way():
+    with Pipeline(batch_size=1):
+        images, masks = fn.readers.items([(np.zeros((4, 4, 3), np.uint8), np.zeros((4, 4), np.uint8))])
+        with pytest.raises(DefinitionError, match=r"(?s)fn.pad: it may move pixels.*shape=1"):
+            fn.follow.masks(masks, fn.pad(images, axis_names="HW", align=16))
+        fn.follow.masks(masks, fn.pad(images, axis_names="HW", align=16, shape=1))
+        with pytest.raises(DefinitionError, match=r"(?s)fn.crop: it may move pixels.*policy=\"pad\""):
+            fn.follow.masks(masks, fn.crop(images, crop=(6, 6), out_of_bounds_policy="reflect"))

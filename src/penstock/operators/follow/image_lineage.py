@@ -4,7 +4,7 @@ For each image operator on the path, a follower adds a node that uses the operat
 a random window is the same for an image and for its boxes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,15 @@ from penstock.errors import DefinitionError
 from penstock.graph import DataNode, Input, Node, Operator, StreamInput, Value, apply, assumed_layout
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.image.image_operator import ImageDecoder, ImageOperator
+from penstock.operators.cropping.border_window import BorderWindow
+from penstock.operators.cropping.pad import PadToLargest
 from penstock.operators.elementwise.constant import ConstantValue
+
+# What to do if one of these operators cannot be followed.
+_FIXES: Mapping[type[Operator], str] = {
+    PadToLargest: "set shape=, or shape=1 to only align extents: otherwise the result depends on the batch",
+    BorderWindow: 'out_of_bounds_policy="pad"; border modes show pixels more than once',
+}
 
 # Creates the follower's data for the images at which a path begins.
 Begin = Callable[[Value], DataNode]
@@ -125,7 +133,10 @@ class ImageLineage:
             f"images cannot be followed through fn.{node.kind}: it {reason}",
             given=f"{node}, created at {node.where}",
             expected="image operators, and operators that only change values",
-            fix="pass the images before it; or, if the data refer to the images after it, pass those as since=",
+            fix=_FIXES.get(
+                type(operator),
+                "pass the images before it; or, if the data refer to the images after it, pass those as since=",
+            ),
         )
 
 
