@@ -74,9 +74,9 @@ def _mean(total: Callable[[Any, Any, Sequence[int]], Any], xp: Any, data: Any, a
     return total(xp, data.astype(work), axes) / xp.asarray(count, work)
 
 
-# Reductions by DALI's name, as functions of (namespace, batch, axes of the batch, ddof); `_sum` is apart because it
-# needs the dtype of the result. Variance and standard
-# deviation are the mean square of differences from the mean, and its root; `Reduction.batch` subtracts the mean first.
+# Reductions by DALI's name, as functions of (namespace, batch, axes of the batch, ddof). `_sum` is apart, because it
+# needs the dtype of the result. Variance and standard deviation are the mean square of differences from the mean, and
+# its root; `Reduction.batch` subtracts the mean first.
 _FORMULAS: Mapping[str, Callable[[Any, Any, tuple[int, ...], int], Any]] = {
     "reductions.min": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=False),
     "reductions.max": lambda xp, data, axes, _ddof: _extreme(xp, data, axes, greatest=True),
