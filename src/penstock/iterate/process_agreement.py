@@ -89,10 +89,10 @@ def _warn_if_alone(graphs: Sequence[Graph]) -> None:
     A program that communicates without JAX, or not at all, states its part of the data.
     """
     launcher, processes = started_processes()
-    readers = [cast(Reader, node.operator) for node in graphs[0].readers]
-    if processes <= 1 or coordination_client() is not None or not readers:
+    if processes <= 1 or coordination_client() is not None:
         return
-    if all(reader.num_shards <= len(graphs) for reader in readers):
+    readers = [cast(Reader, node.operator) for node in graphs[0].readers]
+    if readers and all(reader.num_shards <= len(graphs) for reader in readers):
         warn_once(
             "alone",
             f"{launcher} has started {processes} processes, and this one reads all data: JAX has not joined them",

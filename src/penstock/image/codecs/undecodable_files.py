@@ -42,11 +42,12 @@ def check_pixels(image: "Image.Image", output_type: DALIImageType) -> None:
         ValueError: Its white level is unknown, or it has an alpha channel that Pillow loses.
     """
     tags: Any = cast(Any, image).tag_v2 if image.format == "TIFF" else {}
-    bits = f"{tags.get(_BITS, (8,))[0]}-bit pixels"
+    signed = _SIGNED in tags.get(_FORMAT, ())
     # The mode of PGMs with 16 bits is I, too.
-    if image.mode == "F" or (image.mode == "I" and tags) or _SIGNED in tags.get(_FORMAT, ()):
-        kind = "float pixels" if image.mode == "F" else f"signed {bits}" if _SIGNED in tags.get(_FORMAT, ()) else bits
-        raise ValueError(f"images with {kind} cannot be decoded: their white level is unknown")
+    if image.mode == "F" or (image.mode == "I" and tags) or signed:
+        bits = f"{'signed ' if signed else ''}{tags.get(_BITS, (8,))[0]}-bit"
+        kind = "float" if image.mode == "F" else bits
+        raise ValueError(f"images with {kind} pixels cannot be decoded: their white level is unknown")
     if output_type is ANY_DATA and image.mode == "LA" and tags.get(_PLANAR) == 2:
         raise ValueError(
             "the alpha of a gray TIFF with a plane per sample cannot be decoded: use types.GRAY or types.RGB"

@@ -83,9 +83,8 @@ def file(
         # One label may be a plain number, for one file.
         numbers = None if labels is None else tuple(map(int, np.atleast_1d(labels)))
         paths = as_paths(files)
-        remote = next(
-            filter(is_remote, (root or "", *paths)), None
-        )  # local files are only looked at when they are read
+        # Local files are only looked at when they are read.
+        remote = next(filter(is_remote, (root or "", *paths)), None)
         stamp = None if remote is None else file_stamps(remote)
         source = open_shared(files_from_paths, root or "", paths, numbers, stamp=stamp)
     elif file_list is not None:
