@@ -140,8 +140,8 @@ def test_the_reader_equals_the_library(database):
     environment.close()
     records = LmdbRecords(str(database))
     assert len(records) == len(right) == 400
-    assert [(records.key(n), bytes(v)) for n, v in enumerate(records.get(range(400)))] == right
-    assert [bytes(records.get([n])[0]) for n in range(400)] == [value for _, value in right]
+    assert [(records.key(n), bytes(v)) for n, v in enumerate(records.get(np.arange(400)))] == right
+    assert [bytes(records.get(np.array([n]))[0]) for n in range(400)] == [value for _, value in right]
 
 
 def test_a_named_database_is_not_damaged(tmp_path):
@@ -168,13 +168,13 @@ def test_databases_that_were_changed_often(psize, tmp_path, monkeypatch):
                     transaction.delete(key)
     environment.close()
     records = LmdbRecords(str(tmp_path))
-    found = {records.key(n): bytes(v) for n, v in enumerate(records.get(range(len(records))))}
+    found = {records.key(n): bytes(v) for n, v in enumerate(records.get(np.arange(len(records))))}
     assert found == right
 
 
 def read_all(path):
     records = LmdbRecords(str(path))
-    return records.get(range(len(records)))
+    return records.get(np.arange(len(records)))
 
 
 def test_damaged_databases_are_errors(database, tmp_path):

@@ -5,9 +5,9 @@ import pytest
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 
 
-def scheduler(seconds):
+def scheduler(seconds, *, by_sample=True, whole=False):
     """Return a scheduler that has measured a cost per sample; None for no measurement."""
-    result = ChunkScheduler(by_sample=True, whole=False)
+    result = ChunkScheduler(by_sample=by_sample, whole=whole)
     result._recent += [] if seconds is None else [seconds]
     return result
 
@@ -28,3 +28,23 @@ def scheduler(seconds):
 )
 def test_chunks(seconds, rows, workers, ahead, chunks):
     assert scheduler(seconds).chunks(rows, workers, ahead) == chunks
+
+
+@pytest.mark.parametrize(
+    ("seconds", "by_sample", "whole", "pairs"),
+    [
+        (10e-6, False, False, True),
+        (10e-6, True, False, True),  # one thread computes them all
+        (10e-6, False, True, False),
+        (50e-6, True, False, False),  # a batch is worth two chunks
+        (100e-6, False, False, False),
+        (None, False, False, False),
+    ],
+)
+def test_pairs(seconds, by_sample, whole, pairs):
+    assert scheduler(seconds, by_sample=by_sample, whole=whole).pairs_batches(256) == pairs
+
+
+def test_samples_that_threads_share_are_not_paired():
+    assert scheduler(100e-6, by_sample=False).pairs_batches(8)
+    assert not scheduler(100e-6).pairs_batches(8)

@@ -11,10 +11,11 @@ from mutations import MUTATIONS, mutated
 from PIL import Image
 
 from penstock import types
-from penstock.image.codecs import jpeg_header_loop
+from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import MAX_PIXELS, ImageHeaders
+from penstock.image.codecs.image_header import COLUMNS, MAX_PIXELS, ImageHeaders
 from penstock.image.codecs.jpeg_header import read_header, read_headers
+from penstock.native.array_fields import FIELDS, references
 from penstock.native.machine_code import address
 from penstock.operators.decoders.image import DecodeImage
 
@@ -136,13 +137,15 @@ def test_headers_of_files_that_end_early_are_those_read_alone(end):
 
 
 def test_the_uncompiled_loop_finds_the_same():
-    files, window = damaged(60, 5), np.empty(jpeg_header_loop.WINDOW, np.uint8)
-    operands = np.array([address(data) for data in files]), np.array([data.size for data in files]), window
-    found = np.zeros((2, 60, len(jpeg_header_loop.COLUMNS)), np.int64)
-    jpeg_header_loop.scan_jpegs(*operands, address(window), found[0])
-    jpeg_header_loop.scan_jpegs.python_function(*operands, address(window), found[1])
-    assert np.array_equal(*found)
-    assert found.any()
+    files, window, fields = damaged(60, 5), np.empty(loop.WINDOW, np.uint8), np.empty(FIELDS, np.int64)
+    operands = references(files), 0, fields, address(fields), window, address(window)
+    headers, exif = np.zeros((2, 60, len(COLUMNS)), np.int64), np.zeros((2, 60, 2), np.int64)
+    loop.scan_jpegs(*operands, headers[0], exif[0])
+    loop.scan_jpegs.python_function(*operands, headers[1], exif[1])
+    assert np.array_equal(*headers)
+    assert np.array_equal(*exif)
+    assert headers.any()
+    assert exif.any()
 
 
 def test_bytes_that_are_not_contiguous_are_left_to_the_parser_of_one_file():

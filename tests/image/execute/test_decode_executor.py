@@ -7,8 +7,10 @@ import pytest
 from PIL import Image
 from pipeline_runs import build_pipeline
 
-from penstock import DataIterator, fn
+from penstock import DataIterator, fn, types
 from penstock.errors import SampleError
+from penstock.image.execute import decode_executor
+from penstock.image.execute.decode_executor import DecodedPlaces
 from penstock.operators.decoders.image import DecodeImage
 
 SQUARES = np.arange(8 * 12 * 12 * 3).reshape(8, 12, 12, 3).astype(np.uint8)
@@ -79,3 +81,41 @@ def test_pixels_that_are_not_what_was_announced_are_refused(monkeypatch):
     said = r"sample 0 (.|\n)*damaged: the pixels are 11 x 12 x 3, but the header announces 12 x 12 x 3"
     with pytest.raises(SampleError, match=said):
         pipeline(lambda images: fn.flip(images), KINDS[0]).run()
+
+
+def photographs(kinds, sizes):
+    """Images of some sizes, as JPEGs that lie, are turned, or are PNGs."""
+    for number, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
+        exif, file = Image.Exif(), io.BytesIO()
+        exif[0x0112] = 6 if kind == "turned" else 1
+        pixels = np.random.default_rng(number).integers(0, 256, size[:: -1 if kind == "turned" else 1], np.uint8)
+        Image.fromarray(pixels).save(file, "PNG" if kind == "PNG" else "JPEG", exif=exif)
+        yield np.frombuffer(file.getvalue(), np.uint8)
+
+
+@pytest.mark.parametrize("crop", [(12, 20), (5, 4)], ids=["whole", "part"])
+def test_batches_of_equal_sizes_share_places_and_have_their_own_pixels(monkeypatch, crop):
+    small, large = [(12, 20)] * 4, [(12, 20), (40, 30), (12, 20), (33, 20)]
+    batches = [
+        ("JPEG JPEG JPEG JPEG", small),
+        ("JPEG PNG turned JPEG", small),
+        ("JPEG JPEG PNG turned", large),
+        ("turned PNG PNG JPEG", small),
+        ("JPEG JPEG JPEG JPEG", small),
+    ]
+    data = [file for kinds, sizes in batches for file in photographs(kinds.split(), sizes)]
+    made = []
+    monkeypatch.setattr(
+        decode_executor, "DecodedPlaces", lambda *operands: made.append(DecodedPlaces(*operands)) or made[-1]
+    )
+
+    def build(data):
+        return fn.crop_mirror_normalize(fn.decoders.image(data, output_type=types.GRAY), crop=crop)
+
+    longest = max(map(len, data))
+    rows = np.stack([np.pad(file, (0, longest - len(file))) for file in data])
+    pipe = build_pipeline(build, rows, batch_size=4, num_threads=1, prefetch_queue_depth=0)
+    together = [np.stack(list(pipe.run()[0])) for _ in batches]
+    assert len(made) == 3
+    one = build_pipeline(build, rows, batch_size=1, num_threads=1, prefetch_queue_depth=0)
+    assert np.array_equal(np.concatenate(together), np.stack([one.run()[0][0] for _ in data]))

@@ -125,14 +125,12 @@ class ImageCodec:
         Returns:
             Indices of the other images, which `decode` decodes or refuses.
         """
-        plain = (headers.numbers[:, FRAME] > 0) & (headers.numbers[:, ORIENTATION] == UPRIGHT)
-        plain &= self.output_type is not YCbCr
-        rows = np.flatnonzero(plain)
-        shapes = map(tuple, headers.shapes[rows].tolist())
-        operands = [files[row] for row in rows.tolist()], shapes, [memory[row] for row in rows.tolist()]
-        refused = libjpeg_turbo.decode_whole(*operands, self.output_type, self.fast_idct)
-        plain[rows[refused]] = False
-        return np.flatnonzero(~plain).tolist()
+        refused = headers.numbers[:, FRAME] == 0
+        refused |= (headers.numbers[:, ORIENTATION] != UPRIGHT) | (self.output_type is YCbCr)
+        rows = np.flatnonzero(~refused).tolist()
+        shapes = headers.shapes.tolist()
+        refused[libjpeg_turbo.decode_whole(files, shapes, memory, rows, self.output_type, self.fast_idct)] = True
+        return np.flatnonzero(refused).tolist()
 
     def decode(
         self,

@@ -9,20 +9,17 @@ from penstock.core import Array
 from penstock.image.codecs import jpeg_header_loop as loop
 from penstock.image.codecs.exif_orientation import PREFIX, UPRIGHT, read_orientation, swaps_axes
 from penstock.image.codecs.image_header import (
-    BELOW,
-    BYTES,
-    CHANNELS,
     COLUMNS,
     FRAME,
     HEIGHT,
-    MAX_PIXELS,
     ORIENTATION,
     WIDTH,
     ImageHeader,
     ImageHeaders,
     check_size,
 )
-from penstock.native.machine_code import address, addresses
+from penstock.native.array_fields import FIELDS, copy_bytes, references
+from penstock.native.machine_code import address
 from penstock.types import ANY_DATA, GRAY, DALIImageType
 
 _START = b"\xff\xd8\xff"
@@ -41,9 +38,6 @@ _UINT8 = np.dtype(np.uint8)
 
 # Files that are worth a call of the loop.
 _MIN_FILES = 16
-
-# Rows below a pixel that the smooth upsampling of vertically subsampled chroma reads.
-_ROWS_BELOW = 2
 
 
 def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader | None:
@@ -85,7 +79,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
     channels = 1 if output_type is GRAY or (output_type is ANY_DATA and components == 1) else 3
     if swaps_axes(orientation):
         height, width = width, height
-    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else _ROWS_BELOW)
+    return ImageHeader(height, width, channels, _UINT8, orientation or UPRIGHT, frame, 0 if alike else loop.ROWS_BELOW)
 
 
 def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: bool) -> ImageHeaders:
@@ -95,22 +89,14 @@ def read_headers(files: Sequence[Array], output_type: DALIImageType, adjust: boo
         The result of `read_header` for each file, or zeros: for what is no JPEG with one or three components, for too
         many pixels, and for bytes that are not contiguous.
     """
-    headers = np.zeros((len(files), len(COLUMNS)), np.int64)
-    if len(files) < _MIN_FILES or not loop.copy_bytes.exists:
+    headers, exif = np.zeros((len(files), len(COLUMNS)), np.int64), np.zeros((len(files), 2), np.int64)
+    if len(files) < _MIN_FILES or not copy_bytes.exists:
         return ImageHeaders(headers)
-    # The loop reads consecutive bytes.
-    sizes = np.array([data.size if data.strides == (1,) else 0 for data in files], np.int64)
-    window, found = np.empty(loop.WINDOW, np.uint8), np.zeros((len(files), len(loop.COLUMNS)), np.int64)
-    loop.scan_jpegs(addresses(files), sizes, window, address(window), found)
-    height, width, components = found[:, loop.HEIGHT], found[:, loop.WIDTH], found[:, loop.COMPONENTS]
-    headers[:, HEIGHT], headers[:, WIDTH], headers[:, FRAME] = height, width, found[:, loop.FRAME]
-    headers[:, CHANNELS] = np.where((components == 1) if output_type is ANY_DATA else (output_type is GRAY), 1, 3)
-    headers[:, BYTES], headers[:, ORIENTATION] = 1, UPRIGHT
-    headers[:, BELOW] = _ROWS_BELOW * found[:, loop.SUBSAMPLED]
-    headers[(found[:, loop.FRAME] == 0) | (height * width > MAX_PIXELS)] = 0
-    turned = (found[:, loop.EXIF] > 0) & (headers[:, FRAME] > 0) & adjust
-    for row in np.flatnonzero(turned).tolist():
-        start, stop = found[row, [loop.EXIF, loop.EXIF_END]].tolist()
+    fields, window = np.empty(FIELDS, np.int64), np.empty(loop.WINDOW, np.uint8)
+    channels = 1 if output_type is GRAY else 0 if output_type is ANY_DATA else 3
+    loop.scan_jpegs(references(files), channels, fields, address(fields), window, address(window), headers, exif)
+    for row in np.flatnonzero(exif[:, 1] * headers[:, FRAME]).tolist() if adjust else ():
+        start, stop = exif[row].tolist()
         headers[row, ORIENTATION] = orientation = read_orientation(files[row][start:stop].tobytes())
         if swaps_axes(orientation):
             headers[row, [HEIGHT, WIDTH]] = headers[row, [WIDTH, HEIGHT]]

@@ -3,49 +3,63 @@
 import numpy as np
 
 from penstock.core import Array
-from penstock.native.c_function import CFunction
+from penstock.image.codecs.exif_orientation import UPRIGHT
+from penstock.image.codecs.image_header import BELOW, BYTES, CHANNELS, FRAME, HEIGHT, MAX_PIXELS, ORIENTATION, WIDTH
+from penstock.native.array_fields import copy_bytes, locate_bytes
 from penstock.native.compiled import Compiled, precompile
-
-copy_bytes = CFunction("memcpy", "i8", "i8 i8 i8")
-
-# Columns of the result.
-FRAME, HEIGHT, WIDTH, COMPONENTS, SUBSAMPLED, EXIF, EXIF_END = COLUMNS = range(7)
 
 # Bytes of the longest part of a header that the loop reads at once: a marker, a length, and the frame header.
 WINDOW = 18
 
+# Rows below a pixel that the smooth upsampling of vertically subsampled chroma reads.
+ROWS_BELOW = 2
 
-@precompile("i8[1] i8[1] u1[1] i8 i8[2]")
+
+@precompile("i8[1] i8 i8[1] i8 u1[1] i8 i8[2] i8[2]")
 @Compiled
-def scan_jpegs(addresses: Array, sizes: Array, window: Array, window_address: int, found: Array) -> None:
+def scan_jpegs(
+    files: Array,
+    channels: int,
+    fields: Array,
+    fields_address: int,
+    window: Array,
+    window_address: int,
+    headers: Array,
+    exif: Array,
+) -> None:
     """Find the frame headers and the EXIF data of JPEGs with one or three components.
 
     Args:
-        addresses: int64 (files,), address of each file's bytes.
-        sizes: int64 (files,), number of bytes of each file.
+        files: int64 (files,), from `references` of the files' bytes.
+        channels: Channels of the decoded images; 0 for the number of components.
+        fields: int64 (FIELDS,), memory for fields of an array.
+        fields_address: Address of `fields`.
         window: uint8 (WINDOW,), memory for the part of a file that is read.
         window_address: Address of `window`.
-        found: int64 (files, COLUMNS), zeros; receives the offset of the frame header, or 0 for any other file; what the
-            frame header says; 1 if chroma has fewer rows; and start and end of the EXIF data, if there are any.
+        headers: int64 (files, columns of `ImageHeaders`), zeros; receives the headers. Zeros are left for any other
+            file, for too many pixels, and for bytes that are not consecutive.
+        exif: int64 (files, 2), zeros; receives start and end of the EXIF data, if there are any.
     """
-    for n in range(addresses.shape[0]):
-        start, size = addresses[n], sizes[n]
-        frame = find_frame(start, size, window, window_address, found[n])
+    for n in range(files.shape[0]):
+        size = locate_bytes(files[n], fields, fields_address)
+        start = fields[0]
+        frame = find_frame(start, size, window, window_address, exif[n])
         if not 0 < frame <= size - WINDOW:
             continue
         copy_bytes(window_address, start + frame, WINDOW)
-        found[n, HEIGHT], found[n, WIDTH], components = word(window, 5), word(window, 7), window[9]
-        found[n, COMPONENTS] = components
+        height, width, components = word(window, 5), word(window, 7), window[9]
+        if height * width == 0 or height * width > MAX_PIXELS or (components != 1 and components != 3):
+            continue
+        headers[n, HEIGHT], headers[n, WIDTH], headers[n, CHANNELS] = height, width, channels or components
+        headers[n, BYTES], headers[n, ORIENTATION], headers[n, FRAME] = 1, UPRIGHT, frame
         # The low four bits of the sampling factors are vertical.
         luma, blue, red = window[11] & 0xF, window[14] & 0xF, window[17] & 0xF
         if components == 3 and not luma == blue == red:
-            found[n, SUBSAMPLED] = 1
-        if found[n, HEIGHT] and found[n, WIDTH] and (components == 1 or components == 3):
-            found[n, FRAME] = frame
+            headers[n, BELOW] = ROWS_BELOW
 
 
 @Compiled
-def find_frame(start: int, size: int, window: Array, window_address: int, found: Array) -> int:
+def find_frame(start: int, size: int, window: Array, window_address: int, exif: Array) -> int:
     """Return the offset of the last frame header before the scan; 0 for bytes that are no JPEG."""
     copy_bytes(window_address, start, min(3, size))
     if size < 3 or window[0] != 0xFF or window[1] != 0xD8 or window[2] != 0xFF:
@@ -66,8 +80,8 @@ def find_frame(start: int, size: int, window: Array, window_address: int, found:
         # Frame headers have a marker per coding process. Three others of this range are no frame headers.
         if 0xC0 <= marker <= 0xCF and marker != 0xC4 and marker != 0xC8 and marker != 0xCC:
             frame = place
-        elif marker == 0xE1 and not found[EXIF] and min(end, size) - place >= 10 and is_exif(window):
-            found[EXIF], found[EXIF_END] = place + 4, min(end, size)
+        elif marker == 0xE1 and not exif[0] and min(end, size) - place >= 10 and is_exif(window):
+            exif[0], exif[1] = place + 4, min(end, size)
         place = end
     return 0
 

@@ -4,7 +4,7 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -79,9 +79,10 @@ def decode(
 
 
 def decode_whole(
-    files: Iterable[Array],
-    shapes: Iterable[tuple[int, ...]],
-    memory: Iterable[Array],
+    files: Sequence[Array],
+    shapes: Sequence[Sequence[int]],
+    memory: Sequence[Array],
+    rows: Iterable[int],
     output_type: DALIImageType,
     fast_idct: bool,
 ) -> list[int]:
@@ -91,23 +92,26 @@ def decode_whole(
         files: Bytes of the files.
         shapes: Shapes of the pixels.
         memory: Memory for the pixels of each file.
+        rows: Numbers of the files to decode.
         output_type: Output type, other than YCbCr.
         fast_idct: As for `decode`.
 
     Returns:
-        Indices of the images for which libjpeg reports an error or a warning.
+        The rows for which libjpeg reports an error or a warning.
     """
     refused: list[int] = []
-    for number, (data, shape, place) in enumerate(zip(files, shapes, memory, strict=True)):
-        height, width, channels = shape
+    for row in rows:
+        height, width, channels = shapes[row]
         space = _space(channels, output_type)
         try:
-            pixels = simplejpeg.decode_jpeg(data, space, fast_idct, min_height=height, min_width=width, buffer=place)
+            pixels = simplejpeg.decode_jpeg(
+                files[row], space, fast_idct, min_height=height, min_width=width, buffer=memory[row]
+            )
         except (ValueError, KeyError):
-            refused.append(number)
+            refused.append(row)
             continue
-        if pixels.shape != shape:
-            refused.append(number)
+        if pixels.shape != (height, width, channels):
+            refused.append(row)
     return refused
 
 

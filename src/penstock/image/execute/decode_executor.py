@@ -17,12 +17,53 @@ from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, Ima
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
-from penstock.image.execute.row_executor import cache_groups, pack_groups
+from penstock.image.execute.row_executor import CACHE, cache_groups, pack_groups
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
 
 if TYPE_CHECKING:
     from penstock.image.image_operator import ImageDecoder
+
+
+class DecodedPlaces:
+    """Regions of images to decode, and memory for their pixels.
+
+    Args:
+        passes: Passes that read the pixels, with the headers of the files.
+        prepared: The same passes, prepared.
+        decoder: Decoder of the files.
+        scratch: Scratch memory.
+
+    Attributes:
+        shapes: int64 (rows, 3), shapes of the decoded regions.
+        regions: int64 (rows, 4) in the order of `Region`.
+        partial: Per row, True if the region is not the whole image.
+        groups: Runs of rows that fit into the cache. They use the same memory, one after another.
+        memory: Per row, memory for its pixels.
+        source: The pixels as passes read them.
+    """
+
+    def __init__(self, passes: Passes, prepared: PreparedPasses, decoder: ImageDecoder, scratch: ScratchMemory) -> None:
+        dtype = passes.passes[0].input_dtype
+        self.regions, self.partial = _choose_regions(passes, prepared, decoder)
+        extents = self.regions[:, 1::2] - self.regions[:, ::2]
+        self.shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
+        sizes = self.shapes.prod(axis=1).tolist()
+        self.groups = cache_groups([size * dtype.itemsize for size in sizes])
+        source = pack_groups(scratch, 2, dtype, self.shapes, self.groups)
+        self.memory = [
+            source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
+        ]
+        # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
+        source.starts = source.starts - (self.regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
+        self.source = source
+
+    @cached_property
+    def extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
+        """Shape and region of each image, for `decode_region`."""
+        # All at once: converting rows one by one takes several times as long.
+        rows = zip(self.shapes.tolist(), self.regions.tolist(), self.partial.tolist(), strict=True)
+        return [(tuple(shape), Region._make(region) if partial else None) for shape, region, partial in rows]
 
 
 class EncodedImages:
@@ -45,32 +86,21 @@ class EncodedImages:
         scratch: ScratchMemory,
     ) -> None:
         self.scratch = scratch
-        self._passes, self._prepared, self._decoder = passes, prepared, decoder
+        self._passes, self._decoder = passes, decoder
         self._dtype = passes.passes[0].input_dtype
         self._files = list(files)
-        regions, self._partial = self._choose_regions()
-        extents = regions[:, 1::2] - regions[:, ::2]
-        shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
-        sizes = shapes.prod(axis=1).tolist()
-        self._groups = cache_groups([size * self._dtype.itemsize for size in sizes])
-        source = pack_groups(scratch, 2, self._dtype, shapes, self._groups)
-        self._memory = [
-            source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
-        ]
-        # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
-        source.starts = source.starts - (regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
-        self._source, self._regions, self._shapes = source, regions, shapes
-
-    @cached_property
-    def _extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
-        """Shape and region of each image, for `decode_region`."""
-        # All at once: converting rows one by one takes several times as long.
-        rows = zip(self._shapes.tolist(), self._regions.tolist(), self._partial.tolist(), strict=True)
-        return [(tuple(shape), Region._make(region) if partial else None) for shape, region, partial in rows]
+        # Batches of equal sizes share their prepared passes. If images are decoded whole, the sizes decide where, and
+        # choosing it again for each batch of small images would take a fifth of the time that is not decoding.
+        key, places = scratch.derived
+        if key is not prepared:
+            places = DecodedPlaces(passes, prepared, decoder, scratch)
+            again = places.source.values.nbytes <= CACHE and not places.partial.any()
+            scratch.derived = prepared if again else None, places if again else None
+        self._places: DecodedPlaces = places
 
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
-        return self._groups
+        return self._places.groups
 
     def load(self, group: slice) -> StridedImages:
         """Decode the files of a group.
@@ -78,16 +108,16 @@ class EncodedImages:
         Raises:
             ValueError: A file is damaged.
         """
-        rows = range(group.start, group.stop)
+        rows, places = range(group.start, group.stop), self._places
         # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
         direct = self._dtype == np.uint8
         # The loop below needs less Python for a single image.
-        if direct and len(rows) > 1 and not self._partial[group].any() and max(self._passes.reductions[group]) == 1:
+        if direct and len(rows) > 1 and not places.partial[group].any() and max(self._passes.reductions[group]) == 1:
             headers = self._passes.headers.take(group)
-            rest = self._decoder.decode_whole(self._files[group], headers, self._memory[group])
+            rest = self._decoder.decode_whole(self._files[group], headers, places.memory[group])
             rows = [group.start + number for number in rest]
         for row in rows:
-            memory, (shape, region) = self._memory[row], self._extents[row]
+            memory, (shape, region) = places.memory[row], places.extents[row]
             header, reduction = self._passes.headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
                 self._files[row], header, region, memory if direct else None, reduction
@@ -98,25 +128,28 @@ class EncodedImages:
                 raise ValueError(f"damaged: the pixels are {actual}, but the header announces {expected}")
             if not _fills(pixels, memory):
                 memory.reshape(shape)[:] = pixels
-        return self._source
+        return places.source
 
-    def _choose_regions(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Choose the region of each image that is decoded.
 
-        Returns:
-            The regions, (rows, 4) in the order of `Region`; and per row, True if it is not the whole image.
-        """
-        headers, reductions = self._passes.headers, np.array(self._passes.reductions)
-        regions = self._prepared.read_regions
-        # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
-        extents = -(-headers.shapes[:, :2] // reductions[:, None])
-        partial = (regions[:, ::2] > 0).any(axis=1) | (regions[:, 1::2] < extents).any(axis=1)
-        parts = np.flatnonzero(partial)
-        if len(parts):
-            regions = regions.copy()
-            regions[parts] = self._decoder.regions_to_decode(headers.take(parts), regions[parts], reductions[parts])
-            partial = (regions[:, 1::2] - regions[:, ::2] < extents).any(axis=1)
-        return regions, partial
+def _choose_regions(
+    passes: Passes, prepared: PreparedPasses, decoder: ImageDecoder
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Choose the region of each image that is decoded.
+
+    Returns:
+        The regions, (rows, 4) in the order of `Region`; and per row, True if it is not the whole image.
+    """
+    headers, reductions = passes.headers, np.array(passes.reductions)
+    regions = prepared.read_regions
+    # The extents of the image itself: `end` of a resampled axis is where the window of a crop before it ends.
+    extents = -(-headers.shapes[:, :2] // reductions[:, None])
+    partial = (regions[:, ::2] > 0).any(axis=1) | (regions[:, 1::2] < extents).any(axis=1)
+    parts = np.flatnonzero(partial)
+    if len(parts):
+        regions = regions.copy()
+        regions[parts] = decoder.regions_to_decode(headers.take(parts), regions[parts], reductions[parts])
+        partial = (regions[:, 1::2] - regions[:, ::2] < extents).any(axis=1)
+    return regions, partial
 
 
 def decode_rows(files: Iterable[Array], headers: ImageHeaders, decoder: ImageDecoder, out: Array | None) -> Column:

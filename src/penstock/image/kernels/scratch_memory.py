@@ -1,6 +1,7 @@
 """Scratch memory of a thread."""
 
 import threading
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,16 @@ _KEPT = 1 << 26
 
 
 class ScratchMemory(threading.local):
-    """Buffers of one operator chain on one thread, reused for each group of rows."""
+    """Buffers of one operator chain on one thread, reused for each group of rows.
+
+    Attributes:
+        derived: What the chain keeps for later batches, such as views of the buffers, after the object that it was
+            derived from.
+    """
 
     def __init__(self) -> None:
         self._memory: dict[int, NDArray[np.uint8]] = {}
+        self.derived: tuple[object, Any] = None, None
 
     def take(self, number: int, size: int) -> NDArray[np.uint8]:
         """Return `size` uninitialized bytes, valid until the same buffer number is taken again."""

@@ -115,7 +115,7 @@ class LmdbRecords:
         errors = self._pieces.read(*places, outs)
         return [errors.get(number, out.data) for number, out in enumerate(outs)]
 
-    def get(self, indices: Sequence[int]) -> Sequence[Record]:
+    def get(self, indices: Indices) -> Sequence[Record]:
         """Return the values of records, by number.
 
         Raises:
@@ -123,16 +123,19 @@ class LmdbRecords:
             SourceError: The file has been written to.
             ResourceError: A value exceeds the maximum size of a sample.
         """
-        page, starts, sizes = self._root.page, self._index.starts, self._index.sizes
-        if indices:
-            largest = max(indices, key=sizes.__getitem__)
-            check_sample_size(sizes[largest], self.describe(largest))
-        far = self._fetched(np.array(indices, np.int64)) if self.cost is ReadCost.STORE else None
-        if far is None and (short := self._short(indices)) is not None:
+        starts, sizes = (
+            np.frombuffer(numbers, np.int64)[indices] for numbers in (self._index.starts, self._index.sizes)
+        )
+        if len(indices):
+            largest = int(sizes.argmax())
+            check_sample_size(int(sizes[largest]), self.describe(int(indices[largest])))
+        far = self._fetched(indices) if self.cost is ReadCost.STORE else None
+        if far is None and (short := self._short(starts, sizes)) is not None:
             return short
+        page = self._root.page
         records: list[Record] = []
-        for place, index in enumerate(indices):
-            start, size = starts[index], sizes[index]
+        rows = zip(indices.tolist(), starts.tolist(), sizes.tolist(), strict=True)
+        for place, (index, start, size) in enumerate(rows):
             head = HEAD if start % page == HEAD else 0
             try:
                 data = self._opened.pread(head + size, start - head) if far is None else far[place]
@@ -154,13 +157,10 @@ class LmdbRecords:
         self._check_unchanged()
         return records
 
-    def _short(self, indices: Sequence[int]) -> JoinedRecords | None:
+    def _short(self, starts: Indices, sizes: Indices) -> JoinedRecords | None:
         """Return what `get` returns, for intact local records that share pages with others; otherwise None."""
-        numbers = np.array(indices, np.int64)
-        starts = np.frombuffer(self._index.starts, np.int64)[numbers]
         if (starts % self._root.page == HEAD).any() or not isinstance(self._opened, LocalFile):
             return None
-        sizes = np.frombuffer(self._index.sizes, np.int64)[numbers]
         ends, data = np.cumsum(sizes), np.empty(int(sizes.sum()), np.uint8)
         if not self._opened.read_ranges(starts, sizes, ends - sizes, data):
             return None
@@ -224,12 +224,12 @@ class LmdbRecordStore:
             SampleError, SourceError: As `LmdbRecords.get`.
         """
         if len(self._parts) == 1:
-            return self._parts[0].get(indices.tolist())
+            return self._parts[0].get(indices)
         records: list[Record] = [b""] * len(indices)
         for part, places, inner in self._offsets.split(indices):
             first = int(self._offsets.starts[part])
             try:
-                part_records = self._parts[part].get(inner.tolist())
+                part_records = self._parts[part].get(inner)
             except SampleError as error:
                 if error.index is None or not first:
                     raise
@@ -261,7 +261,7 @@ class LmdbRecordStore:
     def digest(self) -> str:
         """Return a hash of the first and last record of each database, preceded by the number of records."""
         ends = [(part, index) for part in self._parts for index in (0, len(part) - 1)]
-        records = [part.key(index) + part.get([index])[0] for part, index in ends]
+        records = [part.key(index) + part.get(np.array([index]))[0] for part, index in ends]
         return f"{len(self)}:{short_digest(*records)}"
 
 
