@@ -55,8 +55,8 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
         width = header.height if swaps_axes(header.orientation) else header.width
         return memory.reshape(-1, width, header.channels)
 
-    def wait_for_all(files: Any, *_: Any) -> list[int]:
-        for _file in files:
+    def wait_for_all(_files: Any, _shapes: Any, _memory: Any, rows: Sequence[int], *_: Any) -> list[int]:
+        for _row in rows:
             if decode:
                 _wait(decode)
         return []

@@ -85,11 +85,14 @@ class ImageHeaders:
         return len(self.numbers)
 
     def __getitem__(self, row: int) -> ImageHeader:
-        numbers = self.numbers[row].tolist()
-        return ImageHeader._make([*numbers[:BYTES], _DTYPES[numbers[BYTES]], *numbers[BYTES + 1 :]])
+        (header,) = self.take(np.array([row]))
+        return header
 
     def __iter__(self) -> Iterator[ImageHeader]:
-        return map(self.__getitem__, range(len(self)))
+        # By column, because lists for the rows would make the garbage collector run.
+        height, width, channels, size, *others = self.numbers.T.tolist()
+        dtypes = map(_DTYPES.__getitem__, size)
+        return map(ImageHeader._make, zip(height, width, channels, dtypes, *others, strict=True))
 
     def take(self, rows: slice | NDArray[np.int64]) -> ImageHeaders:
         """Return some of the headers."""

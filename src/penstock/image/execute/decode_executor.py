@@ -13,7 +13,7 @@ from penstock.core import Array, Column, RowSelection
 from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
-from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
+from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeader, ImageHeaders, Region
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -61,9 +61,11 @@ class DecodedPlaces:
     @cached_property
     def extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
         """Shape and region of each image, for `decode_region`."""
-        # All at once: converting rows one by one takes several times as long.
-        rows = zip(self.shapes.tolist(), self.regions.tolist(), self.partial.tolist(), strict=True)
-        return [(tuple(shape), Region._make(region) if partial else None) for shape, region, partial in rows]
+        # All at once, and by column: converting rows one by one takes several times as long, and lists for them would
+        # make the garbage collector run.
+        shapes, regions = zip(*self.shapes.T.tolist(), strict=True), zip(*self.regions.T.tolist(), strict=True)
+        rows = zip(shapes, regions, self.partial.tolist(), strict=True)
+        return [(shape, Region._make(region) if partial else None) for shape, region, partial in rows]
 
 
 class EncodedImages:
@@ -98,6 +100,10 @@ class EncodedImages:
             scratch.derived = prepared if again else None, places if again else None
         self._places: DecodedPlaces = places
 
+    @cached_property
+    def _headers(self) -> list[ImageHeader]:
+        return list(self._passes.headers)
+
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
         return self._places.groups
@@ -118,7 +124,7 @@ class EncodedImages:
             rows = [group.start + number for number in rest]
         for row in rows:
             memory, (shape, region) = places.memory[row], places.extents[row]
-            header, reduction = self._passes.headers[row], self._passes.reductions[row]
+            header, reduction = self._headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
                 self._files[row], header, region, memory if direct else None, reduction
             )
