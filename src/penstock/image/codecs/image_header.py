@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ class ImageHeaders:
 
     Args:
         numbers: int64 (images, 7): the fields of `ImageHeader`, with the bytes per value in place of the dtype. Zeros
-            stand for a header that could not be read.
+            stand for a header that could not be read. They must not change after a header has been taken.
 
     Example:
         >>> import numpy as np
@@ -84,15 +85,18 @@ class ImageHeaders:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @cached_property
+    def _fields(self) -> list[list[Any]]:
+        # Made for the first header that is taken. By column: a list per image would be work for the garbage collector.
+        fields: list[list[Any]] = self.numbers.T.tolist()
+        fields[BYTES] = [_DTYPES[size] for size in fields[BYTES]]
+        return fields
+
     def __getitem__(self, row: int) -> ImageHeader:
-        (header,) = self.take(np.array([row]))
-        return header
+        return ImageHeader._make([field[row] for field in self._fields])
 
     def __iter__(self) -> Iterator[ImageHeader]:
-        # By column, because lists for the rows would make the garbage collector run.
-        height, width, channels, size, *others = self.numbers.T.tolist()
-        dtypes = map(_DTYPES.__getitem__, size)
-        return map(ImageHeader._make, zip(height, width, channels, dtypes, *others, strict=True))
+        return map(self.__getitem__, range(len(self)))
 
     def take(self, rows: slice | NDArray[np.int64]) -> ImageHeaders:
         """Return some of the headers."""

@@ -13,7 +13,7 @@ from penstock.core import Array, Column, RowSelection
 from penstock.core.result_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
-from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeader, ImageHeaders, Region
+from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -59,13 +59,16 @@ class DecodedPlaces:
         self.source = source
 
     @cached_property
-    def extents(self) -> list[tuple[tuple[int, ...], Region | None]]:
-        """Shape and region of each image, for `decode_region`."""
-        # All at once, and by column: converting rows one by one takes several times as long, and lists for them would
-        # make the garbage collector run.
-        shapes, regions = zip(*self.shapes.T.tolist(), strict=True), zip(*self.regions.T.tolist(), strict=True)
-        rows = zip(shapes, regions, self.partial.tolist(), strict=True)
-        return [(shape, Region._make(region) if partial else None) for shape, region, partial in rows]
+    def _columns(self) -> tuple[list[list[int]], list[list[int]]]:
+        # All rows at once, since converting one by one takes several times as long. By column, because a tuple per row
+        # would be work for the garbage collector, which a few hundred per batch make look at all objects of JAX.
+        return self.shapes.T.tolist(), self.regions.T.tolist()
+
+    def extent(self, row: int) -> tuple[tuple[int, ...], Region | None]:
+        """Return shape and region of an image, for `decode_region`."""
+        shapes, regions = self._columns
+        region = Region._make([bounds[row] for bounds in regions]) if self.partial[row] else None
+        return tuple([extents[row] for extents in shapes]), region
 
 
 class EncodedImages:
@@ -100,10 +103,6 @@ class EncodedImages:
             scratch.derived = prepared if again else None, places if again else None
         self._places: DecodedPlaces = places
 
-    @cached_property
-    def _headers(self) -> list[ImageHeader]:
-        return list(self._passes.headers)
-
     def groups(self) -> list[slice]:
         """Return groups whose decoded pixels fit into the cache."""
         return self._places.groups
@@ -123,8 +122,8 @@ class EncodedImages:
             rest = self._decoder.decode_whole(self._files[group], headers, places.memory[group])
             rows = [group.start + number for number in rest]
         for row in rows:
-            memory, (shape, region) = places.memory[row], places.extents[row]
-            header, reduction = self._headers[row], self._passes.reductions[row]
+            memory, (shape, region) = places.memory[row], places.extent(row)
+            header, reduction = self._passes.headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
                 self._files[row], header, region, memory if direct else None, reduction
             )
