@@ -15,6 +15,7 @@ import pytest
 from taken_batches import same, taken
 
 from penstock import Pipeline, data_iterator, errors, fn
+from penstock.engine.host import chunk_scheduler
 from penstock.engine.host.process_executor import ProcessExecutor
 from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.external.processes.worker_processes import WorkerPool
@@ -87,6 +88,19 @@ def test_killed_workers_lose_no_batch():
     assert "replaced after they ended" in pipeline.explain()
     pipeline.close()
     assert executor.pids == ()
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_processes_share_cheap_batches_that_a_thread_computes_in_pairs(processes, monkeypatch):
+    monkeypatch.setattr(chunk_scheduler, "_LIGHT_BATCH_SECONDS", 0)
+    with Pipeline(batch_size=4, num_threads=2, num_processes=processes, seed=3) as pipeline:
+        pipeline.set_outputs(fn.readers.arrays(np.arange(64)) * 3)
+    positions = set()
+    for _ in range(16):
+        pipeline.run()
+        positions |= {batch.slice_index for batch in pipeline._start().cursor.run._loader._ahead}
+    pipeline.close()
+    assert positions == ({None} if processes else {None, 0, 1})
 
 
 @pytest.mark.slow

@@ -12,8 +12,8 @@ Contract of this module:
   light batches, too.
 * **Pairs.** Small dense batches that are not light, but not worth several chunks, are computed two at a time on a
   thread: that halves the cost of Python per batch. If Python runs per sample, threads may share the samples instead,
-  unless these are so cheap that one thread computes all chunks. If a pair fails, its batches are computed again one by
-  one.
+  unless these are so cheap that one thread computes all chunks. Worker processes compute two batches at the same time
+  instead. If a pair fails, its batches are computed again one by one.
 * **GIL.** Samples that take microseconds exchange the GIL so often that two threads are slower than one. One thread
   computes all chunks of such samples.
 * **Streams.** The consumer's thread asks users' sources for the data of a batch when the batch begins, because sources
@@ -252,8 +252,9 @@ class HostLoader:
         return begun <= self._depth
 
     def _in_pairs(self, rows: int) -> bool:
-        small = self._row_bytes * rows <= _MAX_PAIRED_BYTES
-        return self._depth > 1 and small and self._program.scheduler.pairs_batches(rows)
+        if self._depth < 2 or not self._context.executor.in_process:
+            return False
+        return self._row_bytes * rows <= _MAX_PAIRED_BYTES and self._program.scheduler.pairs_batches(rows)
 
     def _feed(self, step: BatchStep, *, at_once: bool = False) -> tuple[BatchStep, FedBatch | None]:
         """Ask the streams for the data of a batch. The returned step has as many rows as they give."""
