@@ -93,7 +93,8 @@ class ImageHeaders:
         return fields
 
     def __getitem__(self, row: int) -> ImageHeader:
-        return ImageHeader._make([field[row] for field in self._fields])
+        height, width, channels, dtype, orientation, frame, below = self._fields
+        return ImageHeader(height[row], width[row], channels[row], dtype[row], orientation[row], frame[row], below[row])
 
     def __iter__(self) -> Iterator[ImageHeader]:
         return map(self.__getitem__, range(len(self)))

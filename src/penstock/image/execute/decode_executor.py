@@ -59,16 +59,16 @@ class DecodedPlaces:
         self.source = source
 
     @cached_property
-    def _columns(self) -> tuple[list[list[int]], list[list[int]]]:
+    def _columns(self) -> list[list[Any]]:
         # All rows at once, since converting one by one takes several times as long. By column, because a tuple per row
         # would be work for the garbage collector, which a few hundred per batch make look at all objects of JAX.
-        return self.shapes.T.tolist(), self.regions.T.tolist()
+        return [*self.shapes.T.tolist(), self.partial.tolist(), *self.regions.T.tolist()]
 
     def extent(self, row: int) -> tuple[tuple[int, ...], Region | None]:
         """Return shape and region of an image, for `decode_region`."""
-        shapes, regions = self._columns
-        region = Region._make([bounds[row] for bounds in regions]) if self.partial[row] else None
-        return tuple([extents[row] for extents in shapes]), region
+        heights, widths, channels, partial, tops, bottoms, lefts, rights = self._columns
+        region = Region(tops[row], bottoms[row], lefts[row], rights[row]) if partial[row] else None
+        return (heights[row], widths[row], channels[row]), region
 
 
 class EncodedImages:
@@ -92,7 +92,8 @@ class EncodedImages:
     ) -> None:
         self.scratch = scratch
         self._passes, self._decoder = passes, decoder
-        self._dtype = passes.passes[0].input_dtype
+        # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
+        self._direct = passes.passes[0].input_dtype == np.uint8
         self._files = list(files)
         # Batches of equal sizes share their prepared passes. If images are decoded whole, the sizes decide where, and
         # choosing it again for each batch of small images would take a fifth of the time that is not decoding.
@@ -114,8 +115,7 @@ class EncodedImages:
             ValueError: A file is damaged.
         """
         rows, places = range(group.start, group.stop), self._places
-        # Codecs write uint8. For other dtypes they allocate the pixels, which are then converted into the memory.
-        direct = self._dtype == np.uint8
+        direct = self._direct
         # The loop below needs less Python for a single image.
         if direct and len(rows) > 1 and not places.partial[group].any() and max(self._passes.reductions[group]) == 1:
             headers = self._passes.headers.take(group)

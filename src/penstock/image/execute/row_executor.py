@@ -204,7 +204,7 @@ def cache_groups(sizes: Sequence[int]) -> list[slice]:
     groups: list[slice] = []
     start, before = 0, 0
     while start < len(ends):
-        end = max(start + 1, bisect_right(ends, before + CACHE))
+        end = max(start + 1, bisect_right(ends, before + CACHE, start))
         groups.append(slice(start, end))
         start, before = end, ends[end - 1]
     return groups
