@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Larger scratch memory is not kept: one huge image would occupy it permanently.
-_KEPT = 1 << 26
+from penstock.core.result_memory import result_memory
+
+# Larger scratch memory is shared by all threads. If each kept that of its largest image, it would grow with their
+# number.
+_KEPT = 1 << 22
 
 
 class ScratchMemory(threading.local):
@@ -27,9 +30,10 @@ class ScratchMemory(threading.local):
         # A multiple of 8 bytes, so that views of any dtype fit.
         size = -(-size // 8) * 8
         if size > _KEPT:
-            return np.empty(size, np.uint8)
+            return result_memory.take(size)
         memory = self._memory.get(number)
         if memory is None or memory.size < size:
             # Doubling limits the number of reallocations if sizes grow slowly.
-            memory = self._memory[number] = np.empty(max(size, 2 * (0 if memory is None else memory.size)), np.uint8)
+            twice = 0 if memory is None else min(2 * memory.size, _KEPT)
+            memory = self._memory[number] = np.empty(max(size, twice), np.uint8)
         return memory[:size]
