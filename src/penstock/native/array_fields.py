@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from penstock.core import Array, Indices
 from penstock.native.c_function import CFunction
 from penstock.native.compiled import Compiled
+from penstock.native.machine_code import OBJECT_HEADER
 
 copy_bytes = CFunction("memcpy", "i8", "i8 i8 i8")
 
-# NumPy's structure follows the header of a Python object: address of the data, number of axes, addresses of the extents
-# and of the strides, with eight bytes each. The order is part of NumPy's ABI.
-_HEADER = object.__basicsize__
+# Fields of NumPy's structure, eight bytes each, in the order that its ABI fixes: address of the data, number of axes,
+# addresses of the extents and of the strides.
 FIELDS = 4
 
 
@@ -35,7 +35,7 @@ def locate_bytes(array: int, fields: Array, fields_address: int) -> int:
     Returns:
         0 unless the array has one axis, along which bytes are consecutive.
     """
-    copy_bytes(fields_address, array + _HEADER, 8 * FIELDS)
+    copy_bytes(fields_address, array + OBJECT_HEADER, 8 * FIELDS)
     address, axes, extents, strides = fields[0], fields[1] & 0xFFFFFFFF, fields[2], fields[3]
     if axes != 1:
         return 0

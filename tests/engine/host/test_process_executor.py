@@ -100,7 +100,8 @@ def test_processes_share_cheap_batches_that_a_thread_computes_in_pairs(processes
         pipeline.run()
         positions |= {batch.slice_index for batch in pipeline._start().cursor.run._loader._ahead}
     pipeline.close()
-    assert positions == ({None} if processes else {None, 0, 1})
+    # How many batches begin before the first cost is known, and are therefore alone, depends on the threads.
+    assert positions - {None} == (set() if processes else {0, 1})
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ def test_pixels_that_are_not_what_was_announced_are_refused(monkeypatch):
 
 
 def photographs(kinds, sizes):
-    """Images of some sizes, as JPEGs that lie, are turned, or are PNGs."""
+    """Return images of some sizes, as upright JPEGs, JPEGs that EXIF data turn, or PNGs."""
     for number, (kind, size) in enumerate(zip(kinds, sizes, strict=True)):
         exif, file = Image.Exif(), io.BytesIO()
         exif[0x0112] = 6 if kind == "turned" else 1

@@ -69,7 +69,8 @@ class ChunkScheduler:
 
     def pairs_batches(self, rows: int) -> bool:
         """True if a thread computes two batches of `rows` rows at once."""
-        shared = self._by_sample and not self.cheap  # by threads
+        # Threads may share samples that run Python, unless these are so cheap that one thread computes them all.
+        shared = self._by_sample and not self.cheap
         return not (self._whole or shared) and self._sample_seconds * rows <= _CHUNK_SECONDS
 
     def record(self, seconds: float, rows: int) -> None:

@@ -125,12 +125,11 @@ class ImageCodec:
         Returns:
             Indices of the other images, which `decode` decodes or refuses.
         """
-        refused = headers.numbers[:, FRAME] == 0
-        refused |= (headers.numbers[:, ORIENTATION] != UPRIGHT) | (self.output_type is YCbCr)
-        rows = np.flatnonzero(~refused).tolist()
-        shapes = headers.shapes.tolist()
-        refused[libjpeg_turbo.decode_whole(files, shapes, memory, rows, self.output_type, self.fast_idct)] = True
-        return np.flatnonzero(refused).tolist()
+        others = headers.numbers[:, FRAME] == 0
+        others |= (headers.numbers[:, ORIENTATION] != UPRIGHT) | (self.output_type is YCbCr)
+        rows, shapes = np.flatnonzero(~others).tolist(), headers.shapes.tolist()
+        others[libjpeg_turbo.decode_whole(files, shapes, memory, rows, self.output_type, self.fast_idct)] = True
+        return np.flatnonzero(others).tolist()
 
     def decode(
         self,

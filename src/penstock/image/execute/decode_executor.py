@@ -100,8 +100,10 @@ class EncodedImages:
         key, places = scratch.derived
         if key is not prepared:
             places = DecodedPlaces(passes, prepared, decoder, scratch)
-            again = places.source.values.nbytes <= CACHE and not places.partial.any()
-            scratch.derived = prepared if again else None, places if again else None
+            if places.source.values.nbytes <= CACHE and not places.partial.any():
+                scratch.derived = prepared, places
+            else:  # the last places may keep memory that the thread has replaced
+                scratch.derived = None, None
         self._places: DecodedPlaces = places
 
     def groups(self) -> list[slice]:
