@@ -128,6 +128,23 @@ def test_different_moves_of_an_iterator_are_detected(job, moves, told):
         take(parts[0])
 
 
+def test_fast_process_detects_a_move_before_it_leaves(job):
+    """All others may have left, and would end as soon as this process leaves, too."""
+    parts = [process.begin(range(3)) for process in job]
+    take(parts[0], 3)
+    take(parts[1], 2)
+    parts[1].move("epoch 1")
+    take(parts[1])
+    take(parts[2], 3)
+    for process in job[1:]:
+        leaves(process)
+    with pytest.raises(Left, match="1"):
+        job[0].end()
+    assert members._FOLDER + "left/0" not in job[0]._client
+    with pytest.raises(Left, match="1"):
+        job[1].end()
+
+
 def test_failed_batch_can_be_requested_again(job):
     part = job[0].begin(range(3))
     for _ in range(3):

@@ -169,6 +169,8 @@ class JobMembers:
         if os.getpid() != self._pid or not jax.distributed.is_initialized():
             return
         self._ending.set()
+        # Before this process leaves: once all have left, the others end, and would not read a failure.
+        self._check_others()
         if self._error is None and self._failure is None:
             self._set(f"{_LEFT}/{self.process}", json.dumps(self._batches))
             self._wait_for_all()
@@ -179,11 +181,7 @@ class JobMembers:
     def _watch(self) -> None:
         deadline = float("inf")
         while not self._ending.wait(_PERIOD if self._failure is None else 0.1):
-            # If the service is gone, JAX ends the process.
-            with suppress(Exception):
-                self._read()
-            self._check_moves()
-            self._check_batches()
+            self._check_others()
             if self._failure is not None:
                 deadline = min(deadline, time.monotonic() + _GRACE)
                 if time.monotonic() >= deadline:
@@ -205,6 +203,13 @@ class JobMembers:
                 self._moves[int(process)] = {name: tuple(move) for name, move in json.loads(text).items()}
         return numbers
 
+    def _check_others(self) -> None:
+        """Read the store, and fail if a process has moved or left in a way that this process cannot follow."""
+        with suppress(Exception):  # the service is gone, and JAX ends the process
+            self._read()
+        self._check_moves()
+        self._check_batches()
+
     def _check_moves(self) -> None:
         """Fail if a process has moved one of this process's iterators in another way."""
         if self._failure is not None:
@@ -220,11 +225,9 @@ class JobMembers:
                     here = f"process {self.process} has not before it took {taken}"
                 else:
                     continue
-                there = (
-                    f"process {process} of {self.processes} has moved an iterator to {position} after {batches} batches"
-                )
+                there = f"process {process} of {self.processes} has moved an iterator to {position} after {batches}"
                 fix = "let all processes pass the same states to set_state, and positions to seek, at the same batch"
-                self._report(JobFailure(f"{there}, {here}", f"  fix:      {fix}"))
+                self._report(JobFailure(f"{there} batches, {here}", f"  fix:      {fix}"))
                 return
 
     def _check_batches(self) -> None:
