@@ -119,3 +119,24 @@ def test_batches_of_equal_sizes_share_places_and_have_their_own_pixels(monkeypat
     assert len(made) == 3
     one = build_pipeline(build, rows, batch_size=1, num_threads=1, prefetch_queue_depth=0)
     assert np.array_equal(np.concatenate(together), np.stack([one.run()[0][0] for _ in data]))
+
+
+@pytest.mark.parametrize("crop", [None, (900, 30), (9, 1050)], ids=["whole", "tall", "wide"])
+def test_large_images_between_small_ones_have_their_own_pixels(monkeypatch, crop):
+    sizes = [(40, 30), (1100, 1050), (1050, 1100), (12, 20), (33, 20), (1200, 1100), (30, 41), (1060, 1070)]
+    data = list(photographs(["JPEG", "JPEG", "turned", "PNG", "JPEG", "PNG", "turned", "JPEG"], sizes))
+    longest = max(map(len, data))
+    rows = np.stack([np.pad(file, (0, longest - len(file))) for file in data])
+
+    def build(data):
+        images = fn.decoders.image(data, output_type=types.GRAY)
+        images = images if crop is None else fn.crop(images, crop=crop, crop_pos_x=0.7, out_of_bounds_policy="pad")
+        return fn.resize(images, size=(50, 60))
+
+    def run():
+        return np.stack(list(build_pipeline(build, rows, batch_size=8, num_threads=1).run()[0]))
+
+    results = run()
+    monkeypatch.setattr(decode_executor, "KEPT", 1 << 30)  # as if all were small
+    assert np.array_equal(results, run())
+    assert len({image.tobytes() for image in results}) == 8

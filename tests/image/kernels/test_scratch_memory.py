@@ -4,14 +4,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.core import result_memory
+from penstock.core.recycled_memory import RecycledMemory
 from penstock.image.kernels import scratch_memory
 from penstock.image.kernels.scratch_memory import ScratchMemory
 
 
 @pytest.fixture(autouse=True)
 def own_memory(monkeypatch):
-    monkeypatch.setattr(scratch_memory, "result_memory", result_memory.ResultMemory())
+    monkeypatch.setattr(scratch_memory, "_shared", RecycledMemory(scratch_memory.KEPT, spare=16))
 
 
 def address(memory):

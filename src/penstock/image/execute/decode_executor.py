@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
-from penstock.core.result_memory import result_memory
+from penstock.core.recycled_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
 from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
@@ -18,7 +18,7 @@ from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
 from penstock.image.execute.row_executor import CACHE, cache_groups, pack_groups
-from penstock.image.kernels.scratch_memory import ScratchMemory
+from penstock.image.kernels.scratch_memory import KEPT, ScratchMemory
 from penstock.image.kernels.strided_images import StridedImages
 
 if TYPE_CHECKING:
@@ -39,8 +39,9 @@ class DecodedPlaces:
         regions: int64 (rows, 4) in the order of `Region`.
         partial: Per row, True if the region is not the whole image.
         groups: Runs of rows that fit into the cache. They use the same memory, one after another.
-        memory: Per row, memory for its pixels.
-        source: The pixels as passes read them.
+        memory: Per row, memory for its pixels; None for a large image. Each takes memory that threads share while it is
+            processed; memory for the largest would be kept by every thread.
+        source: The pixels as passes read them, but for those of large images.
     """
 
     def __init__(self, passes: Passes, prepared: PreparedPasses, decoder: ImageDecoder, scratch: ScratchMemory) -> None:
@@ -48,15 +49,28 @@ class DecodedPlaces:
         self.regions, self.partial = _choose_regions(passes, prepared, decoder)
         extents = self.regions[:, 1::2] - self.regions[:, ::2]
         self.shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
-        sizes = self.shapes.prod(axis=1).tolist()
-        self.groups = cache_groups([size * dtype.itemsize for size in sizes])
-        source = pack_groups(scratch, 2, dtype, self.shapes, self.groups)
-        self.memory = [
-            source.values[start : start + size] for start, size in zip(source.starts.tolist(), sizes, strict=True)
-        ]
+        sizes = self.shapes.prod(axis=1)
+        self.groups = cache_groups((sizes * dtype.itemsize).tolist())
+        small = sizes * dtype.itemsize <= KEPT
+        source = pack_groups(scratch, 2, dtype, self.shapes * small[:, None], self.groups)
+        places = zip(small.tolist(), source.starts.tolist(), sizes.tolist(), strict=True)
+        self.memory = [source.values[start : start + size] if kept else None for kept, start, size in places]
+        self.source = self._from_corners(source, slice(None))
+
+    def take_large(self, row: int, scratch: ScratchMemory) -> Array:
+        """Return memory for the pixels of a large image."""
+        size, dtype = int(self.shapes[row].prod()), self.source.values.dtype
+        return scratch.take(2, size * dtype.itemsize).view(dtype)[:size]
+
+    def large(self, row: int, memory: Array) -> StridedImages:
+        """Return a large image, which is a group of its own, as passes read it from memory with its pixels."""
+        rows = slice(row, row + 1)
+        return self._from_corners(StridedImages.packed(memory, self.shapes[rows]), rows)
+
+    def _from_corners(self, images: StridedImages, rows: slice) -> StridedImages:
         # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
-        source.starts = source.starts - (self.regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
-        self.source = source
+        images.starts = images.starts - (self.regions[rows, ::2] * images.strides[:, :2]).sum(axis=1)
+        return images
 
     @cached_property
     def _columns(self) -> list[list[Any]]:
@@ -117,25 +131,32 @@ class EncodedImages:
             ValueError: A file is damaged.
         """
         rows, places = range(group.start, group.stop), self._places
-        direct = self._direct
+        memory, large = places.memory[group], None
+        if memory[0] is None:
+            large = memory[0] = places.take_large(group.start, self.scratch)
         # The loop below needs less Python for a single image.
-        if direct and len(rows) > 1 and not places.partial[group].any() and max(self._passes.reductions[group]) == 1:
+        if (
+            self._direct
+            and len(rows) > 1
+            and not places.partial[group].any()
+            and max(self._passes.reductions[group]) == 1
+        ):
             headers = self._passes.headers.take(group)
-            rest = self._decoder.decode_whole(self._files[group], headers, places.memory[group])
+            rest = self._decoder.decode_whole(self._files[group], headers, memory)
             rows = [group.start + number for number in rest]
         for row in rows:
-            memory, (shape, region) = places.memory[row], places.extent(row)
+            into, (shape, region) = memory[row - group.start], places.extent(row)
             header, reduction = self._passes.headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
-                self._files[row], header, region, memory if direct else None, reduction
+                self._files[row], header, region, into if self._direct else None, reduction
             )
             if pixels.shape != shape:
                 # Loops check no bounds: other shapes would make them read the pixels of another image.
                 actual, expected = (" x ".join(map(str, extents)) for extents in (pixels.shape, shape))
                 raise ValueError(f"damaged: the pixels are {actual}, but the header announces {expected}")
-            if not _fills(pixels, memory):
-                memory.reshape(shape)[:] = pixels
-        return places.source
+            if not _fills(pixels, into):
+                into.reshape(shape)[:] = pixels
+        return places.source if large is None else places.large(group.start, large)
 
 
 def _choose_regions(

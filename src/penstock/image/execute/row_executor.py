@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array, Column, RowSelection
-from penstock.core.result_memory import result_memory
+from penstock.core.recycled_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.pass_executor import PassExecutor
@@ -36,8 +36,8 @@ class Images(Protocol):
         """Load the images of a group.
 
         Returns:
-            The images of the group. If the places of all images are known beforehand: the images of all rows, the same
-            object for every group, so that passes are bound to it once.
+            The images of the group. Where the places of images are known beforehand: the images of all rows, the same
+            object for every such group, so that passes are bound to it once.
         """
         ...
 
@@ -159,7 +159,8 @@ def execute_rows(passes: Passes, prepared: PreparedPasses, images: Images, out: 
         loaded = images.load(group)
         if loaded is not source:
             source = loaded
-            executors[0].bind(source, slice(group.start, group.start + len(source.starts)))
+            alone = len(source.starts) == group.stop - group.start
+            executors[0].bind(source, group if alone else slice(0, groups[-1].stop))
         for executor in executors:
             executor.run(group)
     return column

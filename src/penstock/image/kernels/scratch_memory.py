@@ -6,11 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.result_memory import result_memory
+from penstock.core.recycled_memory import RecycledMemory
 
-# Larger scratch memory is shared by all threads. If each kept that of its largest image, it would grow with their
-# number.
-_KEPT = 1 << 22
+# Bytes that a thread keeps per buffer. Larger scratch memory is shared by all threads: if each kept that of its largest
+# image, it would grow with their number.
+KEPT = 1 << 20
+
+# It is gone soon, so it may be much larger than what is asked for.
+_shared = RecycledMemory(KEPT, spare=16)
 
 
 class ScratchMemory(threading.local):
@@ -29,11 +32,10 @@ class ScratchMemory(threading.local):
         """Return `size` uninitialized bytes, valid until the same buffer number is taken again."""
         # A multiple of 8 bytes, so that views of any dtype fit.
         size = -(-size // 8) * 8
-        if size > _KEPT:
-            return result_memory.take(size)
+        if size > KEPT:
+            return _shared.take(size)
         memory = self._memory.get(number)
         if memory is None or memory.size < size:
-            # Doubling limits the number of reallocations if sizes grow slowly.
-            twice = 0 if memory is None else min(2 * memory.size, _KEPT)
-            memory = self._memory[number] = np.empty(max(size, twice), np.uint8)
+            # Some room limits the number of reallocations if sizes grow slowly. Each thread has it, so it is not much.
+            memory = self._memory[number] = np.empty(size + size // 64 * 8, np.uint8)
         return memory[:size]

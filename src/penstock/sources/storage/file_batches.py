@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import Array
-from penstock.core.result_memory import result_memory
+from penstock.core.recycled_memory import result_memory
 from penstock.native.machine_code import address
 from penstock.sources.storage import file_loop
 from penstock.sources.storage.sample_limit import max_sample_size
