@@ -17,13 +17,16 @@ WORKERS := -n 2 --dist worksteal
 # tests of several processes wait for each other now and then, so two cores have work for three
 MORE_WORKERS := -n 3 --dist worksteal
 # what depends on the interpreter: signatures, traced code, tracebacks, threads, processes, compiled loops, one use of each operator
+# but not the marks of loops, for which all would be compiled a second time at once
+MARKS := test_loops_of_operators_are_marked_with_the_kinds_that_they_are_called_with
 ON_NEWER := $(addprefix tests/,cli eager/test_eager_calls.py engine/failures engine/host engine/jobs engine/test_run.py fn graph \
 	$(addprefix iterate/test_,code_version.py iterator.py iterator_factory.py iterator_options.py stored_states.py thread_defaults.py) \
 	launch native numerics operators/test_contract.py operators/user_code pipeline testing train/test_checkpoint.py train/test_parallel_step.py \
 	train/test_train_loop.py test_extras.py test_newcomer_mistakes.py test_package.py test_typing.py \
 	operators/inputs/test_parallel_sources.py::test_workers_are_new_processes_however_dali_would_start_them \
 	multiprocess/test_listening.py::test_processes_have_expected_rank_and_devices_and_are_not_reachable \
-	multiprocess/test_launch.py::test_first_failure_ends_all_processes)
+	multiprocess/test_launch.py::test_first_failure_ends_all_processes) \
+	--deselect tests/native/test_precompile_modules.py::$(MARKS)
 # what the package does without extras: the README, one use of each operator, decoders; and that it names the extras
 ON_PLAIN := $(addprefix tests/,plain/environment.py test_extras.py test_pages.py test_package.py operators/test_contract.py image/codecs)
 # properties are searched in .venv; a few examples show what an environment changes
