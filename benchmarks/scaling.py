@@ -28,12 +28,11 @@ from unittest import mock
 
 import jax
 import numpy as np
+import simplejpeg
 from data import Arrays, jpegs, write_jpeg_records
 from measure import BATCH, Batches, epochs, now, settle
 from pipelines import imagenet, mnist
 
-from penstock.image.codecs import libjpeg_turbo
-from penstock.image.codecs.exif_orientation import swaps_axes
 from penstock.image.execute.pass_executor import PassExecutor
 
 # Batches to prefetch. Until the first batches are done, their chunks are smaller than those of later ones.
@@ -45,28 +44,25 @@ _wait = ctypes.CDLL(None).usleep  # functions of ctypes release the GIL
 @contextmanager
 def replaced_work(decode: int, kernels: int) -> Generator[None]:
     """Replace decoding and compiled loops by waits of so many microseconds per image, or by nothing."""
-    original = libjpeg_turbo.decode
+    original = simplejpeg.decode_jpeg
 
-    def wait_and_return(data: Any, header: Any, output_type: Any, fast_idct: Any, memory: Any, *rest: Any) -> Any:
-        if memory is None:  # only pixels that go into prepared memory have a known size
-            return original(data, header, output_type, fast_idct, memory, *rest)
+    def wait_and_return(
+        data: Any, space: str, fast: bool, *, min_height: int, min_width: int, buffer: Any, strict: bool = True
+    ) -> Any:
+        if buffer is None:  # only pixels that go into prepared memory have a known size
+            return original(data, space, fast, min_height=min_height, min_width=min_width, strict=strict)
         if decode:
             _wait(decode)
-        width = header.height if swaps_axes(header.orientation) else header.width
-        return memory.reshape(-1, width, header.channels)
-
-    def wait_for_all(_files: Any, _shapes: Any, _memory: Any, rows: Sequence[int], *_: Any) -> list[int]:
-        for _row in rows:
-            if decode:
-                _wait(decode)
-        return []
+        return buffer.reshape(min_height, min_width, 1 if space == "GRAY" else 3)
 
     def wait(_self: PassExecutor, rows: slice) -> None:
         if kernels:
             _wait(kernels * (rows.stop - rows.start))
 
-    decoders = {"decode": wait_and_return, "decode_whole": wait_for_all}
-    with mock.patch.multiple(libjpeg_turbo, **decoders), mock.patch.object(PassExecutor, "run", wait):
+    with (
+        mock.patch.object(simplejpeg, "decode_jpeg", wait_and_return),
+        mock.patch.object(PassExecutor, "run", wait),
+    ):
         yield
 
 

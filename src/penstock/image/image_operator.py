@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,19 +90,30 @@ class ImageDecoder(Operator, FusibleOperator):
             reductions: 2, 4 or 8 for an image that is decoded at 1/2, 1/4 or 1/8 of its size; otherwise 1.
         """
 
-    def decode_whole(self, files: Sequence[Any], headers: ImageHeaders, memory: Sequence[Any]) -> list[int]:
-        """Decode whole images into memory, those that need no more than one call of a library; by default none.
+    def decode_directly(
+        self,
+        files: Sequence[Any],
+        headers: ImageHeaders,
+        heights: Sequence[int],
+        memory: Mapping[int, Any] | Sequence[Any],
+        rows: Sequence[int],
+    ) -> Sequence[int]:
+        """Decode images, or the rows at their top, into memory: those for which that takes one call of a library.
+
+        By default, none.
 
         Args:
             files: Bytes of the files.
             headers: Headers of the files.
-            memory: Memory for the pixels of each file: uint8, C-contiguous, of their size.
+            heights: Per file, the number of rows to decode, with all columns; 0 to leave the file out.
+            memory: Per file, memory for its pixels: uint8, C-contiguous, of their size.
+            rows: Indices of the files to decode.
 
         Returns:
-            Indices of the other images, for `decode_region`.
+            Indices of the files that are left, for `decode_region`.
         """
-        del headers, memory
-        return list(range(len(files)))
+        del files, headers, heights, memory
+        return rows
 
     @abstractmethod
     def decode_region(self, data: Any, header: Any, region: Region | None, memory: Any, reduce: int) -> Any:

@@ -15,7 +15,7 @@ from PIL import Image
 from penstock import types
 from penstock.image.codecs import image_codec, libjpeg_turbo, nvimgcodec
 from penstock.image.codecs.image_codec import ImageCodec
-from penstock.image.codecs.image_header import ImageHeaders, Region
+from penstock.image.codecs.image_header import HEIGHT, ImageHeaders, Region
 from penstock.image.codecs.libjpeg_turbo import _with_height as with_height
 
 RNG = np.random.default_rng(3)
@@ -189,13 +189,30 @@ def test_whole_images_are_decoded_into_memory_as_one_by_one(output_type):
     files = [*contents.values(), *[JPEGS[name][:-40] for name in ("420", "grey")]]
     headers = decoder.headers(files)
     memory = [np.empty(size, np.uint8) for size in headers.shapes.prod(axis=1).tolist()]
-    rest = decoder.decode_whole(files, headers, memory)
+    rest = decoder.decode_directly(files, headers, headers.fields[HEIGHT], memory, range(len(files)))
     whole = [number for number in range(len(files)) if number not in rest]
     for number in whole:
         np.testing.assert_array_equal(memory[number], decoder.decode(files[number], headers[number]).ravel())
     # The others are turned, of other formats, or cut short.
     assert len(whole) == (0 if output_type is types.YCbCr else len(JPEGS) - 7)
     assert max(whole, default=0) < len(JPEGS)
+
+
+@pytest.mark.parametrize("bottom", [1, 16, 33])
+def test_rows_at_the_top_are_decoded_into_memory_as_one_by_one(bottom):
+    decoder = ImageCodec()
+    files = [*JPEGS.values(), JPEGS["420"][:-40], JPEGS["progressive"][:-40], JPEGS["420"]]
+    headers = decoder.headers(files)
+    regions = [decoder.region_to_decode(header, Region(0, bottom, 0, header.width)) for header in headers]
+    heights = [region.bottom for region in regions[:-1]] + [0]
+    memory = [np.empty(height * header.width * 3, np.uint8) for height, header in zip(heights, headers, strict=True)]
+    rest = decoder.decode_directly(files, headers, heights, memory, range(1, len(files)))
+    tops = [number for number in range(1, len(files)) if number not in rest]
+    for number in tops:
+        expected = decoder.decode(files[number], headers[number], None, regions[number])
+        np.testing.assert_array_equal(memory[number], expected.ravel())
+    assert len([number for number in tops if heights[number] < headers[number].height]) > 5
+    assert {len(files) - 3, len(files) - 2, len(files) - 1} <= {*rest}, "cut short, or left out"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

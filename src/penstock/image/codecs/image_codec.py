@@ -1,6 +1,6 @@
 """One interface to all libraries that decode images."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from penstock.image.codecs.exif_orientation import (
     stored_region,
     swaps_axes,
 )
-from penstock.image.codecs.image_header import FRAME, HEIGHT, ORIENTATION, ImageHeader, ImageHeaders, Region
+from penstock.image.codecs.image_header import HEIGHT, ImageHeader, ImageHeaders, Region
 from penstock.types import RGB, DALIImageType, YCbCr
 
 Backend = Literal["simplejpeg", "nvimgcodec"]
@@ -114,22 +114,30 @@ class ImageCodec:
             result[row] = self.region_to_decode(header, region, int(reductions[row]))
         return result
 
-    def decode_whole(self, files: Sequence[Array], headers: ImageHeaders, memory: Sequence[Array]) -> list[int]:
-        """Decode whole images into memory, those for which that takes one call of libjpeg-turbo.
+    def decode_directly(
+        self,
+        files: Sequence[Array],
+        headers: ImageHeaders,
+        heights: Sequence[int],
+        memory: Mapping[int, Array] | Sequence[Array],
+        rows: Sequence[int],
+    ) -> Sequence[int]:
+        """Decode images, or the rows at their top, into memory: those for which that takes one call of libjpeg-turbo.
 
         Args:
             files: Bytes of the files.
             headers: Headers of the files.
-            memory: Memory for the pixels of each file: uint8, C-contiguous, of their size.
+            heights: Per file, the number of rows to decode: all, or those above the bottom of a `region_to_decode` that
+                has all columns; 0 to leave the file out.
+            memory: Per file, memory for its pixels: uint8, C-contiguous, of their size.
+            rows: Indices of the files to decode.
 
         Returns:
-            Indices of the other images, which `decode` decodes or refuses.
+            Indices of the files that are left, which `decode` decodes or refuses.
         """
-        others = headers.numbers[:, FRAME] == 0
-        others |= (headers.numbers[:, ORIENTATION] != UPRIGHT) | (self.output_type is YCbCr)
-        rows, shapes = np.flatnonzero(~others).tolist(), headers.shapes.tolist()
-        others[libjpeg_turbo.decode_whole(files, shapes, memory, rows, self.output_type, self.fast_idct)] = True
-        return np.flatnonzero(others).tolist()
+        if self.output_type is YCbCr:
+            return rows
+        return libjpeg_turbo.decode_directly(files, headers, heights, memory, rows, self.output_type, self.fast_idct)
 
     def decode(
         self,

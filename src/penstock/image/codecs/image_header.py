@@ -86,14 +86,15 @@ class ImageHeaders:
         return len(self.numbers)
 
     @cached_property
-    def _fields(self) -> list[list[Any]]:
-        # Made for the first header that is taken. By column: a list per image would be work for the garbage collector.
+    def fields(self) -> list[list[Any]]:
+        """The fields of `ImageHeader`, a list of all images' values for each."""
+        # By field: a list per image would be work for the garbage collector.
         fields: list[list[Any]] = self.numbers.T.tolist()
         fields[BYTES] = [_DTYPES[size] for size in fields[BYTES]]
         return fields
 
     def __getitem__(self, row: int) -> ImageHeader:
-        height, width, channels, dtype, orientation, frame, below = self._fields
+        height, width, channels, dtype, orientation, frame, below = self.fields
         return ImageHeader(height[row], width[row], channels[row], dtype[row], orientation[row], frame[row], below[row])
 
     def __iter__(self) -> Iterator[ImageHeader]:

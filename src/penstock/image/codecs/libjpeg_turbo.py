@@ -4,15 +4,15 @@ libjpeg stops after the number of rows in the frame header. A copy of the file w
 below a region.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import simplejpeg
 
 from penstock.core import Array
-from penstock.image.codecs.exif_orientation import swaps_axes
-from penstock.image.codecs.image_header import ImageHeader
+from penstock.image.codecs.exif_orientation import UPRIGHT, swaps_axes
+from penstock.image.codecs.image_header import ImageHeader, ImageHeaders
 from penstock.image.codecs.output_channels import ycbcr
 from penstock.image.kernels.scratch_memory import ScratchMemory
 from penstock.types import BGR, DALIImageType, YCbCr
@@ -59,8 +59,7 @@ def decode(
     if swaps_axes(header.orientation):
         height, width = width, height
     if bottom is not None and bottom * reduce < height:
-        # Warnings are ignored from here, so the file must be complete: a truncated one would pass unnoticed.
-        if data[-2:].tobytes() == _END and not _is_smoothed(data, header.frame):
+        if _can_stop(data, header.frame):
             height, strict = bottom * reduce, False  # libjpeg warns of the rows that it does not read
             data = _with_height(data, header.frame, height)
         else:
@@ -78,41 +77,60 @@ def decode(
     return ycbcr(pixels) if output_type is YCbCr else pixels
 
 
-def decode_whole(
+def decode_directly(
     files: Sequence[Array],
-    shapes: Sequence[Sequence[int]],
-    memory: Sequence[Array],
+    headers: ImageHeaders,
+    heights: Sequence[int],
+    memory: Mapping[int, Array] | Sequence[Array],
     rows: Iterable[int],
     output_type: DALIImageType,
     fast_idct: bool,
 ) -> list[int]:
-    """Decode whole upright images into memory. For small images, `decode` takes noticeable time besides libjpeg.
+    """Decode upright images, or the rows at their top, into memory, with as little Python per image as possible.
+
+    For small images, `decode` takes noticeable time besides libjpeg.
 
     Args:
         files: Bytes of the files.
-        shapes: Shapes of the pixels.
-        memory: Memory for the pixels of each file.
-        rows: Numbers of the files to decode.
+        headers: Headers of the files.
+        heights: Per file, the number of rows to decode: all, or a number from `rows`; 0 to leave the file out.
+        memory: Per file, memory for its pixels.
+        rows: Indices of the files to decode.
         output_type: Output type, other than YCbCr.
         fast_idct: As for `decode`.
 
     Returns:
-        The rows for which libjpeg reports an error or a warning.
+        Indices of the files that are left: those for which libjpeg reports an error or a warning, and all that need
+        more than this.
     """
-    refused: list[int] = []
+    rest: list[int] = []
+    stored, widths, channels, _, orientations, frames, _ = headers.fields
     for row in rows:
-        height, width, channels = shapes[row]
-        space = _space(channels, output_type)
+        data, height, width, strict = files[row], heights[row], widths[row], True
+        if not height or not frames[row] or orientations[row] != UPRIGHT:
+            rest.append(row)
+            continue
+        if height < stored[row]:
+            if not _can_stop(data, frames[row]):
+                rest.append(row)
+                continue
+            data, strict = _with_height(data, frames[row], height), False
         try:
             pixels = simplejpeg.decode_jpeg(
-                files[row], space, fast_idct, min_height=height, min_width=width, buffer=memory[row]
+                data,
+                _space(channels[row], output_type),
+                fast_idct,
+                min_height=height,
+                min_width=width,
+                buffer=memory[row],
+                strict=strict,
             )
         except (ValueError, KeyError):
-            refused.append(row)
+            rest.append(row)
             continue
-        if pixels.shape != (height, width, channels):
-            refused.append(row)
-    return refused
+        if pixels.shape != (height, width, channels[row]):
+            rest.append(row)
+    return rest
 
 
 def _space(channels: int, output_type: DALIImageType) -> str:
@@ -132,6 +150,12 @@ def rows(bottom: Any, height: Any, width: Any, reduce: Any, below: Any) -> Any:
     """
     fewer, where = bottom + below, cast(Any, np.where)
     return where((height - fewer) * width * reduce * reduce >= _WORTH, fewer, height)
+
+
+def _can_stop(data: Array, frame: int) -> bool:
+    """Return True if decoding may stop above the last row."""
+    # Warnings are ignored then, so the file must be complete: a truncated one would pass unnoticed.
+    return data[-2:].tobytes() == _END and not _is_smoothed(data, frame)
 
 
 def _is_smoothed(data: Array, frame: int) -> bool:

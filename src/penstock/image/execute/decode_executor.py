@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from penstock.core import Array, Column, RowSelection
 from penstock.core.recycled_memory import result_memory
 from penstock.graph.ir.fusion_contract import Passes
 from penstock.image.codecs.exif_orientation import mirrored_axes
-from penstock.image.codecs.image_header import CHANNELS, FRAME, ORIENTATION, ImageHeaders, Region
+from penstock.image.codecs.image_header import CHANNELS, FRAME, HEIGHT, ORIENTATION, WIDTH, ImageHeaders, Region
 from penstock.image.describe.axis_mapping import downscaled
 from penstock.image.describe.pixel_pass import Pass
 from penstock.image.execute.prepared_passes import PreparedPasses, spatial_axis
@@ -38,6 +38,8 @@ class DecodedPlaces:
         shapes: int64 (rows, 3), shapes of the decoded regions.
         regions: int64 (rows, 4) in the order of `Region`.
         partial: Per row, True if the region is not the whole image.
+        heights: Per row, the height of a region at the top of an image that is not reduced, with all columns; otherwise
+            0.
         groups: Runs of rows that fit into the cache. They use the same memory, one after another.
         memory: Per row, memory for its pixels; None for a large image. Each takes memory that threads share while it is
             processed; memory for the largest would be kept by every thread.
@@ -49,12 +51,14 @@ class DecodedPlaces:
         self.regions, self.partial = _choose_regions(passes, prepared, decoder)
         extents = self.regions[:, 1::2] - self.regions[:, ::2]
         self.shapes = np.column_stack([extents, passes.headers.numbers[:, CHANNELS]])
+        all_columns = (extents[:, 1] == passes.headers.numbers[:, WIDTH]) & (np.array(passes.reductions) == 1)
+        self.heights: list[int] = np.where(all_columns & (self.regions[:, 0] == 0), extents[:, 0], 0).tolist()
         sizes = self.shapes.prod(axis=1)
         self.groups = cache_groups((sizes * dtype.itemsize).tolist())
         small = sizes * dtype.itemsize <= KEPT
         source = pack_groups(scratch, 2, dtype, self.shapes * small[:, None], self.groups)
         places = zip(small.tolist(), source.starts.tolist(), sizes.tolist(), strict=True)
-        self.memory = [source.values[start : start + size] if kept else None for kept, start, size in places]
+        self.memory: list[Any] = [source.values[start : start + size] if kept else None for kept, start, size in places]
         self.source = self._from_corners(source, slice(None))
 
     def take_large(self, row: int, scratch: ScratchMemory) -> Array:
@@ -130,22 +134,16 @@ class EncodedImages:
         Raises:
             ValueError: A file is damaged.
         """
-        rows, places = range(group.start, group.stop), self._places
-        memory, large = places.memory[group], None
-        if memory[0] is None:
-            large = memory[0] = places.take_large(group.start, self.scratch)
-        # The loop below needs less Python for a single image.
-        if (
-            self._direct
-            and len(rows) > 1
-            and not places.partial[group].any()
-            and max(self._passes.reductions[group]) == 1
-        ):
-            headers = self._passes.headers.take(group)
-            rest = self._decoder.decode_whole(self._files[group], headers, memory)
-            rows = [group.start + number for number in rest]
+        places, large = self._places, None
+        memory: Mapping[int, Any] | Sequence[Any] = places.memory
+        if memory[group.start] is None:
+            large = places.take_large(group.start, self.scratch)
+            memory = {group.start: large}
+        rows: Sequence[int] = range(group.start, group.stop)
+        if self._direct:
+            rows = self._decoder.decode_directly(self._files, self._passes.headers, places.heights, memory, rows)
         for row in rows:
-            into, (shape, region) = memory[row - group.start], places.extent(row)
+            into, (shape, region) = memory[row], places.extent(row)
             header, reduction = self._passes.headers[row], self._passes.reductions[row]
             pixels = self._decoder.decode_region(
                 self._files[row], header, region, into if self._direct else None, reduction
@@ -198,7 +196,9 @@ def decode_rows(files: Iterable[Array], headers: ImageHeaders, decoder: ImageDec
         memory = np.split(result_memory.take(int(ends[-1])), ends[:-1])
     elif out is not None and out.dtype == np.uint8 and out.flags.c_contiguous:
         memory = list(out.reshape(len(out), -1))
-    rest = range(len(files)) if memory[0] is None else decoder.decode_whole(files, headers, memory)
+    rest: Sequence[int] = range(len(files))
+    if memory[0] is not None:
+        rest = decoder.decode_directly(files, headers, headers.fields[HEIGHT], memory, rest)
     column = memory if out is None else out
     if out is None and memory[0] is not None:
         column = [place.reshape(shape) for place, shape in zip(memory, headers.shapes.tolist(), strict=True)]

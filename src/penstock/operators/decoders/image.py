@@ -69,11 +69,18 @@ class DecodeImage(ImageDecoder):
         """Return the regions that the codec decodes to deliver `regions`."""
         return self.decoding.regions_to_decode(headers, regions, reductions)
 
-    def decode_whole(self, files: Sequence[Array], headers: ImageHeaders, memory: Sequence[Array]) -> list[int]:
-        """Decode whole images of bytes."""
+    def decode_directly(
+        self,
+        files: Sequence[Array],
+        headers: ImageHeaders,
+        heights: Sequence[int],
+        memory: Mapping[int, Array] | Sequence[Array],
+        rows: Sequence[int],
+    ) -> Sequence[int]:
+        """Decode images of bytes."""
         if self.dtype != np.uint8:
-            return list(range(len(files)))
-        return self.decoding.decode_whole(files, headers, memory)
+            return rows
+        return self.decoding.decode_directly(files, headers, heights, memory, rows)
 
     def decode_region(
         self, data: Array, header: ImageHeader, region: Region | None, memory: Array | None, reduce: int
