@@ -55,7 +55,7 @@ def replaced_work(decode: int, kernels: int) -> Generator[None]:
             _wait(decode)
         return buffer.reshape(min_height, min_width, 1 if space == "GRAY" else 3)
 
-    def wait(_self: PassExecutor, rows: slice) -> None:
+    def wait(_self: PassExecutor, rows: slice, _memory: Any) -> None:
         if kernels:
             _wait(kernels * (rows.stop - rows.start))
 

@@ -168,7 +168,7 @@ def test_the_compiled_loops_equal_their_twins(steps):
     compiled = run(IMAGES, work)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(pass_executor, "copy_windows", pass_executor.copy_windows.python_function)
-        patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop.python_function, *given))
+        patch.setattr(Compiled, "bind", lambda loop, *given: partial(loop._call_bound_python, given))
         plain = run(IMAGES, work)
     if compiled.dtype.kind == "f":
         np.testing.assert_allclose(compiled, plain, rtol=1e-2, atol=1e-2 * max(1.0, np.nanmax(abs(plain), initial=0)))

@@ -48,6 +48,23 @@ def test_scale_and_shift_equals_numpy(mean, factor, shift):
     assert np.array_equal(flat, (values.astype(np.float32) - mean) * factor + shift)
 
 
+@Compiled
+def sum_of_range(values, out, first, last):
+    out[0] = values.shape[0]
+    for i in range(first, min(last, values.shape[0])):
+        out[0] += values[i]
+
+
+@pytest.mark.parametrize("as_python", [False, True])
+def test_bound_loop_takes_another_first_array(monkeypatch, as_python):
+    monkeypatch.setattr("penstock.native.compiled._AS_PYTHON", as_python)
+    total = np.empty(1, np.float32)
+    bound = sum_of_range.bind(np.arange(10, dtype=np.float32), total)
+    for arrays, expected in (((), 10 + 7 + 8), ((np.float32([1, 2, 3] * 5)[:11],), 11 + 2 + 3), ((), 10 + 7 + 8)):
+        bound(7, 9, *arrays)
+        assert total[0] == expected
+
+
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("shards", [1, 3])
 @given(start=st.integers(0, 20_000), count=st.integers(1, 300), length=st.integers(3, 9000), epoch=st.integers(0, 4))

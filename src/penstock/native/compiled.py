@@ -9,7 +9,7 @@ import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -18,6 +18,21 @@ from penstock.errors import InternalError
 from penstock.native import code_cache, machine_code
 from penstock.native.c_function import CFunction
 from penstock.native.machine_code import Kind, MachineCode, Native
+
+
+class BoundLoop(Protocol):
+    """Loop whose arguments are bound, but for the last two."""
+
+    def __call__(self, first: int, last: int, memory: Any = None) -> None:
+        """Run the loop.
+
+        Args:
+            first: The last argument but one.
+            last: The last argument.
+            memory: Array that the loop gets as its first argument in this call, with the dtype and rank of the one that
+                is bound, C-contiguous.
+        """
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +79,7 @@ class Compiled(Generic[P, R]):
             raise InternalError(f"{self._name} raised an exception")
         return cast(Any, None)
 
-    def bind(self, *args: Any) -> Callable[[int, int], None]:
+    def bind(self, *args: Any) -> BoundLoop:
         """Return a function of the last two arguments, two ints, with the other arguments bound.
 
         Raises:
@@ -72,19 +87,33 @@ class Compiled(Generic[P, R]):
             TypeError: an argument is neither an array nor a number.
         """
         if _AS_PYTHON:
-            return functools.partial(cast(Any, self.python_function), *args)
+            return functools.partial(self._call_bound_python, args)
         kinds, values = machine_code.flatten_arguments((*args, 0, 0))
         native = self._native.get(kinds) or self._load(kinds)
         # ctypes would convert each int again in every call, which takes longer than the rest of the call.
         converted = [kind(value) for kind, value in zip(cast(Any, native).argtypes, values[:-2], strict=False)]
         return functools.partial(self._call_bound, native, converted, args)
 
-    def _call_bound(self, native: Native, values: Sequence[Any], arrays: Sequence[Any], first: int, last: int) -> None:
+    def _call_bound(
+        self,
+        native: Native,
+        values: Sequence[Any],
+        arrays: Sequence[Any],
+        first: int,
+        last: int,
+        memory: Any = None,
+    ) -> None:
         """Call the machine code with bound arguments."""
         # The arrays are bound only to keep them alive: `values` holds their addresses.
         del arrays
+        if memory is not None:
+            values = machine_code.with_first_array(values, memory)
         if native(*values, first, last):
             raise InternalError(f"{self._name} raised an exception")
+
+    def _call_bound_python(self, args: Sequence[Any], first: int, last: int, memory: Any = None) -> None:
+        head = args[0] if memory is None else memory
+        cast(Any, self.python_function)(head, *args[1:], first, last)
 
     @functools.cached_property
     def python_function(self) -> Callable[P, R]:

@@ -133,6 +133,13 @@ def flatten_arguments(arguments: Sequence[Any]) -> tuple[tuple[Kind, ...], list[
     return tuple(kinds), values
 
 
+def with_first_array(values: Sequence[Any], array: NDArray[Any]) -> list[Any]:
+    """Return the values of bound arguments, converted for ctypes, with another one-dimensional array as the first."""
+    size = ctypes.c_int64(array.size)
+    # As in `flatten_arguments`: the result, the exception, meminfo and parent; size, itemsize, address, shape, strides.
+    return [*values[:4], size, values[5], ctypes.c_void_p(address(array)), size, *values[8:]]
+
+
 def parse_kinds(kinds: str) -> tuple[Kind, ...]:
     """Parse kinds of arguments: dtypes, with the rank in brackets for C-contiguous arrays.
 

@@ -43,7 +43,7 @@ class DecodedPlaces:
         groups: Runs of rows that fit into the cache. They use the same memory, one after another.
         memory: Per row, memory for its pixels; None for a large image. Each takes memory that threads share while it is
             processed; memory for the largest would be kept by every thread.
-        source: The pixels as passes read them, but for those of large images.
+        source: The pixels as passes read them. Large images have the same places in memory of their own.
     """
 
     def __init__(self, passes: Passes, prepared: PreparedPasses, decoder: ImageDecoder, scratch: ScratchMemory) -> None:
@@ -55,26 +55,18 @@ class DecodedPlaces:
         self.heights: list[int] = np.where(all_columns & (self.regions[:, 0] == 0), extents[:, 0], 0).tolist()
         sizes = self.shapes.prod(axis=1)
         self.groups = cache_groups((sizes * dtype.itemsize).tolist())
-        small = sizes * dtype.itemsize <= KEPT
-        source = pack_groups(scratch, 2, dtype, self.shapes * small[:, None], self.groups)
-        places = zip(small.tolist(), source.starts.tolist(), sizes.tolist(), strict=True)
+        source = pack_groups(scratch, 2, dtype, self.shapes, self.groups, KEPT)
+        small = (sizes * dtype.itemsize <= KEPT).tolist()
+        places = zip(small, source.starts.tolist(), sizes.tolist(), strict=True)
         self.memory: list[Any] = [source.values[start : start + size] if kept else None for kept, start, size in places]
-        self.source = self._from_corners(source, slice(None))
+        # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
+        source.starts = source.starts - (self.regions[:, ::2] * source.strides[:, :2]).sum(axis=1)
+        self.source = source
 
     def take_large(self, row: int, scratch: ScratchMemory) -> Array:
-        """Return memory for the pixels of a large image."""
+        """Return memory for the pixels of a large image, which is a group of its own."""
         size, dtype = int(self.shapes[row].prod()), self.source.values.dtype
         return scratch.take(2, size * dtype.itemsize).view(dtype)[:size]
-
-    def large(self, row: int, memory: Array) -> StridedImages:
-        """Return a large image, which is a group of its own, as passes read it from memory with its pixels."""
-        rows = slice(row, row + 1)
-        return self._from_corners(StridedImages.packed(memory, self.shapes[rows]), rows)
-
-    def _from_corners(self, images: StridedImages, rows: slice) -> StridedImages:
-        # Passes count pixels from the corner of the whole image, which is not in memory if a region is decoded.
-        images.starts = images.starts - (self.regions[rows, ::2] * images.strides[:, :2]).sum(axis=1)
-        return images
 
     @cached_property
     def _columns(self) -> list[list[Any]]:
@@ -154,7 +146,8 @@ class EncodedImages:
                 raise ValueError(f"damaged: the pixels are {actual}, but the header announces {expected}")
             if not _fills(pixels, into):
                 into.reshape(shape)[:] = pixels
-        return places.source if large is None else places.large(group.start, large)
+        source = places.source
+        return source if large is None else StridedImages(large, source.starts, source.strides)
 
 
 def _choose_regions(

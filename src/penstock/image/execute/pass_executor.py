@@ -39,12 +39,19 @@ class PassExecutor:
         bindable = self._values and source.values.dtype in (BYTE, FLOAT)
         self._loop = self._values.bind(source, self._target, rows) if self._values and bindable else None
 
-    def run(self, rows: slice) -> None:
-        """Write the results of some of the bound rows."""
+    def run(self, rows: slice, memory: Array | None = None) -> None:
+        """Write the results of some of the bound rows.
+
+        Args:
+            rows: The rows.
+            memory: Memory that has their images at the bound places; None for the bound memory.
+        """
         first, last = rows.start - self._first, rows.stop - self._first
         if self._loop:
-            return self._loop(first, last)
+            return self._loop(first, last, memory)
         source = self._source.of(slice(first, last))
+        if memory is not None:
+            source = StridedImages(memory, source.starts, source.strides)
         if self._values:
             return self._values.bind(source, self._target, rows)(0, last - first)
         return _run_unbound(self._pass.take(rows), source, self._target.of(rows))

@@ -1,5 +1,6 @@
 """Execution of passes on the host, over groups of rows that fit into the cache of a core."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
@@ -36,8 +37,9 @@ class Images(Protocol):
         """Load the images of a group.
 
         Returns:
-            The images of the group. Where the places of images are known beforehand: the images of all rows, the same
-            object for every such group, so that passes are bound to it once.
+            The images of the group. If the places of all images are known beforehand: the images of all rows, the same
+            object for every group, so that passes are bound to it once. Where a group has memory of its own: the same
+            places in that memory.
         """
         ...
 
@@ -157,11 +159,11 @@ def execute_rows(passes: Passes, prepared: PreparedPasses, images: Images, out: 
     source = None
     for group in groups:
         loaded = images.load(group)
-        if loaded is not source:
+        if source is None or loaded.starts is not source.starts:
             source = loaded
-            alone = len(source.starts) == group.stop - group.start
-            executors[0].bind(source, group if alone else slice(0, groups[-1].stop))
-        for executor in executors:
+            executors[0].bind(source, slice(group.start, group.start + len(source.starts)))
+        executors[0].run(group, None if loaded is source else loaded.values)
+        for executor in executors[1:]:
             executor.run(group)
     return column
 
@@ -176,7 +178,12 @@ def _allocate_results(passes: Passes) -> tuple[list[Array], StridedImages]:
 
 
 def pack_groups(
-    scratch: ScratchMemory, number: int, dtype: np.dtype[Any], shapes: NDArray[np.int64], groups: Sequence[slice]
+    scratch: ScratchMemory,
+    number: int,
+    dtype: np.dtype[Any],
+    shapes: NDArray[np.int64],
+    groups: Sequence[slice],
+    limit: float = math.inf,
 ) -> StridedImages:
     """Return images in scratch memory that every group uses again: those of a group are packed without gaps.
 
@@ -186,11 +193,13 @@ def pack_groups(
         dtype: Dtype of the images.
         shapes: Shapes of the images, int64 (rows, axes).
         groups: Runs of rows: all rows, in order.
+        limit: Bytes of the largest group for which there is memory.
     """
     ends = shapes.prod(axis=1).cumsum()
     before = np.array([ends[group.start - 1] if group.start else 0 for group in groups], np.int64)
     starts = np.append(0, ends[:-1]) - np.repeat(before, [group.stop - group.start for group in groups])
-    most = int(np.diff(before, append=ends[-1:]).max(initial=0))
+    sizes = np.diff(before, append=ends[-1:])
+    most = int(sizes[sizes * dtype.itemsize <= limit].max(initial=0))
     values = scratch.take(number, most * dtype.itemsize).view(dtype)
     return StridedImages.packed(values, shapes, starts)
 

@@ -1,17 +1,19 @@
 """Passes that compute values: their form for the compiled loops."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core import Array
 from penstock.image.describe.axis_mapping import AxisMapping, identity, is_linear, is_resampled, taps_per_row
 from penstock.image.describe.pixel_pass import Pass, directions, offsets
 from penstock.image.describe.steps import CastStep, ColorMatrixStep, FillStep, ScaleStep
 from penstock.image.kernels.resample_rows import blend, blending, look_up, scratch
 from penstock.image.kernels.row_arithmetic import FILL, HALVES_AWAY, HALVES_UP, MIX, SCALE
 from penstock.image.kernels.strided_images import StridedImages
+from penstock.native.compiled import BoundLoop
 
 BYTE, FLOAT = np.dtype(np.uint8), np.dtype(np.float32)
 
@@ -72,8 +74,10 @@ class ValuePass:
         self._resamples, self._picks = bool(self._computed.any()), not self._computed.all()
         self._linear = all(map(is_linear, numbers))
 
-    def bind(self, source: StridedImages, target: StridedImages, rows: slice) -> Callable[[int, int], None]:
+    def bind(self, source: StridedImages, target: StridedImages, rows: slice) -> BoundLoop:
         """Return a function of (start, stop) that computes a range of the images of the source.
+
+        It takes other memory in which the images have the places of the source, too, unless it converts their dtype.
 
         Args:
             source: Images of `rows`.
@@ -120,7 +124,11 @@ class ValuePass:
         if not self._planes:
             return call
         ends = np.searchsorted(image, np.arange(len(source.starts) + 1)).tolist()
-        return lambda start, stop: call(ends[start], ends[stop])
+
+        def call_planes(first: int, last: int, memory: Array | None = None) -> None:
+            call(ends[first], ends[last], memory)
+
+        return call_planes
 
     def _variant(self, write: NDArray[np.int64], dtype: np.dtype[Any]) -> dict[str, bool]:
         """Return the constants of the variant of `blend` that does no more than the rows need."""
