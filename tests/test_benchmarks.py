@@ -198,9 +198,9 @@ def test_scaling(photographs, tmp_path, capsys, monkeypatch):
     benchmark = module("scaling")
     monkeypatch.setattr(benchmark, "BATCH", 8)
     small = ["--images", "8", "--rounds", "1", "--decode", "10", "--kernels", "10"]
-    decode = benchmark.libjpeg_turbo.decode
+    decode = benchmark.simplejpeg.decode_jpeg
     benchmark.main([str(photographs), *small, "--threads", "1", "2", "--figure", str(tmp_path / "scaling.svg")])
-    assert benchmark.libjpeg_turbo.decode is decode
+    assert benchmark.simplejpeg.decode_jpeg is decode
     first, head, *lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"GIL budget: \d+ us per photograph, [\d.]+ us per JPEG of 28 x 28 pixels", first)
     assert head.split() == ["threads", "images/s", "of", "linear", "of", "limit"]
