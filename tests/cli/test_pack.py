@@ -21,6 +21,7 @@ from webdataset import autodecode, tariterators
 from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
 from penstock.errors import DefinitionError
+from penstock.pack import Reencoding
 from penstock.pack.shard_formats import Tar
 from penstock.sources.formats.recordio_source import encode_record, write_recordio
 from penstock.sources.formats.tfrecord.example_message import decode_feature, locate_features
@@ -308,6 +309,42 @@ def test_large_images_are_downsized_and_small_ones_kept(photos, tmp_path):
     assert max(round(image.width * 4 / 3) for image in small) in range(COUNT + 57, COUNT + 62)
 
 
+def encoded(values, form):
+    file = io.BytesIO()
+    Image.fromarray(values).save(file, form)
+    return file.getvalue()
+
+
+GRADIENT = np.tile(np.linspace(0, 65535, 64).astype(np.uint16), (48, 1))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(encoded(GRADIENT, form) for form in ("PNG", "TIFF", "JPEG2000")),
+        *(b"P5 64 48 %d\n" % white + (GRADIENT * (white / 65535)).astype(">u2").tobytes() for white in (65535, 1023)),
+    ],
+    ids=["PNG", "TIFF", "JPEG 2000", "PGM", "PGM of 10 bits"],
+)
+def test_gray_images_of_16_bits_are_scaled_to_8(data):
+    for recoding in (Reencoding(quality=100), Reencoding(resize_shorter=24, quality=100)):
+        image = np.asarray(Image.open(io.BytesIO(recoding(data)[0])))
+        means = GRADIENT.reshape(len(image), -1, image.shape[1], 64 // image.shape[1]).mean(axis=(1, 3)) / 257
+        # The filter weights the values at the edges differently.
+        assert np.abs(image - means)[:, 2:-2].max() <= 2
+
+
+def test_images_without_a_white_level_are_refused():
+    for kind in ("float32", "int32"):
+        with pytest.raises(ValueError, match="their white level is unknown"):
+            Reencoding(quality=90)(encoded(GRADIENT.astype(kind), "TIFF"))
+    data = bytearray(encoded(np.zeros((8, 8, 3), np.uint8), "JPEG2000"))
+    depths = data.index(b"\xff\x4f\xff\x51") + 42
+    data[depths : depths + 9 : 3] = bytes([11]) * 3
+    with pytest.raises(ValueError, match="12 bits per channel"):
+        Reencoding(quality=90)(bytes(data))
+
+
 def entries(folder):
     return [json.loads(line) for line in (folder / "pack.jsonl").read_text().splitlines()]
 
@@ -463,7 +500,7 @@ def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch
         (["PHOTOS", "out", "--names", "my image,cls"], 2, "names of values in tar files must be extensions"),
         (["PHOTOS", "out", "--names", "x" * 33 + ",cls"], 2, "at most 32"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
-        (["PROGRAM:everything", "out", "--quality", "50"], 1, "not a decodable image"),
+        (["PROGRAM:everything", "out", "--quality", "50"], 1, "the bytes are not an image of a known format"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
         (["PHOTOS", "PACKED", "--seed", "2"], 2, "contains another pack"),
         (["PROGRAM:everything", "PACKED"], 2, "contains another pack"),

@@ -51,7 +51,7 @@ def read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageH
 
 
 def _read_header(data: Array, output_type: DALIImageType, adjust: bool) -> ImageHeader:
-    image = _open(data)
+    image = open_image(data)
     width, height = image.size
     check_size(height, width)
     check_pixels(image, output_type)
@@ -108,9 +108,9 @@ def _retry_without_metadata(read: Callable[[Array], Result], data: Array) -> Res
 
 
 def _pixels(data: Array, output_type: DALIImageType) -> Array:
-    image = _open(data)
+    image = open_image(data)
     if image.format == "JPEG2000":
-        _check_jpeg2000(data.tobytes())
+        check_jpeg2000(data.tobytes())
     pixels = pnm_values.decode(image, data)
     if pixels is not None:
         return pixels
@@ -128,7 +128,12 @@ def _pixels(data: Array, output_type: DALIImageType) -> Array:
         raise ValueError(f"damaged: {error}") from error
 
 
-def _open(data: Array) -> "Image.Image":
+def open_image(data: Array) -> "Image.Image":
+    """Open an image without decoding it, corrected where Pillow would decode other pixels than the format defines.
+
+    Raises:
+        ValueError: The bytes are not an image that can be decoded, or it has too many pixels.
+    """
     # Importing Pillow takes a tenth of the time of importing Penstock, and JPEGs rarely need it.
     from PIL import Image, UnidentifiedImageError  # noqa: PLC0415
 
@@ -145,10 +150,13 @@ def _open(data: Array) -> "Image.Image":
     return image
 
 
-def _check_jpeg2000(data: bytes) -> None:
+def check_jpeg2000(data: bytes) -> None:
     """Reject color images with more than 8 bits per channel.
 
     Pillow rounds their values to 8 bits without saturation, so that white becomes black.
+
+    Raises:
+        ValueError: The file is such an image.
     """
     size = data.find(_CODESTREAM)
     channels = int.from_bytes(data[size + 40 : size + 42])
