@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -422,6 +423,36 @@ def test_modified_index_is_detected_and_rewritten(photos, tmp_path, capsys):
     assert "its index data-00000-of-00001.idx does not list its files" in capsys.readouterr().err
     run(photos, tmp_path)
     assert index.read_text() == text
+
+
+def test_changed_files_are_refused_if_their_shard_is_complete(photos, tmp_path, capsys):
+    root = tmp_path / "photos"
+    shutil.copytree(photos, root)
+    options = root, tmp_path / "out", "--samples-per-shard", 6, "--in-order"
+    run(*options)
+    before = members(tmp_path / "out")
+    (changed,) = root.rglob("04.JPEG")
+    data = bytearray(changed.read_bytes())
+    data[-9] ^= 1
+    changed.write_bytes(data)
+    assert pack(*options) == 2
+    assert "its samples have changed since they were packed" in capsys.readouterr().err
+    assert members(tmp_path / "out") == before
+    # As after a bad sample, which ends packing before its shard is complete: the user repairs the file and continues.
+    (tmp_path / "out" / "data-00001-of-00004.tar").unlink()
+    run(*options)
+    assert bytes(data) in members(tmp_path / "out").values()
+
+
+def test_changed_values_are_refused(program, tmp_path, capsys):
+    options = tmp_path / "out", "--in-order"
+    run(f"{program}:everything", *options)
+    other = program.with_name("other.py")
+    # The first and the last sample are the same.
+    other.write_text(program.read_text().replace("np.int32(index)", "np.int32(index in (0, 19) and index)"))
+    assert pack(f"{other}:everything", *options) == 2
+    assert "its samples have changed since they were packed" in capsys.readouterr().err
+    run(f"{program}:everything", *options)
 
 
 def test_names_of_files_that_are_not_extensions(photos, tmp_path):

@@ -87,7 +87,7 @@ def _checked(entry: Any) -> dict[str, Any]:
     Raises:
         ValueError: It is not one, because the file is damaged or another program's.
     """
-    kinds = {"shard": int, "samples": int, "skipped": int, "sha256": str}
+    kinds = {"shard": int, "samples": int, "skipped": int, "content": str, "sha256": str}
     if {name: type(value) for name, value in entry.items()} != kinds:
         raise ValueError(f"not the entry of a shard: {entry}")
     return entry

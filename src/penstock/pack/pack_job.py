@@ -12,13 +12,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from penstock.core import Array
+from penstock.core import Array, short_digest
 from penstock.core.atomic_files import fsync_directory
-from penstock.errors import DefinitionError, SampleError, SourceError, resource_error
+from penstock.errors import DefinitionError, SampleError, SourceError, UsageError, resource_error
 from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding
 from penstock.pack.shard_formats import EXTENSION, FORMATS, Format, Member
+from penstock.sources.combine.subset import SubsetSource
 from penstock.sources.order.sample_order import SampleOrder
+from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
 
 # Samples per read: enough for a source to merge neighboring byte ranges, few enough to keep in memory in every thread.
@@ -82,7 +84,7 @@ class PackJob:
     def settings(self) -> dict[str, Any]:
         """Return the settings that must be equal for a run to resume another one."""
         return {
-            "version": 1,
+            "version": 2,
             "source": self.source.fingerprint(),
             "samples": self.samples,
             "order": f"shuffled by seed {self.order.seed}" if self.order.shuffle else "in order",
@@ -115,7 +117,8 @@ def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[
     Raises:
         SampleError: A sample cannot be read, or cannot be decoded for resizing.
         SourceError: A shard on disk differs from what was written. It is removed; the next run writes it again.
-        UsageError: The folder contains another pack, or another process is packing into it.
+        UsageError: The folder contains another pack, or another process is packing into it; or the samples of complete
+            shards have changed.
         OSError: The folder is not writable.
     """
     shards = _Shards(job, FORMATS[job.format](), folder, progress)
@@ -124,6 +127,16 @@ def pack(job: PackJob, folder: Path, threads: int, progress: Progress) -> tuple[
             partial.unlink()
         todo = [shard for shard in range(job.shards) if shard not in manifest.shards or not shards.exists(shard)]
         waiting = sum(len(job.positions(shard)) for shard in todo)
+        complete = sorted({*range(job.shards)} - {*todo})
+        if complete:
+            progress.begin("comparing", job.samples - waiting, 0)
+        for shard, content in _run(shards.compare, complete, threads, shards.stop):
+            if content != manifest.shards[shard]["content"]:
+                raise UsageError(
+                    f"{str(folder)!r} contains shards of other content",
+                    given=f"{shards.path(shard).name}: its samples have changed since they were packed",
+                    fix="another folder, or delete this one to pack all samples again",
+                )
         progress.begin("packing", job.samples, job.samples - waiting)
         with closing(_run(shards.write, todo, threads, shards.stop)) as written:
             for entry in written:
@@ -179,8 +192,27 @@ class _Shards:
         path = self.path(shard)
         return all(file.is_file() for file in (path, *self._form.companions(path)))
 
+    def compare(self, shard: int) -> tuple[int, str]:
+        """Return the number of a complete shard, and the digest of what its samples are now."""
+        content = self._content(shard)
+        self._progress.advance(len(self._job.positions(shard)))
+        return shard, content
+
+    def _content(self, shard: int) -> str:
+        """Return a digest that changes when the samples of a shard do.
+
+        Files count with their times of modification. Of other samples, 16 are compared: reading all of them would take
+        as long as packing.
+        """
+        job = self._job
+        indices = job.order.indices(0, np.asarray(job.positions(shard)))
+        states = [job.source.sample_state(index) for index in indices.tolist()]
+        return short_digest(repr(states), sample_digest(SubsetSource(job.source, indices)))
+
     def write(self, shard: int) -> dict[str, Any]:
         """Write a shard and return its entry in the manifest."""
+        # Before the samples are read, so that what changes meanwhile is found by the next run.
+        content = self._content(shard)
         path = self.path(shard)
         partial = path.with_name(f".{path.name}.partial{path.suffix}")
         files = [*zip(self._form.companions(partial), self._form.companions(path), strict=True), (partial, path)]
@@ -197,7 +229,13 @@ class _Shards:
         # Without this, a crash could lose the new names although the manifest lists the shard.
         fsync_directory(self._folder)
         skipped = len(self._job.positions(shard)) - count.samples
-        return {"shard": shard, "samples": count.samples, "skipped": skipped, "sha256": count.digest.hexdigest()}
+        return {
+            "shard": shard,
+            "samples": count.samples,
+            "skipped": skipped,
+            "content": content,
+            "sha256": count.digest.hexdigest(),
+        }
 
     def verify(self, entry: Mapping[str, Any]) -> tuple[int, str | None]:
         """Return the number of a shard and its fault on disk, or None. `entry` is its entry in the manifest."""
