@@ -211,6 +211,21 @@ def test_other_values_of_names_of_numbers_are_refused(value, name):
     assert str(np.asarray(value).dtype) in str(caught.value)
 
 
+def test_files_of_arrays_are_not_encoded_again(tmp_path):
+    waves = [np.arange(4), np.ones(6, int)]
+    for number, wave in enumerate(waves):
+        np.save(tmp_path / f"{number}.npy", wave)
+    (tmp_path / "list.txt").write_text("0.npy 0\n1.npy 1\n")
+    run(tmp_path / "list.txt", tmp_path / "packed", "--in-order")
+    with Pipeline(batch_size=2) as pipeline:
+        pipeline.set_outputs(fn.readers.webdataset(paths=tmp_path / "packed", ext="npy", decode=True))
+    (read,) = pipeline.run()
+    assert all(np.array_equal(array, wave) for array, wave in zip(read, waves, strict=True))
+    pipeline.close()
+    raw = np.array([147, 78], np.uint8)
+    assert np.array_equal(np.load(io.BytesIO(Tar().members("0", {"npy": raw})[0][1])), raw)
+
+
 def test_labels_of_floats_are_read_back(tmp_path):
     write_recordio(tmp_path / "a.rec", [encode_record(b"image", [float(n)]) for n in range(3)])
     program = tmp_path / "records.py"

@@ -22,6 +22,9 @@ from penstock.types import is_bfloat16
 # Names of values in tar files: spaces would split them in an index, and long ones do not fit into a header.
 EXTENSION = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
+# The first bytes of a .npy file.
+_NPY = b"\x93NUMPY"
+
 # A name and its bytes. ArrayRecord has no names.
 Member = tuple[str, bytes]
 
@@ -175,6 +178,9 @@ def _bytes(name: str, value: Array) -> bytes:
     """Return a value as the content of a file with an extension."""
     extension = kind_of(name)
     if extension == "npy":
+        # Such as the files of a list, which no reader has decoded.
+        if value.dtype == np.uint8 and value.ndim == 1 and value[: len(_NPY)].tobytes() == _NPY:
+            return value.tobytes()
         if is_bfloat16(value.dtype):
             # NumPy would write it as two bytes without a meaning.
             raise DefinitionError(
