@@ -107,7 +107,7 @@ def test_image_folder_to_tars(photos, contents, tmp_path, capsys):
 
 
 def test_image_folder_to_array_records(photos, contents, tmp_path):
-    run(photos, tmp_path, "--format", "array_record", "--names", "image,label", "--samples-per-shard", 9)
+    run(photos, tmp_path, "--format", "array_record", "--samples-per-shard", 9)
     found = {}
     label, image = tfrecord.FixedLenFeature((), tfrecord.int64, 0), tfrecord.FixedLenFeature((), tfrecord.string, "")
     for path in sorted(tmp_path.glob("data-*-of-00003.array_record")):

@@ -39,7 +39,11 @@ def add_to(commands: Any) -> None:
     parser.add_argument("target", type=_folder, help="the folder for the shards, on a local disk")
     parser.add_argument("--format", choices=("tar", "array_record"), default="tar", help="tar for WebDataset (tar)")
     parser.add_argument("--title", default="data", help="prefix of the names of shards (data)")
-    parser.add_argument("--names", help="a name for each value, such as jpg,cls: the extensions in tar files")
+    parser.add_argument(
+        "--names",
+        help="a name for each value, such as jpg,cls: the extensions in tar files; "
+        "image,label by default for array_record",
+    )
     parser.add_argument(
         "--samples-per-shard", type=_positive, default=1000, metavar="N", help="most samples per shard (1000)"
     )
@@ -85,7 +89,7 @@ def _job(parsed: argparse.Namespace) -> PackJob:
     Raises:
         PenstockError: the source cannot be packed.
     """
-    names, nodes = _outputs(parsed.source, parsed.names.split(",") if parsed.names else None)
+    names, nodes = _outputs(parsed.source, parsed.names.split(",") if parsed.names else None, parsed.format)
     if parsed.format == "tar" and not all(name is None or EXTENSION.fullmatch(name) for name in names):
         raise UsageError(
             "names of values in tar files must be extensions", given=",".join(map(str, names)),
@@ -117,7 +121,7 @@ def _job(parsed: argparse.Namespace) -> PackJob:
     )
 
 
-def _outputs(source: str, names_option: list[str] | None) -> tuple[list[str | None], list[DataNode]]:
+def _outputs(source: str, names_option: list[str] | None, form: str) -> tuple[list[str | None], list[DataNode]]:
     """Return the names and nodes of the values to pack."""
     with Trace("pack").active():
         result = _definition(source)()
@@ -127,7 +131,8 @@ def _outputs(source: str, names_option: list[str] | None) -> tuple[list[str | No
         default_names, nodes = [*named], list(named.values())
     else:
         nodes = list(cast(Any, result)) if isinstance(result, tuple | list) else [result]
-        default_names = None if _program(source) else [None, "cls"]
+        # Readers of Example messages ask for one name, whatever the extension of a file.
+        default_names = None if _program(source) else [None, "cls"] if form == "tar" else ["image", "label"]
     if not nodes or not all(isinstance(node, DataNode) for node in nodes):
         raise DefinitionError("the definition must return the outputs of a reader", given=short_repr(result))
     names = default_names if names_option is None else names_option
