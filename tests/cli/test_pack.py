@@ -23,7 +23,7 @@ from penstock import Pipeline, fn, tfrecord, types
 from penstock.cli import main
 from penstock.errors import DefinitionError
 from penstock.pack import Reencoding
-from penstock.pack.shard_formats import Tar
+from penstock.pack.shard_formats import ArrayRecord, Tar
 from penstock.sources.formats.recordio_source import encode_record, write_recordio
 from penstock.sources.formats.tfrecord.example_message import decode_feature, locate_features
 
@@ -224,6 +224,28 @@ def test_files_of_arrays_are_not_encoded_again(tmp_path):
     pipeline.close()
     raw = np.array([147, 78], np.uint8)
     assert np.array_equal(np.load(io.BytesIO(Tar().members("0", {"npy": raw})[0][1])), raw)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(np.uint64(2**63 + 5), "int64"), (np.array([1.0, 1e300]), "float32"), (np.array([-1e39]), "float32")],
+    ids=repr,
+)
+def test_numbers_that_do_not_fit_into_examples_are_refused(value, kind):
+    with pytest.raises(DefinitionError, match=f"an Example message stores 'x' as {kind}"):
+        ArrayRecord().members("0", {"x": np.asarray(value), "y": np.asarray(0)})
+
+
+def test_largest_numbers_of_examples_are_kept():
+    values = {"x": np.uint64(2**63 - 1), "y": np.array([np.inf, -np.inf, 3e38])}
+    ((_, record),) = ArrayRecord().members("0", {name: np.asarray(value) for name, value in values.items()})
+    features = {
+        b"x": tfrecord.FixedLenFeature((), tfrecord.int64, 0),
+        b"y": tfrecord.VarLenFeature(tfrecord.float32, 0.0),
+    }
+    located, data = locate_features(memoryview(record), features), np.frombuffer(record, np.uint8)
+    x, y = (decode_feature(feature, located[name], memoryview(record), data) for name, feature in features.items())
+    assert (int(x), y.tolist()) == (2**63 - 1, [np.inf, -np.inf, float(np.float32(3e38))])
 
 
 def test_labels_of_floats_are_read_back(tmp_path):

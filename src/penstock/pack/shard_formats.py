@@ -230,6 +230,20 @@ def _feature(name: str, value: Array) -> bytes | list[int] | list[float]:
             given=f"{value.dtype} of shape {value.shape}",
             expected="bytes, or numbers",
         )
+    # Examples have 64-bit signed integers and 32-bit floats; larger values would become other ones.
+    if value.dtype == np.uint64:
+        kind, fits = "int64", value <= np.iinfo(np.int64).max
+    elif value.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            kind, fits = "float32", np.isfinite(value.astype(np.float32)) | ~np.isfinite(value)
+    else:
+        return value.ravel().tolist()
+    if not fits.all():
+        raise DefinitionError(
+            f"an Example message stores {name!r} as {kind}",
+            given=f"{short_repr(value[~fits].tolist())} of {value.dtype}",
+            fix="--format tar, and a name that ends in npy",
+        )
     return value.ravel().tolist()
 
 
