@@ -532,6 +532,23 @@ def test_bad_samples_end_packing_or_are_skipped(photos, tmp_path, capsys, monkey
     assert not started, "Ghostscript draws what begins like PostScript"
 
 
+def test_shards_without_samples(photos, tmp_path, capsys):
+    (tmp_path / "bad.jpg").touch()
+    shutil.copy(next(photos.rglob("*.JPEG")), tmp_path / "good.jpg")
+    (tmp_path / "list.txt").write_text("bad.jpg 0\nbad.jpg 1\ngood.jpg 2\ngood.jpg 3\n")
+    options = "--in-order", "--samples-per-shard", 2, "--on-error", "skip", "--quality", 90
+    run(tmp_path / "list.txt", tmp_path / "out", *options)
+    with Pipeline(batch_size=2) as pipeline:
+        labels = fn.readers.webdataset(paths=tmp_path / "out", index_paths=tmp_path / "out", ext="cls", decode=True)
+        pipeline.set_outputs(labels)
+    assert pipeline.run()[0].as_array().tolist() == [2, 3]
+    pipeline.close()
+    (tmp_path / "list.txt").write_text("bad.jpg 0\n")
+    assert pack(tmp_path / "list.txt", tmp_path / "none", *options) == 1
+    said = capsys.readouterr()
+    assert "all 1 samples were left out" in said.err
+
+
 def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch):
     synced, real = [], os.fsync
 

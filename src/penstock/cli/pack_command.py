@@ -78,6 +78,9 @@ def run(parsed: argparse.Namespace) -> int:
         # 128 + SIGINT, as shells report it.
         return 130
     progress.close()
+    if not written:
+        print(f"penstock pack: all {skipped} samples were left out: {parsed.target} has no data", file=sys.stderr)
+        return 1
     omitted = f", {skipped} left out" if skipped else ""
     print(f"{written} samples in {job.shards} shards{omitted}, verified: {parsed.target}")
     return 0

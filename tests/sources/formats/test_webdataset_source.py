@@ -135,6 +135,9 @@ def test_indexes(tmp_path):
         ("v1.2 1\njpg 512 -3 d/0.jpg\n", "is not an index"),
         ("v1.2 1\njpg 512 1234567890123456789 d/0.jpg\n", "is not an index"),
         ("v1.2 2\njpg 512 3 d/0.jpg\n\n\ncls 1536 3 d/0.cls\n", "is not an index"),
+        ("v9 0\n", "is not an index"),
+        ("v1.2 -1\njpg\n", "is not an index"),
+        ("v1.2 0\n", "belongs to another file: it lists no files"),
         ("v1.1 1\njpg 513 3\n", "multiples of 512"),
         # The first or the last file is not the one in the index.
         ("v1.2 1\njpg 512 4 d/0.jpg cls 1536 3 d/0.cls\n", "belongs to another file: .*'jpg' and 4 bytes at byte 512"),
@@ -147,6 +150,11 @@ def test_indexes(tmp_path):
             source(path, indexes=[index])
     with pytest.raises(SourceError, match=r"index .* does not exist"):
         source(path, indexes=[tmp_path / "none"])
+    empty, none = tmp_path / "empty.tar", tmp_path / "empty.idx"
+    empty.write_bytes(tar([]))
+    none.write_text("v1.2 0\n")
+    index.write_text("v1.2 1\njpg 512 3 d/0.jpg cls 1536 3 d/0.cls\n")
+    assert read(source(empty, path, indexes=[none, index])) == [[b"jpg", b"cls"]]
 
 
 @pytest.mark.parametrize("form", [tarfile.PAX_FORMAT, tarfile.GNU_FORMAT, tarfile.USTAR_FORMAT])

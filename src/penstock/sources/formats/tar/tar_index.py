@@ -64,9 +64,10 @@ def read_tar_index(index: str, path: str, size: int, tag: str) -> Members:
     version, announced = (*head.split(), b"", b"")[:2]
     table = np.empty((len(lines) // 6 + 1, 4), np.int64)  # what is not written costs no memory
     kinds, count = np.zeros((_KINDS, 2), np.int64), np.zeros(2, np.int64)
-    if version in (b"v1.1", b"v1.2"):
+    known = version in (b"v1.1", b"v1.2")
+    if known:
         _parse(np.frombuffer(lines, np.uint8), 3 if version == b"v1.1" else 4, table, kinds, count)
-    if not count[1] or announced != b"%d" % count[1]:
+    if not known or count[1] < 0 or announced != b"%d" % count[1]:
         raise SourceError(
             f"{index!r} is not an index of a tar file",
             expected="v1.2 and the number of samples, then a line per sample: extension, byte, size, name, per file",
@@ -80,6 +81,10 @@ def read_tar_index(index: str, path: str, size: int, tag: str) -> Members:
         raise SourceError(f"the index {index!r} belongs to another file: it goes beyond its end at byte {size}")
     if np.any(members.starts % _BLOCK_BYTES):
         raise SourceError(f"the index {index!r} belongs to another file: data begins at multiples of {_BLOCK_BYTES}")
+    if not len(members.starts):  # such as a shard all of whose samples were left out
+        if size and fetch_cached(ByteRange(path, 0, min(size, _BLOCK_BYTES), tag)).any():
+            raise SourceError(f"the index {index!r} belongs to another file: it lists no files, and {path!r} has some")
+        return members
     for file in (0, -1):
         start, length = int(members.starts[file]), int(members.sizes[file])
         extension = names[int(members.kinds[file])]
