@@ -211,6 +211,11 @@ def test_other_values_of_names_of_numbers_are_refused(value, name):
     assert str(np.asarray(value).dtype) in str(caught.value)
 
 
+def test_labels_of_bytes_are_read_back(program, tmp_path):
+    run(f"{program}:bytes_as_classes", tmp_path, "--in-order")
+    assert [sample["cls"] for sample in samples(tmp_path).values()] == [b"50", b"200"]
+
+
 def test_files_of_arrays_are_not_encoded_again(tmp_path):
     waves = [np.arange(4), np.ones(6, int)]
     for number, wave in enumerate(waves):
@@ -291,6 +296,13 @@ def computed():
 
 def takes(data):
     return data
+
+def numbered():
+    return {1: fn.readers.items(Numbers())["number"]}
+
+def bytes_as_classes():
+    classes = np.array([[50], [200]], np.uint8)
+    return {"cls": fn.readers.arrays(classes)}
 """
 
 
@@ -584,6 +596,11 @@ def test_full_disk_leaves_no_partial_files(photos, tmp_path, capsys, monkeypatch
         (["PHOTOS", "out", "--names", "x,x"], 2, "the names of values must be distinct"),
         (["PHOTOS", "out", "--names", "my image,cls"], 2, "names of values in tar files must be extensions"),
         (["PHOTOS", "out", "--names", "x" * 33 + ",cls"], 2, "at most 32"),
+        (["PHOTOS", "out", "--title", "../up"], 2, "the title must be the beginning of a file name"),
+        (["PHOTOS", "out", "--title", ".hidden"], 2, "the title must be the beginning of a file name"),
+        (["PHOTOS", "out", "--title", "a/b"], 2, "the title must be the beginning of a file name"),
+        (["PHOTOS", "out", "--title", ""], 2, "the title must be the beginning of a file name"),
+        (["PROGRAM:numbered", "out"], 2, "the names of values must be distinct texts"),
         (["PROGRAM:everything", "out", "--names", "a,b,c"], 2, "'c' has 2 axes"),
         (["PROGRAM:everything", "out", "--quality", "50"], 1, "the bytes are not an image of a known format"),
         (["PHOTOS", "FILE/out"], 1, "cannot be written: Not a directory"),
@@ -604,6 +621,15 @@ def test_invalid_arguments_are_refused(photos, program, tmp_path, capsys, monkey
     said = capsys.readouterr().err
     assert says in said
     assert "Traceback" not in said
+
+
+def test_an_empty_folder_is_named_without_advice_to_continue(tmp_path, capsys):
+    (tmp_path / "photos").mkdir()
+    assert pack(tmp_path / "photos", tmp_path / "out") == 1
+    said = capsys.readouterr().err
+    assert "no files found" in said
+    assert "at: " not in said
+    assert "complete shards" not in said
 
 
 def test_concurrent_packing_is_refused(photos, tmp_path, capsys):

@@ -17,3 +17,10 @@ def test_a_program_without_an_iterator(tmp_path, monkeypatch, capsys):
     (tmp_path / "idle.py").write_text("print('idle')")
     assert main(["plan", "idle.py"]) == 1
     assert "made no iterator" in capsys.readouterr().out
+
+
+def test_a_program_that_is_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.py").write_text("from penstock import fn\nfn.readers.file(file_root='none')\n")
+    assert main(["plan", "wrong.py"]) == 1
+    assert capsys.readouterr().err.startswith("penstock plan: fn.readers.file: ")

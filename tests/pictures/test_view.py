@@ -324,6 +324,11 @@ def test_mistakes_of_the_command(program, tmp_path, capsys):
     assert "--samples=3 goes to the program; options of the command come before it" in capsys.readouterr().err
     assert view(program, "--output", tmp_path / "none" / "page.html") == 2
     assert "there is no folder" in capsys.readouterr().err
+    assert view(program, "--output", tmp_path) == 2
+    assert "is a folder; name a file" in capsys.readouterr().err
+    program.write_text("from penstock import fn\nfn.readers.file(file_root='none')\n")
+    assert view(program) == 1
+    assert capsys.readouterr().err.startswith("penstock view: fn.readers.file: ")
     program.write_text(
         "import numpy as np\n"
         "from penstock import data_iterator, fn, types\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import os
+import re
 import runpy
 import sys
 import threading
@@ -21,6 +22,9 @@ from penstock.graph import DataNode, Reader, Trace
 from penstock.pack import PackJob, Reencoding, pack
 from penstock.pack.shard_formats import EXTENSION
 from penstock.sources.storage.object_store import is_object, is_remote
+
+# No folders, because the shards of a pack belong to one; and no hidden files, which readers ignore.
+_TITLE = re.compile(r"[\w-][\w .-]*")
 
 
 def add_to(commands: Any) -> None:
@@ -58,17 +62,19 @@ def add_to(commands: Any) -> None:
 
 def run(parsed: argparse.Namespace) -> int:
     """Pack. Returns 0 if all shards are written and verified."""
-    progress = _progress()
+    progress, job = _progress(), None
     try:
         job = _job(parsed)
         written, skipped = pack(job, parsed.target, parsed.threads, progress)
     except (PenstockError, OSError) as error:
         progress.close()
+        if isinstance(error, PenstockError) and not _program(parsed.source):
+            error.where = None  # not a line of the user's program
         message = str(error)
         if isinstance(error, OSError) and not isinstance(error, PenstockError):
             message = f"{error.filename or parsed.target} cannot be written: {error.strerror or error}"
         print(f"penstock pack: {message}", file=sys.stderr)
-        if not isinstance(error, UsageError | DefinitionError):
+        if job is not None and not isinstance(error, UsageError | DefinitionError):
             print("complete shards are kept; run the same command again to continue", file=sys.stderr)
         # 2 for wrong usage, as `argparse` exits.
         return 2 if isinstance(error, UsageError | DefinitionError) else 1
@@ -97,6 +103,11 @@ def _job(parsed: argparse.Namespace) -> PackJob:
         raise UsageError(
             "names of values in tar files must be extensions", given=",".join(map(str, names)),
             expected="letters, digits, points, - and _; at most 32", fix="--names jpg,cls",
+        )  # fmt: skip
+    if not _TITLE.fullmatch(parsed.title):
+        raise UsageError(
+            "the title must be the beginning of a file name", given=repr(parsed.title),
+            expected="letters, digits, points, -, _ and spaces; the first one a letter, a digit, - or _",
         )  # fmt: skip
     operators = {node.value.node for node in nodes}
     reader = nodes[0].value.node.operator
@@ -144,8 +155,10 @@ def _outputs(source: str, names_option: list[str] | None, form: str) -> tuple[li
             "each value needs a name", given=names_option and ",".join(names_option), expected=f"{len(nodes)} names",
             fix="--names, or a definition that returns a dictionary of nodes",
         )  # fmt: skip
-    if len(set(names)) != len(names) or not all(name is None or name.strip() == name != "" for name in names):
-        raise UsageError("the names of values must be distinct and not empty", given=names)
+    # The keys of the user's dictionary may have any type.
+    texts = [name for name in cast(list[Any], names) if name is not None]
+    if len(set(names)) != len(names) or not all(isinstance(name, str) and name.strip() == name != "" for name in texts):
+        raise UsageError("the names of values must be distinct texts that are not empty", given=names)
     return [*names], nodes
 
 

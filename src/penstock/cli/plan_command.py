@@ -1,9 +1,11 @@
 """The command `penstock plan script.py`: print the plans of a program without training."""
 
 import argparse
+import sys
 from typing import Any
 
 from penstock.cli.program_run import existing_script, report_misplaced_options, run_program
+from penstock.errors import PenstockError
 from penstock.iterate.dry_run import dry_run
 
 
@@ -24,7 +26,11 @@ def run(parsed: argparse.Namespace) -> int:
     """Run the program up to its first batch, and print the plans."""
     report_misplaced_options("plan", parsed)
     plans: list[str] = []
-    with dry_run(lambda iterator: plans.append(iterator.explain()), parsed.placement):
-        run_program(parsed.script, parsed.arguments)
+    try:
+        with dry_run(lambda iterator: plans.append(iterator.explain()), parsed.placement):
+            run_program(parsed.script, parsed.arguments)
+    except PenstockError as error:
+        print(f"penstock plan: {error}", file=sys.stderr)
+        return 1
     print("\n\n".join(plans) or f"{parsed.script} made no iterator before it ended")
     return 0 if plans else 1

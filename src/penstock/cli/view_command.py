@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.cli.program_run import ProgramName, program_name, report_misplaced_options, run_program
+from penstock.errors import PenstockError
 from penstock.iterate.dry_run import FirstBatchError, dry_run
 from penstock.iterate.iterator_effects import definition_name, iterator_effects
 from penstock.pictures.operator_effects import DefinitionEffects
@@ -50,6 +51,18 @@ def run(parsed: argparse.Namespace) -> int:
     if parsed.output is not None and not parsed.output.absolute().parent.is_dir():
         print(f"penstock view: there is no folder {str(parsed.output.absolute().parent)!r}", file=sys.stderr)
         return 2
+    if parsed.output is not None and parsed.output.is_dir():
+        print(f"penstock view: {str(parsed.output)!r} is a folder; name a file", file=sys.stderr)
+        return 2
+    try:
+        return _view(parsed)
+    except PenstockError as error:
+        print(f"penstock view: {error}", file=sys.stderr)
+        return 1
+
+
+def _view(parsed: argparse.Namespace) -> int:
+    """Write the page and open it. Returns the exit code."""
     first = _effects(parsed.program, parsed.arguments, parsed.samples, parsed.seed, None)
     second = None
     if first is not None and (parsed.compare is not None or parsed.compare_seed is not None):

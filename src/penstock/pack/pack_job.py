@@ -19,6 +19,7 @@ from penstock.pack.manifest import PackManifest
 from penstock.pack.reencoding import Reencoding
 from penstock.pack.shard_formats import EXTENSION, FORMATS, Format, Member
 from penstock.sources.combine.subset import SubsetSource
+from penstock.sources.formats.tar.webdataset_source import NUMBERS, kind_of
 from penstock.sources.order.sample_order import SampleOrder
 from penstock.sources.sample_digest import sample_digest
 from penstock.sources.source import Source
@@ -297,7 +298,13 @@ class _Shards:
                 raise SampleError.of(index, job.source.describe(index), problem, job.source.path(index)) from error
             values[0] = np.frombuffer(data, np.uint8)
             first = "jpg" if is_new and job.names[0] is None else first
-        return dict(zip((first, *map(str, job.names[1:])), values, strict=True))
+        result = dict(zip((first, *map(str, job.names[1:])), values, strict=True))
+        for name, column in zip(result, job.columns, strict=True):
+            spec = job.source.specs[column]
+            # Bytes of variable length may be the text of a number; an array of one byte is the number.
+            if kind_of(name) in NUMBERS and spec.dtype == np.uint8 and spec.shape == (1,):
+                result[name] = result[name].astype(np.int64)
+        return result
 
 
 class _Count:

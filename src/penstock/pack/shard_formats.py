@@ -216,7 +216,7 @@ def _number_text(name: str, value: Array) -> bytes:
     raise DefinitionError(
         f"{name!r} stores a whole number as text",
         given=f"{short_repr(value.tolist())}, {value.dtype} of shape {value.shape}",
-        fix='another name, for example one that ends in "npy"; or fn.cast to an integer type',
+        fix='a name that ends in "npy"; or int64 for numbers, because bytes are text here',
     )
 
 
