@@ -113,6 +113,15 @@ def test_pack_from_a_store(source, folder, s3, capsys):
     assert main(["pack", f"{folder}{source.removeprefix('/train')}", str(folder / "near"), "--threads", "1"]) == 0
     far, near = ([path.read_bytes() for path in sorted((folder / each).glob("*.tar"))] for each in ("far", "near"))
     assert far == near != []
+    again = ["pack", s3.url + source, str(folder / "far")]
+    assert main(again) == 0
+    key = f"train/{NAMES[2]}"
+    data = (folder / NAMES[2]).read_bytes()
+    s3.put(key, data[::-1])
+    assert main(again) == 2
+    assert "its samples have changed since they were packed" in capsys.readouterr().err
+    s3.put(key, data)
+    assert main(again) == 0
 
 
 @pytest.mark.parametrize(
