@@ -118,6 +118,36 @@ def test_arguments_are_one_value_or_one_per_sample():
     )
 
 
+@pytest.mark.parametrize("scalars", [list, lambda array: tuple(map(jax.numpy.asarray, array))], ids=["numpy", "jax"])
+def test_a_list_of_scalars_is_one_value_if_it_can_be_one(scalars):
+    image = IMAGES[0]
+    calls = [
+        (fn.resize, {"size": [2, 3]}),
+        (fn.crop, {"crop": [2, 3]}),
+        (fn.slice, {"start": [1, 0], "shape": [2, 3], "axes": [0, 1]}),
+        (fn.reshape, {"shape": [5, 12]}),
+        (fn.transpose, {"perm": [1, 0, 2]}),
+        (fn.erase, {"anchor": [1, 0], "shape": [2, 3], "fill_value": [1, 2, 3]}),
+        (fn.crop_mirror_normalize, {"mean": [1, 2, 3], "std": [4, 5, 6]}),
+        (fn.warp_affine, {"matrix": [1, 0, 1, 0, 1, 0]}),
+    ]
+    for operator, arguments in calls:
+        listed = {key: scalars(np.int64(value)) for key, value in arguments.items()}
+        np.testing.assert_array_equal(operator(image, **listed), operator(image, **arguments))
+        for count in (2, 3):  # as many samples as numbers
+            for sample in operator([image] * count, **listed):
+                np.testing.assert_array_equal(sample, operator(image, **arguments))
+    window = scalars(np.int64([1, 0])), scalars(np.int64([2, 3]))
+    np.testing.assert_array_equal(fn.slice(image, *window, axis_names="HW"), image[1:3, :3])
+
+
+def test_a_list_of_scalars_in_place_of_data_is_a_batch():
+    assert [one_hot.tolist() for one_hot in fn.one_hot(list(np.int32([1, 0])), num_classes=2)] == [[0, 1], [1, 0]]
+    means = [np.float32(image.mean()) for image in RAGGED]
+    expected = [image.var() for image in RAGGED]
+    np.testing.assert_allclose(fn.reductions.variance(RAGGED, means), expected, rtol=1e-4)
+
+
 def test_an_array_beside_a_batch_stands_for_all_samples():
     kernel = np.float32([[0, 1, 0], [1, -4, 1], [0, 1, 0]])
     for result, image in zip(fn.filter(RAGGED, kernel), RAGGED, strict=True):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain, repeat
 from os import PathLike, fsencode
 from typing import Any, cast
 
@@ -143,6 +144,11 @@ def split_call(
         names = dict(enumerate(form.positional))
         args = [_path_bytes(item) if names.get(n) in form.path_inputs else item for n, item in enumerate(args)]
         kwargs = {key: _path_bytes(value) if key in form.path_inputs else value for key, value in kwargs.items()}
+    args = [
+        _as_constant(form, key, value) if key in form.node_arguments else value
+        for key, value in zip(chain(form.positional, repeat("")), args, strict=False)
+    ]
+    kwargs = {key: _as_constant(form, key, value) for key, value in kwargs.items()}
     kinds = [_kind(value) for value in args]
     kinds_by_name = {key: _kind(value) for key, value in kwargs.items()}
     # An array by name alone, such as a size, is a constant; nothing but data is a `Batch`.
@@ -222,6 +228,20 @@ def _to_host(name: str, call: CallData, array: Any) -> Array:
     return sample if sample.flags.c_contiguous else np.ascontiguousarray(sample)
 
 
+def _as_constant(form: CallForm, key: str, value: Any) -> Any:
+    """Return a list of scalars of NumPy or JAX as one of numbers if it can be one value for all samples.
+
+    Such a list is no batch: ``list(np.array(image.shape[:2]) // 2)`` is a size. Other values are returned unchanged.
+    """
+    if not isinstance(value, list | tuple):
+        return value
+    items = cast(Sequence[Any], value)
+    scalars = items and all(_is_array(item) and getattr(item, "ndim", None) == 0 for item in items)
+    if not scalars or not _fits(form.hints.get(key, Any), items):
+        return cast(Any, value)
+    return [np.asarray(item).item() for item in items]
+
+
 def _kind(value: Any) -> DataKind:
     known = _KINDS.get(cast(type[Any], type(value)))
     if known is not None:
@@ -271,7 +291,7 @@ def _has_nodes(values: Iterable[Any]) -> bool:
 
 def is_per_sample(hint: Any, value: Any, rows: int) -> bool:
     """True if an argument has one entry per sample, and cannot be one value for all samples."""
-    if not isinstance(value, list | tuple | np.ndarray) or np.ndim(cast(Any, value)) == 0:
+    if not isinstance(value, list | tuple | np.ndarray) or getattr(cast(Any, value), "ndim", 1) == 0:
         return False
     items = cast(Sequence[Any], value)
     return len(items) == rows and not _fits(hint, value) and all(_fits(hint, item) for item in items)
