@@ -113,6 +113,38 @@ def test_element_types_can_be_compared_by_identity():
         assert ndd.tensor(values).dtype is ndd.batch([values]).dtype is kind
 
 
+NUMBERS = {
+    "numpy": lambda values: list(np.asarray(values)),
+    "jax": lambda values: tuple(map(jax.numpy.asarray, values)),
+    "arrays": lambda values: [np.array(value) for value in values],
+    "tensors": lambda values: [ndd.tensor(value) for value in values],
+}
+
+
+@pytest.mark.parametrize("as_list", NUMBERS.values(), ids=NUMBERS)
+def test_a_list_of_arrays_is_one_value(as_list):
+    image = np.random.default_rng(1).integers(0, 256, (6, 8, 3), np.uint8)
+    matrix = np.float32([[1, 0, 2], [0, 1, 0]])
+    for data in (ndd.tensor(image, layout="HWC"), ndd.batch([image] * 2, layout="HWC")):
+        for result, expected in (
+            (ndd.resize(data, size=as_list([3, 4])), ndd.resize(data, size=[3, 4])),
+            (ndd.crop(data, crop=as_list([3, 4])), ndd.crop(data, crop=[3, 4])),
+            (ndd.transpose(data, perm=as_list([1, 0, 2])), ndd.transpose(data, perm=[1, 0, 2])),
+            (ndd.warp_affine(data, matrix=as_list(matrix)), ndd.warp_affine(data, matrix=matrix.tolist())),
+        ):
+            np.testing.assert_array_equal(*[np.asarray(ndd.as_tensor(value)) for value in (result, expected)])
+    assert ndd.random.normal(shape=as_list([3, 4])).shape == (3, 4)
+    assert ndd.random.normal(shape=as_list([3, 4]), batch_size=2).shape == [(3, 4)] * 2
+
+
+def test_numbers_and_dtypes_of_numpy_are_constants():
+    labels = np.array([3, 1])
+    assert ndd.one_hot(ndd.tensor(labels), num_classes=labels.max() + 1).shape == (2, 4)
+    assert ndd.reductions.sum(np.ones((2, 3)), axes=np.int64(1)).shape == (2,)
+    assert ndd.stack(labels, labels, axis=np.int64(1)).shape == (2, 2)
+    assert ndd.cast(labels, dtype=np.float32).dtype is ndd.float32
+
+
 MISTAKES = [
     (lambda: ndd.flip(ndd.batch(np.zeros((2, 2, 2, 3), np.uint8)), batch_size=3), ValueError, "batch sizes differ"),
     (lambda: ndd.tensor([1, 2])[9], IndexError, "index"),
@@ -130,6 +162,8 @@ MISTAKES = [
     (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), seed=1), TypeError, "RNG"),
     (lambda: ndd.noise.gaussian(np.zeros((2, 2, 3)), rng=3), TypeError, "RNG"),
     (lambda: ndd.transpose(np.zeros((2, 2)), perm=ndd.tensor([1, 0])), TypeError, "constant"),
+    (lambda: ndd.one_hot(np.array([1]), num_classes=np.array(3)), TypeError, "constant"),
+    (lambda: ndd.rotate(ndd.batch([np.zeros((2, 2, 3))] * 2), angle=list(np.array([1, 2]))), TypeError, "one value"),
     (lambda: ndd.imread("/nowhere.jpg"), FileNotFoundError, "nowhere"),
     (lambda: ndd.follow, AttributeError, "dynamic mode has no follow"),
     (lambda: ndd.flip(np.zeros((2, 2, 3)), layout="HWC"), TypeError, "unknown argument layout"),

@@ -162,6 +162,20 @@ def test_a_batch_of_an_earlier_step_keeps_its_samples():
     assert np.asarray(ndd.as_tensor(kept[1][1])).tolist() == [105, 106, 107, 108, 109]
 
 
+@pytest.mark.parametrize("capture", [True, False])
+def test_a_list_that_the_body_writes_into_is_read_at_each_call(capture):
+    size, matrix = [0, 0], [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    for batch in reader().next_epoch(batch_size=5, capture=capture):
+        size[:], matrix[1][1] = [2, 2], 1.0
+        small, same = ndd.resize(batch["x"], size=size), ndd.warp_affine(batch["x"], matrix=matrix)
+        size[:], matrix[1][1] = [3, 3], 0.0
+        large, other = ndd.resize(batch["x"], size=size), ndd.warp_affine(batch["x"], matrix=matrix)
+        assert (small.shape[0][:2], large.shape[0][:2]) == ((2, 2), (3, 3))
+        same, other = (np.asarray(ndd.as_tensor(value)) for value in (same, other))
+        np.testing.assert_array_equal(same, np.asarray(ndd.as_tensor(batch["x"])))
+        assert (same != other).any()
+
+
 def test_an_abandoned_epoch_continues_after_the_last_batch():
     data, seen = reader(), []
     ndd.random.set_seed(4)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any, cast
+
+import numpy as np
 
 from penstock.core import Array, with_call_site
 from penstock.dynamic.body_call import NO_DRAWS, OperatorUse
@@ -104,15 +106,46 @@ def _argument(form: Any, key: str, value: Any, rows: int) -> Any:
     """Return an argument as operators take it."""
     if isinstance(value, DType):
         return value.numpy
-    if isinstance(value, Batch | Tensor) or hasattr(value, "__array__"):
+    if key not in form.node_arguments and isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Batch) or _is_array(value):
         if key not in form.node_arguments:
             raise ArgumentTypeError(
                 f"{key} is a constant", given=f"a {type(value).__name__}", expected="a Python value"
             )
         return to_samples(value if isinstance(value, Batch) else as_tensor(value), rows)
+    value = _own_constant(value)
     if key in form.node_arguments and is_per_sample(form.hints[key], value, rows):
         raise ArgumentTypeError(f"a list is one value of {key} for all samples", fix=f"{key}=batch([...])")
     return value
+
+
+def _is_array(value: Any) -> bool:
+    # A class of NumPy, such as the dtype np.float32, has the method, too.
+    return hasattr(value, "__array__") and not isinstance(value, type | Samples)
+
+
+def _own_constant(value: Any) -> Any:
+    """Return a constant that later writes into the caller's lists do not change, with numbers of Python in its lists.
+
+    A captured loop keeps the constants of its first step. In `penstock.fn`, a list of arrays is a batch; here, it is
+    one value.
+    """
+    if isinstance(value, list | tuple):
+        items = [_plain(item) for item in cast(Iterable[Any], value)]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in cast(Mapping[Any, Any], value).items()}
+    return value
+
+
+def _plain(item: Any) -> Any:
+    """Return an item of a constant, with numbers of Python for an array."""
+    if isinstance(item, np.generic):
+        return item.item()
+    if _is_array(item):
+        return as_tensor(item).array.tolist()
+    return _own_constant(item)
 
 
 @with_call_site
