@@ -7,6 +7,7 @@ import penstock.experimental.dynamic as ndd
 import pytest
 
 import penstock
+from penstock import Batch
 from penstock.errors import PenstockError, SampleError
 
 
@@ -184,6 +185,12 @@ MISTAKES = [
 def test_a_mistake_is_refused(call, kind, message):
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_a_batch_of_penstock_keeps_its_layout():
+    planar = Batch(np.zeros((2, 3, 4, 5), np.uint8), "CHW")
+    assert ndd.batch(planar).layout == ndd.as_batch(planar).layout == "CHW"
+    assert ndd.batch(Batch([1, 2])).shape == [(), ()]
 
 
 def test_selection():

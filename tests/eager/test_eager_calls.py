@@ -301,6 +301,8 @@ def test_batches():
         batch.as_array()
     assert batch[:1].as_array().shape == (1, 5, 4, 3)
     assert Batch(batch).shapes == batch.shapes
+    assert (Batch(batch).layout, Batch(batch, "").layout, Batch(batch, "WHC").layout) == ("HWC", "", "WHC")
+    np.testing.assert_array_equal((+batch)[1], batch[1])
     assert np.asarray(Batch(IMAGES)).shape == IMAGES.shape
     halves = batch * 0.5
     assert (halves.dtype, (255 - batch)[0].max()) == (np.float32, 255 - RAGGED[0].min())
@@ -309,3 +311,26 @@ def test_batches():
         Batch([])
     with pytest.raises(DefinitionError, match="layout must name each axis once"):
         Batch(RAGGED, "HW")
+
+
+def test_a_tensor_list_as_a_batch_keeps_its_layout():
+    planar = IMAGES.transpose(0, 3, 1, 2)
+    (tensors,) = pipeline_def(lambda: fn.readers.arrays(planar, layout="CHW"), batch_size=2)().run()
+    assert Batch(tensors).layout == "CHW"
+    assert fn.resize(Batch(tensors), size=[2, 2]).shape == (2, 3, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda batch, other: bool(batch == other),
+        lambda batch, other: [other].index(batch),
+        lambda batch, other: max(batch, other),
+        lambda batch, other: not batch,
+    ],
+    ids=["equal", "index", "max", "not"],
+)
+def test_a_batch_has_no_truth_value(use):
+    batch = Batch(RAGGED)
+    with pytest.raises(ArgumentTypeError, match=r"no truth value(.|\n)*given: (.|\n)*\.as_array\(\)\.all\(\)"):
+        use(batch, fn.flip(batch))

@@ -149,6 +149,8 @@ def as_batch(tensors: Any, dtype: Any = None, device: Any = None, layout: str | 
 def _to_batch(data: Any, kind: Any, layout: str | None, *, copy: bool) -> Batch:
     if isinstance(data, Tensor) and data.layout:
         raise UsageError("a tensor with a layout is not a batch", given=data.layout, fix="as_tensor(data, layout='')")
+    if isinstance(data, Samples):
+        data = Batch.of(data)
     if not isinstance(data, Batch) and (isinstance(data, int | float) or getattr(data, "ndim", 1) == 0):
         raise ArgumentTypeError("a batch needs an axis of samples", given=short_repr(data))
     samples: list[Tensor] = []

@@ -23,7 +23,8 @@ class Batch:
     Args:
         samples: A list with an array per sample, or an array with a leading axis of samples. Arrays of JAX and PyTorch
             are copied to the host if they are on a device.
-        layout: Letters of the axes of a sample, such as "HWC"; "" for none.
+        layout: Letters of the axes of a sample, such as "HWC"; "" for none. By default that of `samples` if they are a
+            `Batch` or a tensor list of `Pipeline.run`, otherwise none.
 
     Raises:
         ArgumentTypeError: The samples are not arrays of numbers.
@@ -43,13 +44,14 @@ class Batch:
     __hash__ = object.__hash__
 
     @with_call_site
-    def __init__(self, samples: Any, layout: str | None = "") -> None:
+    def __init__(self, samples: Any, layout: str | None = None) -> None:
         column = samples.column if isinstance(samples, Batch) else to_column(samples)
         if not len(column):
             raise ArgumentTypeError("a batch needs at least one sample", given=short_repr(samples))
         check_alike(column)
         self._column = column
-        self._layout = check_layout(layout or "", Spec(column[0].dtype, column[0].shape), column[0].ndim)
+        layout = _layout_of(samples) if layout is None else layout
+        self._layout = check_layout(layout, Spec(column[0].dtype, column[0].shape), column[0].ndim)
 
     @property
     def column(self) -> Column:
@@ -112,6 +114,16 @@ class Batch:
     def __iter__(self) -> Iterator[Array]:
         return iter(self._column)
 
+    @with_call_site
+    def __bool__(self) -> bool:
+        # Without it, Python would take the number of samples: `assert batch == other` would always pass.
+        raise ArgumentTypeError(
+            "a batch has no truth value",
+            given=str(self),
+            expected="one truth value",
+            fix=".as_array().all() or .as_array().any(); for samples that differ in shape, a loop over them",
+        )
+
     def __repr__(self) -> str:
         return f"Batch({len(self)} x {Spec(self.dtype, self.shape[1:], self._layout)})"
 
@@ -129,8 +141,15 @@ class Batch:
 
 # A batch computes like a node; the operators are called on its data at once.
 for _name, _method in vars(Expression).items():
-    if callable(_method) and _name.startswith("__") and _name not in ("__getitem__", "__hash__", "__pos__"):
+    if callable(_method) and _name.startswith("__") and _name not in ("__getitem__", "__hash__"):
         setattr(Batch, _name, _method)
+
+
+def _layout_of(samples: Any) -> str:
+    # A tensor list has a method of this name. The attribute of a tensor of PyTorch is not a text.
+    layout = getattr(samples, "layout", "")
+    layout = layout() if callable(layout) else layout
+    return layout if isinstance(layout, str) else ""
 
 
 def check_alike(column: Column) -> None:
