@@ -230,10 +230,19 @@ def test_arithmetic_and_numbers(cifar):
     summed = outputs(lambda images: fn.tensor_add_tensor_float(floats(images), floats(images)))
     assert np.array_equal(doubled, summed)
     assert doubled[1, :, 0, 0].tolist() == [2, 4, 0]
-    with pytest.raises(DefinitionError, match="needs scalar"):
-        filled(cifar, define=lambda images: fn.tensor_mul_scalar_float(images))
+    assert np.array_equal(outputs(lambda images: fn.tensor_mul_scalar_float(images)), outputs(lambda images: images))
+    with pytest.raises(DefinitionError, match="needs anchor"):
+        filled(cifar, define=lambda images: fn.slice(images, shape=[5, 4]))
     means = outputs(lambda images: fn.normalize(floats(images), axes=[], stddev=0.0))
     assert np.abs(means.mean(axis=(1, 2, 3))).max() < 1e-6
+    for axis in (0, 1):
+        means = outputs(lambda images, axis=axis: fn.normalize(images, axes=[axis], seed=-1, bytes_per_sample_hint=[0]))
+        assert np.abs(means.mean(axis=1 + axis)).max() < 1e-5
+    for define in (fn.normalize, fn.tensor_mul_scalar_float, lambda images, **form: fn.copy(images, **form)):
+        made = outputs(lambda images, define=define: define(images, rocal_tensor_output_type=types.FLOAT16))
+        assert made.dtype == np.float16
+    added = outputs(lambda images: fn.tensor_add_tensor_float(images, images, rocal_tensor_output_type=types.FLOAT))
+    assert added.dtype == np.float32
     part = outputs(lambda images: fn.slice(images, anchor=[1, 2], shape=[5, 4]))
     assert part.shape == (2, 3, 4, 5)
     assert outputs(lambda images: fn.transpose(images, perm=[1, 2, 0])).shape == (2, 32, 32, 3)

@@ -31,6 +31,11 @@ def unless_zero(value: Any) -> Any:
     return None if zero or (isinstance(argument, list | tuple) and not any(argument)) else argument
 
 
+def unless_empty(value: Any) -> Any:
+    """Return None for an empty list, which means "not given" in rocAL; other values, such as [0], as `meaning` does."""
+    return None if isinstance(value, list | tuple) and not value else meaning(value)
+
+
 def _window(crop: Any) -> Any:
     """Return (height, width) of a crop, or None. rocAL also accepts (depth, height, width); the depth must be 1."""
     size = unless_zero(crop)
@@ -63,13 +68,14 @@ class OperatorStep:
         core: Name of the operator in `penstock.fn`.
         arguments: Mapping of each argument, by rocAL's name.
         preset: Defaults that differ from penstock's, by penstock's name.
-        positional: Arguments of rocAL that become inputs, after the other inputs.
+        positional: Arguments of rocAL that become inputs, after the other inputs, with their defaults; None for those
+            without one.
     """
 
     core: str
     arguments: Mapping[str, ArgumentMapping] = field(default_factory=dict[str, ArgumentMapping])
     preset: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    positional: tuple[str, ...] = ()
+    positional: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -104,15 +110,16 @@ def _one(
     core: str,
     arguments: Mapping[str, ArgumentMapping] | None = None,
     preset: Mapping[str, Any] | None = None,
-    positional: tuple[str, ...] = (),
+    positional: Mapping[str, Any] | None = None,
 ) -> OperatorMapping:
     """Map an operator to a single one of penstock. Takes the arguments of `OperatorStep`."""
-    return OperatorMapping((OperatorStep(core, arguments or {}, preset or {}, positional),))
+    return OperatorMapping((OperatorStep(core, arguments or {}, preset or {}, positional or {}),))
 
 
-# Arguments of every operator except readers. `device` is a hint. rocAL's defaults for the other two are NHWC and UINT8,
-# which would destroy normalized values; here, an output has the layout and dtype of the input by default.
-FORM = ("output_layout", "output_dtype", "device")
+# Arguments of every operator except readers. `device` is a hint. rocAL's defaults of layout and dtype are NHWC and
+# UINT8, which would destroy normalized values; here, an output has the layout and dtype of the input by default.
+# Some of rocAL's operators call their dtype `rocal_tensor_output_type`.
+FORM = ("output_layout", "output_dtype", "rocal_tensor_output_type", "device")
 
 _CROP = {
     "crop": ArgumentMapping("crop", _window),
@@ -228,8 +235,10 @@ OPERATORS: Mapping[str, OperatorMapping] = {
     "normalize": _one(
         "normalize",
         {
-            **{n: ArgumentMapping(n, unless_zero) for n in ("axes", "axis_names", "mean", "stddev")},
+            "axes": ArgumentMapping("axes", unless_empty),
+            **{name: ArgumentMapping(name, unless_zero) for name in ("axis_names", "mean", "stddev")},
             **_same("batch", "ddof", "epsilon", "scale", "shift"),
+            **dict.fromkeys(("bytes_per_sample_hint", "seed"), ArgumentMapping()),
         },
     ),
     "one_hot": _one("one_hot", _same("num_classes")),
@@ -245,11 +254,11 @@ OPERATORS: Mapping[str, OperatorMapping] = {
         "slice",
         _same("out_of_bounds_policy", "fill_values"),
         {"normalized_anchor": False, "normalized_shape": False},
-        ("anchor", "shape"),
+        {"anchor": None, "shape": None},
     ),
     "tensor_add_tensor_float": _one("arithmetic.add"),
-    "tensor_mul_scalar_float": _one("arithmetic.mul", positional=("scalar",)),
-    "transpose": _one("transpose", {"perm": ArgumentMapping("perm", unless_zero)}),
+    "tensor_mul_scalar_float": _one("arithmetic.mul", positional={"scalar": 1.0}),
+    "transpose": _one("transpose", {"perm": ArgumentMapping("perm", unless_empty)}),
     "uniform": _one("random.uniform", _same("range"), {"range": (-1.0, 1.0)}),
 }
 
@@ -302,11 +311,12 @@ def call(name: str, *inputs: Any, **arguments: Any) -> Any:
         PenstockError: See the operator of penstock. The error names the line of the definition.
     """
     mapping = row(name)
-    if missing := [key for step in mapping.steps for key in step.positional if key not in arguments]:
+    required = [key for step in mapping.steps for key, default in step.positional.items() if default is None]
+    if missing := [key for key in required if key not in arguments]:
         raise DefinitionError(f"rocAL's fn.{name} needs {', '.join(missing)}", fix=f"{missing[0]}=...")
     result = inputs
     for step in mapping.steps:
-        positional = [meaning(arguments[key]) for key in step.positional]
+        positional = [meaning(arguments.get(key, default)) for key, default in step.positional.items()]
         result = (lookup(step.core)(*result, *positional, **passed_on(name, step, arguments)),)
     # Operators that take the layout or dtype themselves have applied it. The others get a transpose or a cast.
     used = {key for step in mapping.steps for key in step.arguments}
@@ -315,7 +325,8 @@ def call(name: str, *inputs: Any, **arguments: Any) -> Any:
 
 def _formed(node: Any, form: Mapping[str, Any]) -> Any:
     """Return a node in the requested layout and dtype."""
-    layout, dtype = meaning(form.get("output_layout")), meaning(form.get("output_dtype"))
+    layout = meaning(form.get("output_layout"))
+    dtype = meaning(form.get("output_dtype", form.get("rocal_tensor_output_type")))
     if layout and layout != node.layout:
         node = core.transpose(node, output_layout=layout)
     return node if dtype is None or dtype.numpy == node.dtype else core.cast(node, dtype=dtype)
