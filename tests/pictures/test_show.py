@@ -112,6 +112,10 @@ def test_labels_become_class_names():
     assert titles(penstock.show(batch, class_names={7: "bird"})) == ["0", "1", "bird", "0"]
     assert titles(penstock.show(batch["images"], labels=[3, 2, 1, 0]))[0] == "3"
     assert titles(penstock.show({**batch, "labels": np.eye(4)[[2, 0, 1, 3]]}, n=2)) == ["2", "0"]
+    assert titles(penstock.show(batch["images"], labels=[np.nan, np.inf, 2.5, 1.0])) == ["nan", "inf", "2.5", "1"]
+    boxes = np.float32([[[0, 0, 2, 2], [0, 0, 1, 1]]])
+    figure = penstock.show(batch["images"][:1], boxes=boxes, labels=np.float32([[np.nan, 1]]))
+    assert [text.get_text() for text in figure.axes[0].texts] == ["nan", "1"]
 
 
 @pytest.mark.parametrize("box_layout", ["ltrb", "xywh"])
@@ -342,6 +346,9 @@ def test_mistakes_are_explained(images):
         penstock.show(images, labels=[1, 2])
     with pytest.raises(UsageError, match="the batch has no images"):
         penstock.show({"labels": np.arange(3)})
+    for empty in (images[:0], [], {"images": images[:0], "labels": []}, {"images": []}):
+        with pytest.raises(UsageError, match="the batch has no samples"):
+            penstock.show(empty)
     with pytest.raises(DefinitionError, match="an image has the axes H and W"):
         penstock.show(images, layout="HW")
     with pytest.raises(DefinitionError, match="neither an image nor sound"):

@@ -51,7 +51,7 @@ def find_roles(data: Any, chosen: Mapping[str, Any], ndims: Mapping[str, int]) -
         ndims: Number of axes of a sample by name, where known.
 
     Raises:
-        UsageError: The batch has no images, or no value of a chosen name.
+        UsageError: The batch has no samples, no images, or no value of a chosen name.
     """
     if not isinstance(data, Mapping):
         if isinstance(data, tuple) and data and all(isinstance(item, TensorList) for item in cast(Any, data)):
@@ -93,12 +93,17 @@ def samples_of(data: Any, ndim: int | None = None) -> tuple[str, Column]:
     Args:
         data: A batch.
         ndim: Number of axes of a sample, if known. The arrays of `jax.pmap` have two axes before those of a sample.
+
+    Raises:
+        UsageError: The batch has no samples.
     """
     if isinstance(data, TensorList):
         return data.layout(), [np.asarray(sample) for sample in cast(Any, data.as_cpu())]
     if isinstance(data, Batch):
         return data.layout, data.column
     column = to_column(data)
+    if not len(column):
+        raise UsageError("the batch has no samples", given=short_repr(data), expected="at least one")
     if ndim is not None and isinstance(column, np.ndarray) and column.ndim > ndim + 1:
         column = column.reshape(-1, *column.shape[column.ndim - ndim :])
     return "", column
@@ -118,12 +123,12 @@ def label_text(label: Array, class_names: Sequence[str] | Mapping[int, str] | No
     if not flat.size:
         return ""
     number = flat[0] if flat.size == 1 else int(flat.argmax())
-    if float(number) != int(number):
+    if not float(number).is_integer():  # NaN and infinity are not, either
         return f"{float(number):.4g}"
-    return class_text(int(number), class_names)
+    return _class_text(int(number), class_names)
 
 
-def class_text(number: int, class_names: Sequence[str] | Mapping[int, str] | None) -> str:
+def _class_text(number: int, class_names: Sequence[str] | Mapping[int, str] | None) -> str:
     """Return the name of a class, or its number if it has none."""
     if isinstance(class_names, Mapping):
         return str(class_names.get(number, number))
@@ -139,7 +144,7 @@ def _first_image(values: Mapping[str, Any], ndims: Mapping[str, int]) -> str:
     for name, data in values.items():
         axes = ndims.get(name)
         if axes is None:
-            axes = data.ndim if isinstance(data, TensorList | Batch) else np.ndim(to_column(data)[0])
+            axes = data.ndim if isinstance(data, TensorList | Batch) else np.ndim(samples_of(data)[1][0])
         if _role(name) is None and axes >= 1:
             return name
     raise UsageError("the batch has no images", given=f"values {short_repr(list(values))}", fix="image=NAME")

@@ -14,7 +14,7 @@ from penstock.eager import Batch
 from penstock.errors import DefinitionError
 from penstock.graph import Range, check_annotations
 from penstock.pictures.batch_figure import Tile, draw
-from penstock.pictures.batch_roles import BatchRoles, class_text, find_roles, label_text
+from penstock.pictures.batch_roles import BatchRoles, find_roles, label_text
 from penstock.pictures.output_info import OutputInfo
 from penstock.pipeline.tensor_list import TensorList
 
@@ -78,7 +78,7 @@ def show(
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        UsageError: The batch has no value of a chosen name.
+        UsageError: The batch has no samples, or no value of a chosen name.
         DefinitionError: The data are not pictures of this layout.
 
     Example:
@@ -182,7 +182,7 @@ def _tile(
         if "labels" in extras:
             classes = np.ravel(extras["labels"])
             if len(classes) == len(boxes):
-                texts = [class_text(int(number), class_names) for number in classes[visible]]
+                texts = [label_text(number, class_names) for number in classes[visible]]
             else:
                 title = "\n".join(filter(None, [label_text(classes, class_names), title]))
         boxes = boxes[visible]
