@@ -165,6 +165,7 @@ MISTAKES = [
     (lambda: ndd.transpose(np.zeros((2, 2)), perm=ndd.tensor([1, 0])), TypeError, "constant"),
     (lambda: ndd.one_hot(np.array([1]), num_classes=np.array(3)), TypeError, "constant"),
     (lambda: ndd.rotate(ndd.batch([np.zeros((2, 2, 3))] * 2), angle=list(np.array([1, 2]))), TypeError, "one value"),
+    (lambda: ndd.batch_permutation(), ValueError, "batch_size=16"),
     (lambda: ndd.imread("/nowhere.jpg"), FileNotFoundError, "nowhere"),
     (lambda: ndd.follow, AttributeError, "dynamic mode has no follow"),
     (lambda: ndd.flip(np.zeros((2, 2, 3)), layout="HWC"), TypeError, "unknown argument layout"),

@@ -19,7 +19,7 @@ from penstock.dynamic.tensor_conversion import as_batch, as_tensor, check_device
 from penstock.eager import Generator
 from penstock.eager.batch import Batch as Samples
 from penstock.eager.call_data import is_per_sample
-from penstock.eager.call_form import call_form
+from penstock.eager.call_form import CallForm, call_form
 from penstock.eager.eager_call import call_on_rows
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, SourceNotFoundError, about
 from penstock.graph import OperatorFunction
@@ -65,14 +65,13 @@ def _compute(
         raise DefinitionError("dynamic mode has no device 'mixed'", fix="device='gpu'")
     check_device(device)
     form = call_form(operator)
-    for key, fix in _ONLY_ELSEWHERE.items():
-        if key in arguments and not (key == "layout" and form.own_layout):
-            raise ArgumentTypeError(f"unknown argument {key}", fix=fix)
-    if rng is not None and not form.own_seed:
-        raise ArgumentTypeError("the operator draws no random numbers", given="rng=")
+    _check_names(form, arguments, rng)
     values = [value if isinstance(value, Batch) else as_tensor(value) for value in inputs]
     named = {key: value for key, value in arguments.items() if value is not None}
     is_batch = batch_size is not None or any(isinstance(value, Batch) for value in (*values, *named.values()))
+    if operator.name == "batch_permutation" and not is_batch:
+        # Without it, operators compute one sample, whose permutation is always 0.
+        raise DefinitionError("a permutation needs the number of samples", fix="batch_size=16")
     rows = common_batch_size((*values, *named.values()), batch_size)
     step = active_step()
     if step is not None:
@@ -98,11 +97,19 @@ def _compute(
     return _deliver(result, is_batch=is_batch)
 
 
+def _check_names(form: CallForm, arguments: Mapping[str, Any], rng: Any) -> None:
+    for key, fix in _ONLY_ELSEWHERE.items():
+        if key in arguments and not (key == "layout" and form.own_layout):
+            raise ArgumentTypeError(f"unknown argument {key}", fix=fix)
+    if rng is not None and not form.own_seed:
+        raise ArgumentTypeError("the operator draws no random numbers", given="rng=")
+
+
 def _deliver(result: Samples, *, is_batch: bool) -> Any:
     return Batch.of(result) if is_batch else Tensor.of(result[0], result.layout)
 
 
-def _argument(form: Any, key: str, value: Any, rows: int) -> Any:
+def _argument(form: CallForm, key: str, value: Any, rows: int) -> Any:
     """Return an argument as operators take it."""
     if isinstance(value, DType):
         return value.numpy
