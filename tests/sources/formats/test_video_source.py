@@ -58,6 +58,11 @@ KINDS = {
     "vp8.webm": {"codec": "libvpx", "auto-alt-ref": "1", "lag-in-frames": "10"},
     "vp9.webm": {"codec": "libvpx-vp9", "auto-alt-ref": "1", "lag-in-frames": "10"},
     "stream.ts": {"codec": "mpeg2video"},
+    "b-frames.avi": {"bf": "3"},
+    "b-frames.asf": {"bf": "3"},
+    "program.mpg": {"bf": "0"},
+    "mpeg4.ts": {"codec": "mpeg4", "bf": "2"},
+    "stream.h264": {"bf": "3"},
     "uneven.mp4": {"ticks": np.cumsum([4, 1, 9, 4, 2] * 4).tolist()},
 }
 
@@ -70,6 +75,8 @@ def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
     if kind == "uneven.mp4":
         steps = np.diff(index.times * index.tick)
         np.testing.assert_allclose(steps, np.diff(KINDS[kind]["ticks"]) / 100, rtol=0, atol=1e-9)
+    if kind.startswith("b-frames"):
+        np.testing.assert_allclose(np.diff(index.times * index.tick), 0.04, rtol=0, atol=1e-9)
     decoder = VideoDecoder(path, index)
     rng = np.random.default_rng(1)
     for numbers in (

@@ -14,6 +14,7 @@ from penstock.errors import DefinitionError
 
 if TYPE_CHECKING:
     from av.container import InputContainer
+    from av.packet import Packet
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
 
@@ -49,7 +50,7 @@ class VideoIndex:
 
 
 def index_video(file: str | IO[bytes]) -> VideoIndex:
-    """Index the frames of a video. The file is read once, without decoding unless times repeat.
+    """Index the frames of a video. The file is read once, without decoding unless its times are unreliable.
 
     Raises:
         OSError: The file cannot be read.
@@ -58,23 +59,30 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
     container, stream = _open(file)
     times: list[int] = []
     keys: list[int] = []
+    untimed = False
     try:
         # VP8 has frames that are decoded but not shown, in packets of their own: bit show_frame of the frame header
         # (RFC 6386, section 9.1) is 0. Other formats pack such frames with a shown one.
         hidden = stream.codec_context.name == "vp8"
         for packet in container.demux(stream):
-            time = packet.dts if packet.pts is None else packet.pts
-            if not packet.size or time is None or packet.is_discard or (hidden and not bytes(packet)[0] & 0x10):
+            if not packet.size or packet.is_discard or (hidden and not bytes(packet)[0] & 0x10):
+                continue
+            time = _time(packet)
+            if time is None:
+                untimed = True
                 continue
             times.append(time)
             if packet.is_keyframe:
                 keys.append(time)
-        if not times or stream.time_base is None:
+        if not (times or untimed) or stream.time_base is None:
             raise ValueError("the video does not contain frames")
         # Packets are in decoding order; with B-frames the presentation order differs.
         shown, counted = np.unique(np.array(times, np.int64)), False
-        if len(shown) < len(times):
-            shown, counted = _decoded_times(file, int(shown[0]))
+        # MPEG program streams store the times of some frames. FFmpeg guesses the others, differently after a seek.
+        program = container.format.name == "mpeg"
+        if program or untimed or len(shown) < len(times) or _lacks_presentation_times(container, stream, times):
+            shown, counted = _decoded_times(file, min(times, default=0))
+            counted = counted or program or untimed
         # Frames are counted from the first one, so decoding cannot begin at another.
         starts = np.flatnonzero(np.isin(shown, keys)) if not counted else np.empty(0, np.int64)
         size = stream.codec_context.height, stream.codec_context.width
@@ -85,11 +93,24 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
         container.close()
 
 
-def _decoded_times(file: str | IO[bytes], first: int) -> tuple[Indices, bool]:
-    """Decode a video, and return the times of its frames in presentation order, and True if it lacks some of them.
+def _time(item: Packet | VideoFrame) -> int | None:
+    return item.dts if item.pts is None else item.pts
 
-    Packets of one time may be two fields of one frame. But MPEG program streams store only the times of some frames,
-    and FFmpeg derives the same time for several. Such a frame gets the tick after that of the frame before it.
+
+def _lacks_presentation_times(container: InputContainer, stream: VideoStream, times: list[int]) -> bool:
+    """Return True if packets with B-frames have the times at which they are decoded.
+
+    AVI and ASF do not store other times. FFmpeg derives the presentation times of some codecs only.
+    """
+    stores_decoding_times = container.format.name in ("avi", "asf")
+    return stores_decoding_times and stream.codec_context.has_b_frames and bool(np.all(np.diff(times) > 0))
+
+
+def _decoded_times(file: str | IO[bytes], first: int) -> tuple[Indices, bool]:
+    """Decode a video, and return the times of its frames in presentation order, and True if they are not reliable.
+
+    Packets of one time may be two fields of one frame. But a file may also have times in another order, and several
+    frames of one time or without a time, which get the tick after that of the frame before.
 
     Args:
         file: As for `index_video`.
@@ -97,13 +118,14 @@ def _decoded_times(file: str | IO[bytes], first: int) -> tuple[Indices, bool]:
     """
     container, stream = _open(file)
     with container:
-        stored = [frame.dts if frame.pts is None else frame.pts for frame in container.decode(stream)]
+        stored = [_time(frame) for frame in container.decode(stream)]
     if not stored:
         raise ValueError("the video does not contain frames")
     numbers = np.arange(len(stored))
     times = np.array([first if time is None else time for time in stored], np.int64)
-    increasing = np.maximum.accumulate(times - numbers) + numbers
-    return increasing, None in stored or not np.array_equal(increasing, times)
+    lacking = None in stored
+    increasing = np.maximum.accumulate((times if lacking else np.sort(times)) - numbers) + numbers
+    return increasing, lacking or not np.array_equal(increasing, times)
 
 
 class VideoDecoder:
@@ -171,8 +193,16 @@ class VideoDecoder:
         if not key:
             self._start()
             return
-        self._container.seek(int(self._index.times[key]), stream=self._stream, backward=True)
-        self._frames = self._container.decode(self._stream)
+        time = int(self._index.times[key])
+        self._container.seek(time, stream=self._stream, backward=True)
+        packets = self._container.demux(self._stream)
+        first = next(packets, None)
+        reached = None if first is None or not first.is_keyframe else _time(first)
+        # Some containers seek by decoding times, which leads to a packet after the key frame: begin from the start.
+        if first is None or reached is None or reached > time:
+            self._start()
+            return
+        self._frames = (frame for packet in itertools.chain([first], packets) for frame in packet.decode())
         self.position = key
 
     def _advance(self, number: int) -> VideoFrame | None:
@@ -182,7 +212,7 @@ class VideoDecoder:
             return next(itertools.islice(self._frames, skipped, None), None)
         wanted = int(self._index.times[number])
         for frame in self._frames:
-            time = frame.dts if frame.pts is None else frame.pts
+            time = _time(frame)
             if time is not None and time >= wanted:
                 self.position = int(np.searchsorted(self._index.times, time)) + 1
                 return frame if time == wanted else None
