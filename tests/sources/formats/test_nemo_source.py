@@ -90,6 +90,16 @@ def test_files_with_floats_have_the_full_scale_of_integers(folder, subtype, dtyp
     assert found.read(np.array([0]), [None] * 4)[0][0].tolist() == expected
 
 
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_peaks_of_lossy_files_saturate(folder, subtype):
+    soundfile.write(folder / "a.ogg", 1.5 * np.sin(np.arange(4000) / 9), 8000, subtype=subtype)
+    floats, _ = soundfile.read(folder / "a.ogg")
+    found = source(write(folder, {"audio_filepath": "a.ogg"}), downmix=False, dtype=np.int16)
+    signal = found.read(np.arange(1), [None] * 4)[0][0][:, 0]
+    assert np.abs(floats).max() > 1.1
+    np.testing.assert_allclose(signal, np.clip(floats * 32767, -32768, 32767), rtol=0, atol=1)
+
+
 def test_bad_files_are_named(folder):
     good = {"audio_filepath": "a.wav"}
     (folder / "text.wav").write_text("no sound")

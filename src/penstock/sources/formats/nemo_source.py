@@ -29,8 +29,9 @@ from penstock.sources.storage.sample_limit import check_announced_size
 # Duration of an entry that has none: up to the end of the file. Being negative, it is below any min_duration.
 _WHOLE = -1.0
 
-# Subtypes of libsndfile for samples that are stored as floats. Read as integers, they are only rounded: -1, 0 or 1.
-FLOAT_SUBTYPES = ("FLOAT", "DOUBLE")
+# Subtypes of libsndfile to read as floats. As integers, floats would only be rounded to -1, 0 or 1, and peaks of Vorbis
+# and Opus above full scale would wrap to the opposite sign.
+FLOAT_SUBTYPES = ("FLOAT", "DOUBLE", "VORBIS", "OPUS")
 
 
 @dataclass(frozen=True)
