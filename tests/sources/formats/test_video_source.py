@@ -1,5 +1,6 @@
 """Clips of videos, against what decoding a file from its beginning gives; tests/dali/test_video.py has DALI's."""
 
+import enum
 import fractions
 import sys
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
-from av.video.reformatter import Interpolation
+from av.video import reformatter
 
 from penstock import Pipeline, fn, ops, types
 from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
@@ -17,7 +18,7 @@ from penstock.sources.formats.video.video_list import Entry, videos_in, videos_o
 from penstock.sources.formats.video.video_source import ClipOptions, VideoSource
 from penstock.testing import check_bad_samples, check_source
 
-HOW = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+HOW = 0x2 | 0x40000 | 0x2000  # SWS_BILINEAR, SWS_ACCURATE_RND and SWS_FULL_CHR_H_INT of libswscale
 
 
 def write(path, count=20, codec="libx264", pixels="yuv420p", size=(64, 48), ticks=None, **options):
@@ -88,6 +89,14 @@ def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
     ):
         for number, frame in decoder.frames(list(numbers)):
             assert np.array_equal(frame, right[number]), (numbers, number)
+
+
+def test_older_versions_of_pyav_lack_names_of_flags(tmp_path, monkeypatch):
+    path = write(tmp_path / "a.mp4", 3)
+    right = decoded(path)
+    monkeypatch.setattr(reformatter, "Interpolation", enum.IntFlag("Interpolation", {"BILINEAR": 2}))
+    for number, frame in VideoDecoder(path, index_video(path)).frames(range(3)):
+        assert np.array_equal(frame, right[number])
 
 
 def test_frames_of_one_time(tmp_path):

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from av.video.stream import VideoStream
 
 _NEEDED_FOR = "decoding a video"
+# Flags of FFmpeg's libswscale: SWS_BILINEAR, SWS_ACCURATE_RND and SWS_FULL_CHR_H_INT. PyAV has names for the last two
+# from version 18 on.
+_CONVERSION = 0x2 | 0x40000 | 0x2000
 CONSTANT = "constant"
 # Modes that append frames in reverse order, and whether they repeat the last one.
 MIRRORED = {"reflect": 0, "reflect_101": 0, "symmetric": 1, "reflect_1001": 1}
@@ -93,7 +96,7 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
         container.close()
 
 
-def _time(item: Packet | VideoFrame) -> int | None:
+def _time(item: Packet[Any] | VideoFrame) -> int | None:
     return item.dts if item.pts is None else item.pts
 
 
@@ -225,9 +228,7 @@ class VideoDecoder:
         Raises:
             ValueError: The frame differs in size from the video.
         """
-        Interpolation = optional_import.import_extra("av.video.reformatter", "video", _NEEDED_FOR).Interpolation  # noqa: N806  # a class
-        flags = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
-        pixels: Array = frame.reformat(format="rgb24", interpolation=flags).to_ndarray()
+        pixels: Array = frame.reformat(format="rgb24", interpolation=_CONVERSION).to_ndarray()
         expected = self._index.height, self._index.width, 3
         if pixels.shape != expected:
             raise ValueError(f"a frame has shape {list(pixels.shape)} in a video of {list(expected)}")
