@@ -120,6 +120,12 @@ def test_values(agree, use, given, numbers):
     agree(use, given, numbers, layouts=layouts, off=1, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize(("use", "given", "numbers"), USES.values(), ids=USES)
+def test_values_on_devices(agree, use, given, numbers):
+    layouts = ("F**" if given is POINTS else "FDHWC" if given is SPACES else "FHWC", "")
+    agree(use, given[:1], numbers[:1], layouts=layouts, off=1, rtol=1e-5, atol=1e-4, placement="device")
+
+
 def test_one_entry_applies_to_all_frames(agree):
     videos = [RNG.integers(0, 256, (frames, 6, 7, 3), np.uint8) for frames in (1, 3, 4)]
     angles = [np.arange(frames, dtype=np.float32) for frames in (1, 3, 4)]

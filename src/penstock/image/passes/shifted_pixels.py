@@ -22,7 +22,7 @@ def fold_index_xla(at: Any, size: Any, border: Border) -> Any:
             return jnp.minimum(at % (2 * size), 2 * size - 1 - at % (2 * size))
         case Border.REFLECT_101:
             period = jnp.maximum(2 * size - 2, 1)
-            return jnp.minimum(at % period, period - at % period) * (size > 1)
+            return jnp.where(size > 1, jnp.minimum(at % period, period - at % period), 0)
         case _:
             return jnp.clip(at, 0, size - 1)
 
