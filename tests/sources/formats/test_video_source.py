@@ -91,6 +91,43 @@ def test_any_frame_is_what_decoding_from_the_beginning_gives(tmp_path, kind):
             assert np.array_equal(frame, right[number]), (numbers, number)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "skipped"),
+    [
+        ("a.mkv", {"bf": "3"}, 4),
+        ("a.ts", {"bf": "3"}, 4),
+        ("a.ts", {"codec": "mpeg2video", "bf": "2"}, 7),
+    ],
+)
+def test_videos_begin_with_the_first_frame_that_can_be_decoded(tmp_path, name, options, skipped):
+    path = str(tmp_path / f"cut.{name}")
+    with av.open(write(tmp_path / name, 40, **options)) as whole, av.open(path, "w") as file:
+        stream = file.add_stream_from_template(whole.streams.video[0])
+        for packet in [packet for packet in whole.demux(video=0) if packet.size][skipped:]:
+            packet.stream = stream
+            file.mux(packet)
+        del packet
+    right, index = decoded(path), index_video(path)
+    assert len(index) == len(right) < 40 - skipped
+    for number in (0, 1, 11, 25):
+        assert [np.array_equal(frame, right[number]) for _, frame in VideoDecoder(path, index).frames([number])] == [True]
+    assert len(source(path, length=5)) == len(right) // 5
+
+
+@pytest.mark.parametrize("name", ["a.avi", "a.mp4"])
+def test_videos_that_are_cut_short_are_refused(tmp_path, name):
+    path = tmp_path / name
+    with av.open(str(path), "w", options={"movflags": "faststart"} if name == "a.mp4" else {}) as file:
+        stream = file.add_stream("mjpeg", rate=25, width=64, height=48, pix_fmt="yuvj420p")
+        for number in range(12):
+            file.mux(stream.encode(av.VideoFrame.from_ndarray(np.full((48, 64, 3), 20 * number, np.uint8))))
+        file.mux(stream.encode())
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 7 // 10])
+    with pytest.raises(SourceError, match="the file is cut short"):
+        source(path)
+
+
 def test_older_versions_of_pyav_lack_names_of_flags(tmp_path, monkeypatch):
     path = write(tmp_path / "a.mp4", 3)
     right = decoded(path)

@@ -62,21 +62,27 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
     container, stream = _open(file)
     times: list[int] = []
     keys: list[int] = []
-    untimed = False
+    untimed = cut = False
+    first = None
     try:
         # VP8 has frames that are decoded but not shown, in packets of their own: bit show_frame of the frame header
         # (RFC 6386, section 9.1) is 0. Other formats pack such frames with a shown one.
         hidden = stream.codec_context.name == "vp8"
         for packet in container.demux(stream):
-            if not packet.size or packet.is_discard or (hidden and not bytes(packet)[0] & 0x10):
+            if not packet.size:
                 continue
-            time = _time(packet)
+            time, cut = _time(packet), packet.is_corrupt
+            first = first or (packet.is_keyframe, time)
+            if packet.is_discard or (hidden and not bytes(packet)[0] & 0x10):
+                continue
             if time is None:
                 untimed = True
                 continue
             times.append(time)
             if packet.is_keyframe:
                 keys.append(time)
+        if cut:
+            raise ValueError("the file is cut short: it ends within a frame")
         if not (times or untimed) or stream.time_base is None:
             raise ValueError("the video does not contain frames")
         # Packets are in decoding order; with B-frames the presentation order differs.
@@ -86,6 +92,9 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
         if program or untimed or len(shown) < len(times) or _lacks_presentation_times(container, stream, times):
             shown, counted = _decoded_times(file, min(times, default=0))
             counted = counted or program or untimed
+        elif first != (True, times[0]) or shown[0] < times[0]:
+            # A part of a recording may begin with frames that depend on missing ones.
+            shown = shown[shown >= _first_decoded_time(file)]
         # Frames are counted from the first one, so decoding cannot begin at another.
         starts = np.flatnonzero(np.isin(shown, keys)) if not counted else np.empty(0, np.int64)
         size = stream.codec_context.height, stream.codec_context.width
@@ -98,6 +107,15 @@ def index_video(file: str | IO[bytes]) -> VideoIndex:
 
 def _time(item: Packet[Any] | VideoFrame) -> int | None:
     return item.dts if item.pts is None else item.pts
+
+
+def _first_decoded_time(file: str | IO[bytes]) -> int:
+    container, stream = _open(file)
+    with container:
+        time = next((_time(frame) for frame in container.decode(stream)), None)
+    if time is None:
+        raise ValueError("the video does not contain frames that can be decoded")
+    return time
 
 
 def _lacks_presentation_times(container: InputContainer, stream: VideoStream, times: list[int]) -> bool:
