@@ -100,6 +100,24 @@ def test_peaks_of_lossy_files_saturate(folder, subtype):
     np.testing.assert_allclose(signal, np.clip(floats * 32767, -32768, 32767), rtol=0, atol=1)
 
 
+def test_files_without_seeking(folder):
+    soundfile.write(folder / "a.wav", np.sin(np.arange(8000) / 9), 8000, subtype="GSM610")
+    with soundfile.SoundFile(folder / "a.wav") as file:
+        assert not file.seekable()
+        right = file.read(file.frames, dtype="float32")
+    parts = ({}, {"offset": 0.25, "duration": 0.5})
+    found = source(write(folder, *({"audio_filepath": "a.wav", **part} for part in parts)))
+    whole, segment = found.read(np.arange(2), [None] * 4)[0]
+    assert np.array_equal(whole, right)
+    assert np.array_equal(segment, right[2000:6000])
+    with Pipeline(batch_size=1) as pipeline:
+        data = fn.constant(np.fromfile(folder / "a.wav", np.uint8))
+        pipeline.set_outputs(*fn.decoders.audio(data, downmix=True))
+    signals, rates = pipeline.run()
+    assert np.array_equal(signals.at(0), right)
+    assert float(rates.at(0)) == 8000
+
+
 def test_bad_files_are_named(folder):
     good = {"audio_filepath": "a.wav"}
     (folder / "text.wav").write_text("no sound")

@@ -110,7 +110,9 @@ def test_videos_begin_with_the_first_frame_that_can_be_decoded(tmp_path, name, o
     right, index = decoded(path), index_video(path)
     assert len(index) == len(right) < 40 - skipped
     for number in (0, 1, 11, 25):
-        assert [np.array_equal(frame, right[number]) for _, frame in VideoDecoder(path, index).frames([number])] == [True]
+        assert [np.array_equal(frame, right[number]) for _, frame in VideoDecoder(path, index).frames([number])] == [
+            True
+        ]
     assert len(source(path, length=5)) == len(right) // 5
 
 

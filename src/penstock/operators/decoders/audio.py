@@ -48,7 +48,9 @@ class DecodeAudio(Operator, SampleKernel):
             # libsndfile trusts the frame count in a FLAC header, so a damaged file could claim any amount of memory.
             check_announced_size(file.frames * file.channels * 4)
             # An untouched signal is read in the output's type: int32 does not fit into float32 without loss.
-            values: Array = file.read(dtype=self.dtype.name if unprocessed else "float32", always_2d=True)
+            # Formats without seeking, such as GSM 6.10, need the count. That of an MP3 file may be an estimate.
+            stored_dtype = self.dtype.name if unprocessed else "float32"
+            values: Array = file.read(file.frames, dtype=stored_dtype, always_2d=True)
         # DALI averages before it resamples, which also costs less.
         if self.downmix:
             values = values.mean(axis=1, dtype=np.float32)

@@ -131,7 +131,10 @@ class NemoSource(RecordSource[FileSource]):
                 count = left if duration < 0 else min(int(duration * rate), left)
                 # The header declares the number of frames; a damaged one must not allocate any amount of memory.
                 check_announced_size(count * file.channels * 4)
-                file.seek(start)
+                if file.seekable():
+                    file.seek(start)
+                else:
+                    file.read(start, dtype="int16")
                 as_floats = self._downmix or file.subtype in FLOAT_SUBTYPES
                 values: Array = file.read(count, dtype="float32" if as_floats else self._dtype.name, always_2d=True)
                 if len(values) < count:
