@@ -2,6 +2,7 @@
 
 import enum
 import fractions
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from av.video import reformatter
 
 from penstock import Pipeline, fn, ops, types
 from penstock.errors import DefinitionError, MissingExtraError, SourceError, SourceNotFoundError
+from penstock.operators.readers.video import VideoArguments
 from penstock.sources.formats.video import video_decoder
 from penstock.sources.formats.video.video_decoder import VideoDecoder, index_video
 from penstock.sources.formats.video.video_list import Entry, videos_in, videos_of
@@ -291,6 +293,18 @@ def test_a_video_of_bytes_that_is_none():
         with Pipeline(batch_size=1), pytest.raises(DefinitionError, match=message):
             fn.decoders.video(fn.constant(np.zeros(9, np.uint8)), **options)
     assert video_decoder.padded_frame_indices(np.arange(5), 1, "reflect").tolist() == [0] * 5
+
+
+def test_extensions_of_videos_in_folders(tmp_path):
+    documented = re.search(r"left out: (.*) are read", " ".join(VideoArguments.__doc__.split()))
+    extensions = re.split(", | and ", documented[1])
+    assert {"mp4", "m2ts", "vob", "asf", "mxf"} < set(extensions)
+    (tmp_path / "cats").mkdir()
+    for extension in extensions:
+        (tmp_path / "cats" / f"{extension}.{extension}").touch()
+        (tmp_path / "cats" / f"{extension}.{extension.upper()}").touch()
+    (tmp_path / "cats" / "notes.txt").touch()
+    assert len(videos_in(str(tmp_path))) == 2 * len(extensions) == 52
 
 
 def test_class_names_are_those_of_the_folders(tmp_path):

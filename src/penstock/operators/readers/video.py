@@ -47,7 +47,9 @@ class VideoArguments(LabeledReaderArguments, total=False):
 
     Args:
         filenames: Paths of the videos.
-        file_root: Folder with one folder of videos per class; classes are numbered in the order of their names.
+        file_root: Folder with one folder of videos per class; classes are numbered in the order of their names. Files
+            with other extensions are left out: mp4, m4v, mov, qt, mkv, webm, avi, divx, mpg, mpeg, mpe, m1v, m2v, vob,
+            ts, mts, m2ts, wmv, asf, flv, f4v, ogv, 3gp, 3g2, mxf and gif are read, in upper and lower case.
         file_list: Text file with a line per video; its paths are relative to the working directory.
         labels: Class numbers, one per entry of `filenames`; an empty list numbers the files.
         stride: Distance between frames of a clip, in frames. As in DALI, a clip needs `sequence_length` times `stride`

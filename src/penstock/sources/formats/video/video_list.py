@@ -11,7 +11,11 @@ from penstock.sources.files.class_folders import list_class_folders
 from penstock.sources.formats.video.video_decoder import VideoIndex
 from penstock.sources.storage.disk_cache import read_input
 
-EXTENSIONS = ("mp4", "m4v", "mov", "mkv", "webm", "avi", "mpg", "mpeg", "ts", "mts", "wmv", "flv", "ogv", "3gp", "gif")
+# Files in class folders that count as videos; `fn.readers.video` documents them.
+_EXTENSIONS = (
+    "mp4 m4v mov qt mkv webm avi divx mpg mpeg mpe m1v m2v vob ts mts m2ts wmv asf flv f4v ogv 3gp 3g2 mxf gif"
+)
+_PATTERNS = tuple(f"*.{extension}" for extension in _EXTENSIONS.split())
 # Tolerance in ticks: decimal times in a list are rarely exact multiples of a tick.
 _EXACT = 1e-3
 
@@ -74,7 +78,7 @@ def _place(value: float, video: VideoIndex, frames: bool, up: bool) -> int:
 
 def videos_in(root: str) -> tuple[Entry, ...]:
     """Return the videos in the folders directly below `root`, labeled with the number of their folder."""
-    files = list_class_folders(root, tuple(f"*.{extension}" for extension in EXTENSIONS), (), False)
+    files = list_class_folders(root, _PATTERNS, (), False)
     names = files.class_names(1)
     return tuple(
         Entry(files.describe(index), label, class_name=names[label]) for index, label in enumerate(files.labels)
