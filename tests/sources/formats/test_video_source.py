@@ -307,6 +307,20 @@ def test_extensions_of_videos_in_folders(tmp_path):
     assert len(videos_in(str(tmp_path))) == 2 * len(extensions) == 52
 
 
+def test_times_begin_at_zero(tmp_path):
+    path = write(tmp_path / "a.mp4", 3, ticks=[150, 160, 180])
+    assert index_video(path).times[0] > 0
+    with Pipeline(batch_size=1) as pipeline:
+        pipeline.set_outputs(*fn.readers.video(filenames=path, sequence_length=3, enable_timestamps=True))
+    np.testing.assert_allclose(pipeline.run()[1].at(0), [0, 0.1, 0.3], rtol=0, atol=1e-9)
+
+
+def test_relative_paths_may_contain_colons(tmp_path, monkeypatch):
+    (tmp_path / "b:c.mkv").write_bytes(Path(write(tmp_path / "a.mkv", 3)).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert len(source("b:c.mkv")) == 1
+
+
 def test_class_names_are_those_of_the_folders(tmp_path):
     for name in ("dog", "cat"):
         (tmp_path / name).mkdir()

@@ -62,7 +62,7 @@ class VideoArguments(LabeledReaderArguments, total=False):
         fill_value: Value of padded frames, 0 to 255; one number, or one per channel.
         uniform_sample: If True, a video or its part is one clip of frames at equal distances, without padding.
         enable_frame_num: "scalar" or True returns the number of the first frame, "sequence" those of all frames.
-        enable_timestamps: If True, the time of each frame is returned.
+        enable_timestamps: If True, the time of each frame since the first one of the video is returned.
         file_list_format: Unit of starts and ends in `file_list`: "timestamps" in seconds, or "frames", where negative
             ones count from the end. The frame at the end is excluded.
         file_list_rounding: Rounding of starts and ends between two frames.
@@ -112,7 +112,8 @@ def video(
 
     Use one of three arguments: `filenames`; `file_root`, a folder with a folder of videos per class; or `file_list`, a
     text file with a line per video: its path, a label and, for a part of it, start and end. The reader indexes all
-    frames when it is created, for which it reads the files once. Clips are decoded from the keyframe before them.
+    frames when it is created, for which it reads the files once. Clips are decoded from the keyframe before them. The
+    defaults and the rules for clips are those of DALI's newer reader, `fn.experimental.readers.video`.
 
     Args:
         sequence_length: Frames per clip.

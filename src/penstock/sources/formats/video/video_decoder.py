@@ -258,7 +258,8 @@ def _open(file: str | IO[bytes]) -> tuple[InputContainer, VideoStream]:
     if not isinstance(file, str):
         file.seek(0)  # it may have been read before
     try:
-        container: InputContainer = av.open(file, "r")
+        # Without the scheme, FFmpeg takes the part of a relative path before a colon for one.
+        container: InputContainer = av.open(f"file:{file}" if isinstance(file, str) else file, "r")
     except av.error.FFmpegError as error:
         # Missing files and the like are OSErrors; errors about the data are reported as "not a video".
         if isinstance(error, OSError) and not isinstance(error, ValueError):

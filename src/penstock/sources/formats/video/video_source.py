@@ -141,7 +141,8 @@ class VideoSource(Source):
 
     def _times(self, file: int, numbers: Indices) -> Array:
         video = self._videos[file]
-        return np.where(numbers < 0, -1.0, video.times[numbers] * video.tick)
+        # As in DALI, the first frame has the time 0, also in recordings that begin at another one.
+        return np.where(numbers < 0, -1.0, (video.times[numbers] - video.times[0]) * video.tick)
 
     def _decode(self, file: int, rows: Indices, numbers: Indices, indices: Indices, clips: Column) -> None:
         """Decode the frames of one file into the clips.
