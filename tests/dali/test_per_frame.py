@@ -126,6 +126,32 @@ def test_values_on_devices(agree, use, given, numbers):
     agree(use, given[:1], numbers[:1], layouts=layouts, off=1, rtol=1e-5, atol=1e-4, placement="device")
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, n: fn.resize(x, size=[5, 5], roi_start=n, roi_end=n + 4),
+        lambda x, n: fn.resize(x, size=n * 0 + [5, 4]),
+        lambda x, n: fn.tensor_resize(x, sizes=n * 0 + [5, 4], axes=[-3, -2]),
+        lambda x, n: fn.slice(x, start=n, shape=[4, 4], axis_names="HW"),
+    ],
+    ids=["resize roi", "resize size", "tensor_resize", "slice"],
+)
+def test_several_numbers_for_a_known_number_of_frames(use):
+    """DALI refuses such arguments, so each frame is compared with an image."""
+    video, numbers = (
+        np.tile(VIDEOS[0], (2, 1, 1, 1, 1)),
+        np.float32([[[0, 1], [2, 1], [4, 3]], [[1, 1], [3, 0], [2, 2]]]),
+    )
+    with Pipeline(2) as pipeline:
+        frames = fn.readers.arrays(video, layout="FHWC")
+        pipeline.set_outputs(use(frames, fn.per_frame(fn.readers.arrays(numbers))))
+    whole = pipeline.run()[0].as_array().reshape(6, -1)
+    with Pipeline(6) as pipeline:
+        images = fn.readers.arrays(video.reshape(6, *video.shape[2:]), layout="HWC")
+        pipeline.set_outputs(use(images, fn.readers.arrays(numbers.reshape(6, 2))))
+    assert np.array_equal(whole, pipeline.run()[0].as_array().reshape(6, -1))
+
+
 def test_one_entry_applies_to_all_frames(agree):
     videos = [RNG.integers(0, 256, (frames, 6, 7, 3), np.uint8) for frames in (1, 3, 4)]
     angles = [np.arange(frames, dtype=np.float32) for frames in (1, 3, 4)]

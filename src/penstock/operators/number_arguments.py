@@ -8,6 +8,7 @@ import numpy as np
 from penstock.core import Spec
 from penstock.errors import DefinitionError
 from penstock.graph import Argument, DataNode
+from penstock.graph.ir.per_frame_kernel import each_frame
 
 # One number for all samples, or a node with one per sample.
 Number = Annotated[float | DataNode, Argument(np.float32)]
@@ -29,8 +30,12 @@ NO_AXIS = int(np.iinfo(np.int64).min)
 
 
 def number_count(value: Any) -> int | None:
-    """Return the number of numbers in a constant, or in each sample of a node or a spec; None if it is unknown."""
+    """Return the number of numbers in a constant, or in each sample of a node or a spec; None if it is unknown.
+
+    A node per frame counts as its frames, which have their numbers each.
+    """
     spec = value.spec if isinstance(value, DataNode) else value
+    spec = each_frame(spec) if isinstance(spec, Spec) else spec
     return (*spec.shape, 1)[0] if isinstance(spec, Spec) else int(np.size(cast(Any, value)))
 
 

@@ -249,7 +249,7 @@ def slice(  # noqa: A001  # DALI's name
     bounds = {name: bound for name, bound in arguments.items() if bound is not None}
     for name, bound in bounds.items():
         # DALI counts the numbers of a bound and ignores their shape.
-        if isinstance(bound, DataNode) and len(bound.spec.shape) > 1:
+        if isinstance(bound, DataNode) and bound.spec.layout[:1] != "F" and len(bound.spec.shape) > 1:
             bounds[name] = reshape(bound, shape=[-1])
     # axes= replaces only the default of axis_names; if you set both, axis_numbers reports the conflict.
     names = axis_names if axes is None or axis_names != "WH" else None
