@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from functools import partial
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from penstock.graph import Reader
 from penstock.graph.identity.fingerprint import CanonicalDefinition
 from penstock.pipeline.run_state import StateIdentity
 from penstock.sources.formats.array_source import ArraySource
+from penstock.sources.formats.recordio_source import encode_record, write_recordio
 from penstock.sources.order.schedule import BatchStep, Schedule
 
 FILL, DROP, PARTIAL, PAD = LastBatchPolicy
@@ -270,6 +272,46 @@ def test_a_replaced_file_is_noticed(tmp_path):
     del state["files"]
     other.set_state(state)
     assert "files" not in augmented().get_state()
+
+
+def write_shards(*folders):
+    """Write a file of the same name and the same sizes to each folder."""
+    for number, folder in enumerate(folders):
+        folder.mkdir(parents=True)
+        write_recordio(folder / "data.rec", [encode_record(b"", [10.0 * number + row]) for row in range(8)])
+    return [str(folder / "data.rec") for folder in folders]
+
+
+# The data sets as states of earlier versions name them, which did not tell the folders apart.
+@pytest.mark.parametrize(
+    ("options", "earlier"),
+    [
+        ({}, "mxnet:16:0c7d2c30a2ef5c7a"),
+        ({"subset": slice(12)}, "subset:12:6a5bff4016bd7055"),
+        ({"mixed": True}, "mix:32:2e23affbcbb6da6c"),
+    ],
+    ids=["files", "subset", "mixture"],
+)
+def test_files_of_one_name_in_other_folders_are_another_data_set(tmp_path, options, earlier):
+    def iterator(*paths, mixed=False, **more):
+        reader = partial(fn.readers.mxnet, path=[*paths], index_path=[], **more)
+        if not mixed:
+            return data_iterator(lambda: reader()[1], ["x"])(batch_size=4)
+        return data_iterator(lambda: fn.readers.mix(reader(), reader(), weights=[1, 1])[1], ["x"])(batch_size=4)
+
+    here = write_shards(tmp_path / "here" / "year=2023", tmp_path / "here" / "year=2024")
+    moved = write_shards(tmp_path / "there" / "year=2023", tmp_path / "there" / "year=2024")
+    (other,) = write_shards(tmp_path / "here" / "year=2025")
+    first = iterator(*here, **options)
+    next(first)
+    state = first.get_state()
+    rest = taken(first)
+    for paths in (here[::-1], [here[0], other], [here[0], here[0]], here[:1]):
+        assert "another dataset" in refusal(iterator(*paths, **options), state)
+    for origin, paths in ((state, moved), ({**state, "dataset": earlier}, here)):
+        resumed = iterator(*paths, **options)
+        resumed.set_state(origin)
+        assert taken(resumed) == rest
 
 
 def test_totals_match_readers():

@@ -30,6 +30,7 @@ from penstock.plan.plan import Plan, make_plan
 from penstock.plan.shard_merge import MergedProgram, ReaderFacts, merge_shards
 from penstock.sources.external.feed_queue import FeedQueue
 from penstock.sources.order.schedule import Schedule
+from penstock.sources.storage.file_folders import combined_folders_suffix, without_folders
 from penstock.types import OnError
 
 
@@ -177,8 +178,10 @@ class Executable:
                 parts = dict.fromkeys(of_block[number].dataset for of_block in self.facts)
             else:
                 parts = dict.fromkeys(reader.source.fingerprint() for reader in dict.fromkeys(readers))
-            digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-            texts.append(next(iter(parts)) if len(parts) == 1 else f"parts:{digest}")
+            names = dict.fromkeys(map(without_folders, parts))
+            digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]
+            text = next(iter(names)) if len(names) == 1 else f"parts:{digest}"
+            texts.append(f"{text}{combined_folders_suffix(parts)}")
         for node in self.plan.graph.feeds:
             texts += dict.fromkeys(stream.fingerprint() for stream in self.program.streams[node.id])
         return "+".join(texts)

@@ -22,6 +22,7 @@ from penstock.graph.identity.fingerprint import CanonicalDefinition
 from penstock.pipeline.file_sizes import file_sizes_digest
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.source import Source
+from penstock.sources.storage.file_folders import without_folders
 from penstock.types import LastBatchPolicy
 
 VERSION = 2
@@ -130,7 +131,8 @@ class StateIdentity:
             StateError: It is not a state, it belongs to another definition or data set, or no batch begins there.
         """
         _check_form(state)
-        if state["dataset"] != self.dataset:
+        # States of earlier versions do not tell files of one name in several folders apart.
+        if state["dataset"] not in (self.dataset, without_folders(self.dataset)):
             raise StateError(
                 "the state belongs to another dataset",
                 given=f"{state['dataset']} in the state",

@@ -13,6 +13,7 @@ from penstock.sources.order.interleaving import InterleavedSelection
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Outcomes, Source
 from penstock.sources.storage.byte_range import ByteRange, ReadCost
+from penstock.sources.storage.file_folders import combined_folders_suffix, without_folders
 
 # The summary in plans names only the first data sets of a mix.
 _MAX_NAMED_PARTS = 4
@@ -137,9 +138,10 @@ class ConcatSource(Source):
 
     def fingerprint(self) -> str:
         """Return a text that identifies the data sets and how they are combined."""
-        texts = [f"{part.source.fingerprint()}{part.values}" for part in self._parts]
+        sources = [part.source.fingerprint() for part in self._parts]
+        texts = [f"{without_folders(text)}{part.values}" for text, part in zip(sources, self._parts, strict=True)]
         digest = short_digest("\0".join([*texts, str(self.selection)]))
-        return f"mix:{len(self)}:{digest}"
+        return f"mix:{len(self)}:{digest}{combined_folders_suffix(sources)}"
 
     def _find(self, index: int) -> tuple[ConcatMember, int]:
         owner, inner = self._offsets.locate(index)

@@ -13,6 +13,7 @@ from penstock.sources.order.sample_order import SampleSelection
 from penstock.sources.order.weighted_sampling import WeightedSampling
 from penstock.sources.source import Outcomes, Source
 from penstock.sources.storage.byte_range import ByteRange
+from penstock.sources.storage.file_folders import combined_folders_suffix, without_folders
 
 
 class SubsetSource(Source):
@@ -81,7 +82,9 @@ class SubsetSource(Source):
     def fingerprint(self) -> str:
         """Return a text that identifies the underlying source, the indices and the draws."""
         chosen = str(self._chosen) if isinstance(self._chosen, range) else self._chosen
-        return f"subset:{len(self)}:{short_digest(f'{self._source.fingerprint()}{self.selection}', chosen)}"
+        source = self._source.fingerprint()
+        digest = short_digest(f"{without_folders(source)}{self.selection}", chosen)
+        return f"subset:{len(self)}:{digest}{combined_folders_suffix([source])}"
 
     def _inner(self, indices: Indices) -> Indices:
         if isinstance(self._chosen, range):

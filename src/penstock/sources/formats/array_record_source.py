@@ -14,6 +14,7 @@ from penstock.errors import SourceError, SourceNotFoundError
 from penstock.sources.formats.tfrecord.example_columns import Examples, Features
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
+from penstock.sources.storage.file_folders import folders_suffix
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.local_copies import LocalCopies
 
@@ -148,9 +149,9 @@ class ArrayRecordSource(Source):
         return self._paths, self._copies.states, self._features
 
     def fingerprint(self) -> str:
-        """Hash the names of the files and their numbers of records."""
+        """Hash the names of the files below their common folder and their numbers of records."""
         names = "\0".join(map(os.path.basename, self._paths))
-        return f"array_record:{len(self)}:{short_digest(names, self._offsets.starts)}"
+        return f"array_record:{len(self)}:{short_digest(names, self._offsets.starts)}{folders_suffix(self._paths)}"
 
 
 def array_record_module(needed_for: str) -> Any:

@@ -15,6 +15,7 @@ from penstock.errors import SourceError, SourceNotFoundError, did_you_mean
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
+from penstock.sources.storage.file_folders import folders_suffix
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import FetchedFile, RemoteFile
@@ -220,9 +221,9 @@ class ParquetSource(Source):
         return self._paths, self._stamps, self.names
 
     def fingerprint(self) -> str:
-        """Hash the names of the files and columns, and the sizes of the row groups."""
+        """Hash the names of the files below their common folder, those of the columns, and the row groups' sizes."""
         names = "\0".join((*map(os.path.basename, self._paths), *self.names))
-        return f"parquet:{len(self)}:{short_digest(names, self._offsets.starts)}"
+        return f"parquet:{len(self)}:{short_digest(names, self._offsets.starts)}{folders_suffix(self._paths)}"
 
 
 def _pyarrow(module: str) -> Any:

@@ -14,6 +14,7 @@ from penstock.core import Array, Indices, short_digest
 from penstock.errors import PenstockError, SampleError, SourceError, error_text
 from penstock.sources.order.part_offsets import PartOffsets
 from penstock.sources.storage.byte_range import ByteRange, ObjectInfo, ReadCost
+from penstock.sources.storage.file_folders import folders_suffix
 from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import LocalFile, Opened, open_file
 from penstock.sources.storage.range_coalescing import RangeReader
@@ -193,9 +194,10 @@ class RecordRanges:
         return self.paths, self._stamps, self.starts, self.sizes
 
     def fingerprint(self) -> str:
-        """Return a short text that identifies the records by file names, counts and sizes, independent of folders."""
+        """Return a short text that identifies the records by counts, sizes and names of files below their folder."""
         names = "\0".join(map(os.path.basename, self.paths))
-        return f"{len(self)}:{short_digest(names, self._offsets.starts, self.starts, self.sizes)}"
+        digest = short_digest(names, self._offsets.starts, self.starts, self.sizes)
+        return f"{len(self)}:{digest}{folders_suffix(self.paths)}"
 
 
 class HeaderReader:
