@@ -134,6 +134,28 @@ def test_items_with_other_values_are_samples_that_fail(first, other, message):
     assert caught.value.index == 1
 
 
+class Damaged(Dataset):
+    """Has one item that cannot be read."""
+
+    def __init__(self, bad):
+        super().__init__()
+        self.bad = bad
+
+    def __getitem__(self, index):
+        if index == self.bad:
+            raise OSError("no such page")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("bad", [20, 21])
+def test_bad_items_are_tolerated_also_at_the_end(bad):
+    skipping = data_iterator(lambda: fn.readers.items(Damaged(bad)), ["x", "y", "valid"], on_error="skip")
+    batch = next(skipping(batch_size=22))
+    assert np.asarray(batch["y"])[np.asarray(batch["valid"])].tolist() == [n for n in range(22) if n != bad]
+    with pytest.raises(errors.SampleError, match=f"item {bad} of a Damaged cannot be read: OSError: no such page"):
+        list(make(items=Damaged(bad)))
+
+
 def hugging_face():
     datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets is not installed")
     return datasets.Dataset.from_dict({"x": [[n, n + 1] for n in range(22)], "y": list(range(22))}).with_format("numpy")

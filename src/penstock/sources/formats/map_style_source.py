@@ -91,9 +91,13 @@ class MapStyleSource(Source):
     def fingerprint(self) -> str:
         """Hash the length, the kinds of the values, and the first and last item."""
         # Items may be slow to produce, so only two are read.
-        parts = [part for index in (0, self._length - 1) for part in self._parts(self._item(index), index)]
-        digest = short_digest("".join(map(str, self.specs)), *(entry for p in parts for entry in (str(p.shape), p)))
-        return f"items:{self._length}:{digest}"
+        parts, last, unreadable = self._parts(self._item(0), 0), self._length - 1, ""
+        try:
+            parts += self._parts(self._item(last), last)
+        except SampleError:  # `on_error` may tolerate it
+            unreadable = f"unreadable: {self.describe(last)}"
+        contents = (entry for part in parts for entry in (str(part.shape), part))
+        return f"items:{self._length}:{short_digest(''.join(map(str, self.specs)), *contents, unreadable)}"
 
     def _item(self, index: int) -> Any:
         try:
