@@ -219,6 +219,8 @@ class ExecutionFrame:
         elif spec.dense:
             samples, column = column, self.allocate(value, register)
             for row, sample in enumerate(samples):
+                if row in self.failed_rows:  # its sample need not have the shape
+                    continue
                 self.check(value, row, sample)
                 column[row] = sample
         # Kernels that could write into the slot returned the slot itself.
