@@ -394,6 +394,30 @@ def test_random_numbers_depend_on_position_not_batch():
     assert np.array_equal(np.concatenate([np.asarray(batch["x"]) for batch in new]), whole[16:])
 
 
+@pytest.mark.parametrize("policy", [FILL, PAD])
+@pytest.mark.parametrize("old", [8, 24])
+def test_next_epoch_is_the_same_wherever_a_loop_leaves_an_epoch(policy, old):
+    """Also for a second reader, and for a row that is no multiple of the batch size."""
+
+    @data_iterator(output_map=["x", "beside"], reader_name="r", last_batch_policy=policy)
+    def definition():
+        return fn.readers.arrays(np.arange(53), name="r"), fn.readers.arrays(np.arange(1000))
+
+    def next_epoch(state, batches):
+        iterator = definition(batch_size=16, num_threads=1)
+        iterator.set_state(state)
+        for _ in range(batches):
+            next(iterator)
+        iterator.next_epoch()
+        return next(iterator)["beside"].tolist()
+
+    saved = definition(batch_size=old, num_threads=1)
+    while saved.get_state()["row"] < 24:
+        next(saved)
+    # The batches at rows 24 and 40 remain.
+    assert [next_epoch(saved.get_state(), batches) for batches in range(3)] == [list(range(56, 72))] * 3
+
+
 @pytest.mark.parametrize("devices", [None, 2])
 def test_secondary_padded_reader_resumes_with_other_batch_size(devices):
     """Its epochs end with a batch, so their number of positions depends on the batch size."""

@@ -70,8 +70,9 @@ class Schedule:
     def next_epoch(self, step: BatchStep) -> BatchStep:
         """Return the first step of the next epoch."""
         # All readers pass the rest of this epoch, so that the next one is the same wherever the loop left this one.
-        if self.batches_per_epoch and not self.is_epoch_end(step):
-            skipped = self.batches_per_epoch - 1 - step.row // self.stride
+        if self.length is not None and not self.is_epoch_end(step):
+            # After a state of another batch size, the row need not be a multiple of the stride.
+            skipped = self._batches_in(self.length - step.row) - 1
             totals = tuple(
                 [total + skipped * stride for total, stride in zip(step.consumed, self.strides, strict=True)]
             )
@@ -99,9 +100,11 @@ class Schedule:
     @property
     def batches_per_epoch(self) -> int | None:
         """Number of batches of an epoch; None if it is endless."""
-        if self.length is None:
-            return None
-        return self.length // self.stride if self.policy is LastBatchPolicy.DROP else -(-self.length // self.stride)
+        return None if self.length is None else self._batches_in(self.length)
+
+    def _batches_in(self, positions: int) -> int:
+        """Count the batches of the rest of an epoch."""
+        return positions // self.stride if self.policy is LastBatchPolicy.DROP else -(-positions // self.stride)
 
     @property
     def drops_last_batch(self) -> bool:
