@@ -271,6 +271,7 @@ REFUSED = [
     (weighted([1, float("inf")]), DefinitionError, "inf for reader 1"),
     (weighted([0, 0]), DefinitionError, "all weights are 0"),
     (weighted("ab"), ArgumentTypeError, "weights are numbers"),
+    (weighted([True, False]), ArgumentTypeError, "weights=[1.0, 0.0]"),
     (together(drawn(), epoch_size=0), DefinitionError, "epoch_size is out of range"),
     (together(drawn(), epoch_size=2.5), ArgumentTypeError, "epoch_size"),
     (together(drawn(), shard_id=0, num_shards=11), DefinitionError, "more shards than samples"),

@@ -48,12 +48,38 @@ def test_shuffled_readers_of_different_length_are_named():
 
 
 @pytest.mark.parametrize(
+    ("one", "other", "why"),
+    [
+        ({"random_shuffle": True}, {}, "only one of them shuffles"),
+        ({}, {"random_shuffle": True}, "only one of them shuffles"),
+        ({"random_shuffle": True}, {"random_shuffle": True, "weights": range(10)}, "differ in weights"),
+    ],
+    ids=["first", "second", "weights"],
+)
+def test_readers_of_one_length_with_other_orders_are_named(one, other, why):
+    with pytest.warns(PenstockWarning, match=rf"have 10 samples each, but {why}, so each has an order of its own"):
+        pairs({"length": 10, **one}, {"length": 10, **other})
+
+
+@pytest.mark.parametrize(
     ("length", "options"),
-    [(10, {"random_shuffle": True}), (12, {"random_shuffle": True, "seed": 3}), (12, {"random_shuffle": False})],
-    ids=["same length", "own seed", "not shuffled"],
+    [
+        (10, {"random_shuffle": True}),
+        (10, {"random_shuffle": True, "seed": 3}),
+        (10, {"random_shuffle": True, "weights": range(10), "seed": 3}),
+        (12, {"random_shuffle": True, "seed": 3}),
+        (12, {"random_shuffle": False}),
+    ],
+    ids=["same length", "own seed", "own seed and weights", "own seed and length", "not shuffled"],
 )
 def test_readers_that_are_meant_to_be_so_are_not_named(length, options):
     pairs({"length": 10, "random_shuffle": True}, {"length": length, **options})
+
+
+def test_readers_without_an_own_order_are_not_named():
+    pairs({"length": 10}, {"length": 10})
+    pairs({"length": 10, "weights": range(10)}, {"length": 10, "weights": list(range(10))})
+    pairs({"length": 10, "random_shuffle": True, "seed": 3}, {"length": 10})
 
 
 @pytest.fixture(scope="module")

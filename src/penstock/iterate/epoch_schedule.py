@@ -171,22 +171,30 @@ def _warn_of_repeated_samples(readings: Readings, schedule: Schedule) -> None:
 
 
 def _warn_of_unrelated_orders(readings: Readings) -> None:
-    """Warn if two readers shuffle, but differ in length, so that neither keeps to the order of the other."""
-    shuffled = [
-        (node, reading)
-        for node, reading in readings.items()
-        if reading.readers[0].shuffle and node.seed is None  # a seed of its own says that it is independent
-    ]
-    for (first, one), (second, other) in combinations(shuffled, 2):
-        if one.length != other.length:
+    """Warn if one of two readers does not keep to the order of the other, which shuffles or draws its samples."""
+    # A seed of its own says that a reader is independent.
+    for (first, one), (second, other) in combinations([item for item in readings.items() if item[0].seed is None], 2):
+        if (why := _unrelated(one, other)) is not None:
             warn_once(
                 "unrelated orders",
-                f"{first} and {second} shuffle {one.length} and {other.length} samples, so each has an order of its "
-                "own, and what a batch pairs is chance",
-                fix="data sets of the same length, which are shuffled alike; or a seed= for each reader, if the pairs "
-                "are meant to be random",
+                f"{first} and {second} {why}, so each has an order of its own, and what a batch pairs is chance",
+                fix="readers of one length, random_shuffle= and weights=, which have one order; or a seed= for each, "
+                "if the pairs are meant to be random",
                 where=second.where,
             )
+
+
+def _unrelated(one: ShardedReader, other: ShardedReader) -> str | None:
+    """Return why two readers of the same seed have different orders; None if they are alike or nothing is random."""
+    first, second = one.readers[0], other.readers[0]
+    if one.length != other.length:
+        both = first.shuffle and second.shuffle
+        return f"shuffle {one.length} and {other.length} samples" if both else None
+    if first.shuffle != second.shuffle:
+        return f"have {one.length} samples each, but only one of them shuffles"
+    if first.source.selection != second.source.selection:
+        return f"have {one.length} samples each, but differ in weights"
+    return None
 
 
 def epoch_size(readings: Readings, schedule: Schedule) -> int:

@@ -90,7 +90,12 @@ def _mixture(members: Sequence[ConcatMember], weights: Any, epoch_size: int | No
     values = check_weights(weights, len(members), "reader")
     # A reader of weight 0 is never visited, so an epoch need not be long enough for it.
     size = sum(source.epoch_length for source, weight in zip(sources, values, strict=True) if weight)
-    interleaving = Interleaving.from_weights(list(weights))
+    try:
+        interleaving = Interleaving.from_weights(list(weights))
+    except ValueError as error:  # the text of True and of a tensor is not a number
+        raise ArgumentTypeError(
+            "weights are numbers", given=short_repr(weights), fix=f"weights={values.tolist()}"
+        ) from error
     selections = tuple(source.selection for source in sources)
     return InterleavedSelection(tuple(map(len, sources)), selections, interleaving, epoch_size or size)
 
