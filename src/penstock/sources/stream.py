@@ -21,13 +21,15 @@ class BatchRequest(NamedTuple):
         iteration: Number of the batch in the epoch, from 0.
         max_rows: Rows of a full batch.
         rows: Rows of this batch.
-        rows_before: Number of batches in earlier epochs, if these are counted.
+        batches_before: Number of batches in earlier epochs, if these are counted.
+        rows_before: Number of rows in earlier epochs, if these are counted.
     """
 
     epoch: int
     iteration: int
     max_rows: int
     rows: int
+    batches_before: int = 0
     rows_before: int = 0
 
     @property

@@ -205,9 +205,13 @@ def test_a_source_may_end_an_epoch_before_its_size(cycle, listed, caplog):
     assert "after 3 batches" in said[0]
 
 
-@pytest.mark.parametrize("length", [1, 3, 4, 5, 8, 9, 16, 19])
+@pytest.mark.parametrize("length", [1, 3, 4, 5, 7, 8, 9, 10, 14, 16, 19])
 @pytest.mark.parametrize("batch", [True, False])
-def test_lists_end_like_iterators_beside_a_reader(length, batch):
+@pytest.mark.parametrize("cycle", ["quiet", "raise"])
+@pytest.mark.parametrize(
+    ("rows", "policy"), [(8, LastBatchPolicy.FILL), *((7, policy) for policy in LastBatchPolicy)], ids=str
+)
+def test_lists_continue_and_end_like_iterators_beside_a_reader(length, batch, cycle, rows, policy):
     items = [np.full((2, 1), number) if batch else np.int32([number]) for number in range(length)]
 
     class Iterable:
@@ -216,11 +220,11 @@ def test_lists_end_like_iterators_beside_a_reader(length, batch):
 
     def epochs(source):
         def define():
-            return fn.external_source(source, batch=batch, cycle="raise"), fn.readers.arrays(np.arange(8), name="r")
+            return fn.external_source(source, batch=batch, cycle=cycle), fn.readers.arrays(np.arange(rows), name="r")
 
         result = []
         try:
-            run = data_iterator(define, ["x", "y"], reader_name="r")(batch_size=2)
+            run = data_iterator(define, ["x", "y"], reader_name="r", last_batch_policy=policy)(batch_size=2)
             result.extend([np.asarray(each["x"]).ravel().tolist() for each in run] for _ in range(4))
         except errors.SourceError as error:
             return [*result, str(error)]

@@ -16,6 +16,7 @@ from penstock.errors import PenstockError, SourceError
 from penstock.graph import Node
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, NothingFedError, Stream
+from penstock.types import LastBatchPolicy
 
 _log = logging.getLogger("penstock")
 
@@ -69,6 +70,11 @@ class StreamFeeder:
         self._prefetching = [(stream, node) for stream, node in self._all if stream.prefetch_depth]
         self._shards, self._blocks = np.asarray(shards), blocks
         self._schedule = schedule
+        # The batch that DROP leaves out counts: sources pass it, too.
+        self._batches_per_epoch = (schedule.batches_per_epoch or 0) + schedule.drops_last_batch
+        self._rows_per_epoch = self._batches_per_epoch * schedule.batch_size
+        if schedule.policy is LastBatchPolicy.PARTIAL:
+            self._rows_per_epoch -= schedule.stride - schedule.remainder
         # Steps that streams were asked for and the consumer has not taken. True if the streams gave the batch.
         self._open: dict[BatchStep, bool] = {}
         self._taken: BatchStep | None = None  # the last step whose batch the streams gave
@@ -213,10 +219,14 @@ class StreamFeeder:
     def _request(self, step: BatchStep, node: Node) -> BatchRequest:
         parts = self._blocks if node.id in self._local else 1
         schedule = self._schedule
-        # Some sources count batches over all epochs, including the batch that DROP leaves out.
-        before = step.epoch * ((schedule.batches_per_epoch or 0) + schedule.drops_last_batch)
+        # Some sources count batches or rows over all epochs.
         return BatchRequest(
-            step.epoch, step.row // schedule.stride, schedule.batch_size // parts, step.rows // parts, before
+            step.epoch,
+            step.row // schedule.stride,
+            schedule.batch_size // parts,
+            step.rows // parts,
+            step.epoch * self._batches_per_epoch,
+            step.epoch * (self._rows_per_epoch // parts),
         )
 
     def _place(self, rows: int, node: Node, numbers: Indices) -> Indices:

@@ -351,12 +351,15 @@ class SequenceStream(InProcessStream):
 
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the item of a request."""
-        items_per_batch, length = 1 if row is None else request.max_rows, len(self._source)
-        before = request.rows_before * items_per_batch
+        length = len(self._source)
+        items_per_batch, before = (
+            (1, request.batches_before) if row is None else (request.max_rows, request.rows_before)
+        )
         if self._cycle == "raise" and before:
-            # Like an iterator, the sequence restarts with the epoch after the one in which its last whole batch was.
-            per_epoch, whole = before // request.epoch, length - length % items_per_batch
-            before = request.epoch % max(-(-whole // per_epoch), 1) * per_epoch
+            # Like an iterator, the sequence restarts in place of an epoch whose first batch it does not fill.
+            per_epoch = before // request.epoch
+            begun = (length - min(items_per_batch, per_epoch)) // per_epoch + 1
+            before = request.epoch % max(begun, 1) * per_epoch
         number = before + request.iteration * items_per_batch + (row or 0)
         ended = number >= length and self._cycle != "quiet"
         if not length or ended or (self._cycle == "no" and request.epoch and not before):
