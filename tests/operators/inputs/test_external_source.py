@@ -524,14 +524,33 @@ def by_turns():
     return fn.external_source(lambda: written(next(numbers)))
 
 
+class Indexed:
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, number):
+        return written(number)
+
+
+def by_index():
+    return fn.external_source(Indexed())
+
+
 @pytest.mark.parametrize("debug", [False, True])
-@pytest.mark.parametrize("define", [alike, ragged, beside_another, by_turns], ids=lambda define: define.__name__)
+@pytest.mark.parametrize(
+    "define", [alike, ragged, beside_another, by_turns, by_index], ids=lambda define: define.__name__
+)
 def test_a_source_may_use_its_memory_again(define, debug):
     made = pipeline_def(define, batch_size=4, num_threads=2, debug=debug and define is not by_turns)()
     batches = [made.run() for _ in range(20)]
     for number, batch in enumerate(batches):
         for added, output in zip((0, 100), batch, strict=False):
             assert all((np.asarray(sample) == number + added).all() for sample in output)
+
+
+def test_an_indexed_source_of_samples_may_use_its_memory_again():
+    made = pipeline(Indexed(), batch=False)
+    assert [made.run()[0].as_array()[:, 0, 0].tolist() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
 
 
 def test_what_an_ended_epoch_left_is_given_next_though_the_memory_was_used_again():

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
+
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph import (
     DataLocation,
@@ -198,7 +200,9 @@ def _make_stream(source: Any, cycle: Any, options: dict[str, Any], batch_info: b
             raise DefinitionError("batch_info is for functions; iterables take no arguments")
         # A sequence can be read at any position, so its iterators can seek, unlike those of other iterables.
         if indexed and not iterates:
-            options["lends"] = False
+            # Other classes, including derived ones, may fill one array again for each item.
+            if type(source) in (list, tuple, np.ndarray):
+                options["lends"] = False
             return SequenceStream(source, _CYCLES[cycle], **options)
         return IterableStream(source, _CYCLES[cycle], generates=generates, **options)
     if cycle is not None:

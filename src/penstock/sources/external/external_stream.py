@@ -352,9 +352,8 @@ class SequenceStream(InProcessStream):
     def fetch(self, request: BatchRequest, row: int | None) -> Any:
         """Return the item of a request."""
         length = len(self._source)
-        items_per_batch, before = (
-            (1, request.batches_before) if row is None else (request.max_rows, request.rows_before)
-        )
+        items_per_batch = 1 if row is None else request.max_rows
+        before = request.batches_before if row is None else request.rows_before
         if self._cycle == "raise" and before:
             # Like an iterator, the sequence restarts in place of an epoch whose first batch it does not fill.
             per_epoch = before // request.epoch
