@@ -162,6 +162,25 @@ def test_what_no_source_does_is_refused(how, message):
         fn.external_source(**{"source": generated_batches, **how})
 
 
+def test_series_of_pandas_are_read_by_position():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    made = pipeline(pandas.Series([10, 20, 30, 40], index=[2, 0, 1, 3]), batch=False)
+    assert made.run()[0].as_array().tolist() == [10, 20, 30, 40]
+
+
+@pytest.mark.parametrize("batch", [True, False])
+def test_tables_are_refused(batch):
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    frame = pandas.DataFrame({0: [5, 6, 7], 1: [1, 2, 3]})
+    for table in (frame, pyarrow.table({"x": [5, 6, 7]}), pyarrow.record_batch({"x": [5, 6, 7]})):
+        with pytest.raises(errors.ArgumentTypeError, match=r"fn\.readers\.items"):
+            pipeline(table, batch=batch)
+        # The value of a data set of Hugging Face with_format("pandas") or with_format("arrow").
+        with pytest.raises(errors.ArgumentTypeError, match="a table is not a sample"):
+            pipeline([table], batch=batch)
+
+
 def test_a_source_tells_no_length():
     with pytest.raises(LookupError, match="'numbers' is an external source of unknown length"):
         iterator(lambda: fn.external_source(generated_batches, name="numbers"), reader_name="numbers")

@@ -204,6 +204,12 @@ def test_data_sets_of_other_libraries(data):
     np.testing.assert_array_equal(x, seen // 10 + ord("0") if data in (arrow, data_frame) else seen)
 
 
+@pytest.mark.parametrize("form", ["pandas", "arrow"])
+def test_tables_of_one_row_are_not_items(form):
+    with pytest.raises(errors.SampleError, match=r"a table is not a sample[\s\S]*with_format\(\"numpy\"\)"):
+        MapStyleSource(hugging_face().with_format(form), "")
+
+
 def test_series_of_pandas_are_read_by_position():
     table = data_frame()
     columns = {"x": table["y"], "y": table["y"].tolist(), "z": table["x"].astype("category")}

@@ -33,9 +33,11 @@ from penstock.sources.external.external_stream import (
     SequenceStream,
 )
 from penstock.sources.external.feed_queue import FeedQueue
+from penstock.sources.external.library_samples import is_table
 from penstock.sources.external.processes.process_stream import ParallelStream
 from penstock.sources.external.processes.task_pickling import pickled
 from penstock.sources.external.processes.worker_processes import WorkerPool
+from penstock.sources.formats.map_style_source import by_position
 from penstock.types import as_dtype
 
 _KIND = "external_source"
@@ -183,6 +185,8 @@ def _make_stream(source: Any, cycle: Any, options: dict[str, Any], batch_info: b
     generates, iterates = _is_generator_function(source), isinstance(source, Iterator)
     indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
     fix = next((fix for kind, fix in _NOT_SOURCES if isinstance(source, kind)), None)
+    if is_table(source):  # an index would select a column
+        fix = "fn.readers.items, which reads the rows of a table"
     if fix or not (generates or indexed or hasattr(source, "__iter__") or callable(source)):
         raise ArgumentTypeError(
             "source must be a function, an iterable of batches or samples, or a generator function",
@@ -203,7 +207,7 @@ def _make_stream(source: Any, cycle: Any, options: dict[str, Any], batch_info: b
             # Other classes, including derived ones, may fill one array again for each item.
             if type(source) in (list, tuple, np.ndarray):
                 options["lends"] = False
-            return SequenceStream(source, _CYCLES[cycle], **options)
+            return SequenceStream(by_position(source), _CYCLES[cycle], **options)
         return IterableStream(source, _CYCLES[cycle], generates=generates, **options)
     if cycle is not None:
         raise DefinitionError(

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.core import Array, Column, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
-from penstock.sources.external.library_samples import is_single_sample, library_sample
+from penstock.sources.external.library_samples import is_single_sample, is_table, library_sample
 from penstock.types import is_bfloat16
 
 # Names of the types of missing values in pandas.
@@ -158,6 +158,12 @@ def to_lent_sample(value: Any) -> Array:
 
 
 def _converted(value: Any) -> Array:
+    if is_table(value):
+        raise ArgumentTypeError(
+            "a table is not a sample: its columns have a dtype each",
+            given=f"a {type(value).__name__} with {len(value)} rows",
+            fix='np.asarray(value) for a matrix; with_format("numpy") for the rows of a data set of Hugging Face',
+        )
     # CuPy refuses implicit conversion; its arrays have `get`.
     if hasattr(value, "__cuda_array_interface__") and hasattr(value, "get"):
         return np.asarray(value.get())

@@ -41,6 +41,11 @@ def is_single_sample(value: Any) -> bool:
     return isinstance(value, PathLike) or is_encoded_file(value) or is_image(value)
 
 
+def is_table(value: Any) -> bool:
+    """Return True for a data frame of pandas or Polars, or a table of PyArrow."""
+    return hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "__dataframe__"))
+
+
 def library_sample(value: Any) -> Array | None:
     """Convert a sample of another library to an array; return None for other values.
 

@@ -32,7 +32,7 @@ class MapStyleSource(Source):
                 "a sequence needs at least one item, and all columns of a dictionary need the same length",
                 given=", ".join(map(str, sorted(lengths))) or "no columns",
             )
-        self._items: Any = _by_position(items)
+        self._items: Any = by_position(items)
         self._name = type(items).__name__
         self._columns, self._length = columns, lengths.pop()
         first: Any = self._item(0)
@@ -156,13 +156,13 @@ class MapStyleSource(Source):
 def _columns(items: Any) -> Mapping[Any, Any] | None:
     """Return the columns of a dictionary or of a data frame of pandas; None for other objects."""
     if isinstance(items, Mapping):
-        return {name: _by_position(column) for name, column in cast(Mapping[Any, Any], items).items()}
+        return {name: by_position(column) for name, column in cast(Mapping[Any, Any], items).items()}
     if hasattr(items, "iloc") and hasattr(items, "columns"):
-        return {name: _by_position(column) for name, column in items.items()}
+        return {name: by_position(column) for name, column in items.items()}
     return None
 
 
-def _by_position(items: Any) -> Any:
+def by_position(items: Any) -> Any:
     """Return the values of a series of pandas, which has items by label; other objects unchanged.
 
     Raises:
