@@ -70,6 +70,56 @@ def test_shuffles_shards_and_resumes():
     assert batches(again) == seen[0][1:]
 
 
+class Numbers:
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def __len__(self):
+        return len(self.numbers)
+
+    def __getitem__(self, index):
+        return self.numbers[index]
+
+
+def numbers_by_name(numbers):
+    return {"x": list(map(str, numbers)), "y": numbers}
+
+
+def arrow_numbers(numbers):
+    return pytest.importorskip("pyarrow", reason="PyArrow is not installed").array(numbers)
+
+
+FORMS = [
+    list,
+    np.array,
+    Numbers,
+    numbers_by_name,
+    arrow_numbers,
+    lambda numbers: [np.full(2, number) for number in numbers],
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("length", "place"), [(4, 2), (1000, 500)])
+def test_items_of_shards_are_one_data_set_only_if_all_are_equal(form, length, place):
+    one = MapStyleSource(form([*range(length)]), "")
+    assert one.reads_same_samples(MapStyleSource(form([*range(length)]), ""))
+    other = MapStyleSource(form([number + 5000 * (number == place) for number in range(length)]), "")
+    # Of objects that are not compared as a whole, only some items are read.
+    assert one.reads_same_samples(other) is (length > 64 and form in (Numbers, FORMS[-1]))
+    assert not one.reads_same_samples(MapStyleSource(form([*range(length + 1)]), ""))
+
+
+def test_shards_with_equal_ends_are_read_whole():
+    parts = [[0, 1, 2, 9], [0, 5, 6, 9]]
+
+    @data_iterator(sharding=jax.NamedSharding(jax.make_mesh((2,), ("batch",)), jax.P("batch")))
+    def training(shard_id, num_shards):
+        return {"x": fn.readers.items(parts[shard_id])}
+
+    assert [np.asarray(batch["x"]).tolist() for batch in training(batch_size=2)] == [[0, 0], [1, 5], [2, 6], [9, 9]]
+
+
 class Odd(Dataset):
     def __getitem__(self, index):
         if index == 7:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from penstock.core import Array, Column, Indices, short_digest
 from penstock.core.user_callbacks import call_user
 from penstock.errors import DefinitionError, PenstockError, SampleError, short_repr
@@ -22,6 +24,9 @@ class MapStyleSource(Source):
     Raises:
         DefinitionError: The data set is empty, or its columns differ in length.
         SampleError: The first item cannot be read, or does not contain numbers.
+
+    Attributes:
+        parts: The data set, or each of its columns.
     """
 
     def __init__(self, items: Any, layouts: str | Mapping[Any, str]) -> None:
@@ -35,6 +40,7 @@ class MapStyleSource(Source):
         self._items: Any = by_position(items)
         self._name = type(items).__name__
         self._columns, self._length = columns, lengths.pop()
+        self.parts: list[Any] = [self._items] if columns is None else [*columns.values()]
         first: Any = self._item(0)
         # An undecoded file of Hugging Face is one value. Columns and tables may have columns of the same names.
         self._is_file = columns is None and not hasattr(self._items, "to_pylist") and is_encoded_file(first)
@@ -84,20 +90,36 @@ class MapStyleSource(Source):
     def _describe_value(self, number: int, index: int) -> str:
         return f"value {self.names[number]!r} of {self.describe(index)}" if self.several else self.describe(index)
 
-    def identity(self) -> tuple[Any, ...]:
-        """Return the fingerprint, because a definition may create the items again for each shard."""
-        return (self.fingerprint(),)
+    def reads_same_samples(self, other: Source) -> bool:
+        """Return True if the items are equal: a definition may create them again for each shard.
+
+        Lists, arrays and columns are compared as a whole, other objects by up to 64 items.
+        """
+        if not isinstance(other, MapStyleSource) or other.fingerprint() != self.fingerprint():
+            return False
+        if len(self.parts) == len(other.parts):
+            equal = list(map(_equal_items, self.parts, other.parts))
+            if None not in equal or False in equal:
+                return all(equal)
+        places = np.linspace(0, self._length - 1, num=min(64, self._length), dtype=np.int64).tolist()
+        return self.digest(places) == other.digest(places)
 
     def fingerprint(self) -> str:
         """Hash the length, the kinds of the values, and the first and last item."""
         # Items may be slow to produce, so only two are read.
-        parts, last, unreadable = self._parts(self._item(0), 0), self._length - 1, ""
-        try:
-            parts += self._parts(self._item(last), last)
-        except SampleError:  # `on_error` may tolerate it
-            unreadable = f"unreadable: {self.describe(last)}"
+        return f"items:{self._length}:{self.digest((0, self._length - 1))}"
+
+    def digest(self, indices: Sequence[int]) -> str:
+        """Hash the kinds of the values, and some items."""
+        parts: list[Array] = []
+        unreadable = ""
+        for index in indices:
+            try:
+                parts += self._parts(self._item(index), index)
+            except SampleError:  # `on_error` may tolerate it
+                unreadable += f"unreadable: {self.describe(index)}"
         contents = (entry for part in parts for entry in (str(part.shape), part))
-        return f"items:{self._length}:{short_digest(''.join(map(str, self.specs)), *contents, unreadable)}"
+        return short_digest("".join(map(str, self.specs)), *contents, unreadable)
 
     def _item(self, index: int) -> Any:
         try:
@@ -160,6 +182,20 @@ def _columns(items: Any) -> Mapping[Any, Any] | None:
     if hasattr(items, "iloc") and hasattr(items, "columns"):
         return {name: by_position(column) for name, column in items.items()}
     return None
+
+
+def _equal_items(mine: Any, theirs: Any) -> bool | None:
+    """Return True if two data sets or columns have equal items; None if this is unknown without reading them."""
+    if mine is theirs:
+        return True
+    try:
+        if isinstance(mine, np.ndarray):
+            return np.array_equal(cast(Array, mine), theirs)
+        if hasattr(mine, "equals"):  # a column of PyArrow or pandas
+            return bool(mine.equals(theirs))
+        return bool(mine == theirs) if isinstance(mine, list | tuple) else None
+    except Exception:  # noqa: BLE001  # arrays in a list have no truth value, and user objects may raise anything
+        return None
 
 
 def by_position(items: Any) -> Any:
