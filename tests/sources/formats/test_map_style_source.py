@@ -254,6 +254,76 @@ def test_data_sets_of_other_libraries(data):
     np.testing.assert_array_equal(x, seen // 10 + ord("0") if data in (arrow, data_frame) else seen)
 
 
+def columns_of(items):
+    source = MapStyleSource(items, "")
+    return dict(zip(source.names, source.read(np.arange(len(source)), [None] * len(source.specs)), strict=True))
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_columns_of_pyarrow_keep_their_dtypes(named):
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    numbers = {
+        np.dtype(name): pyarrow.array(np.array([3, 1], name))
+        for name in ("int8", "uint16", "uint64", "float16", "float32", "bool")
+    }
+    columns = {str(dtype): array for dtype, array in numbers.items()} | {
+        "text": pyarrow.array(["a", "bc"]),
+        "bytes": pyarrow.array([b"", b"d"]),
+        "categories": pyarrow.array(["e", "e"]).dictionary_encode(),
+        "large": pyarrow.array([2**63 - 1, 2**63], pyarrow.uint64()),
+        "list": pyarrow.array([[1, 2], []], pyarrow.list_(pyarrow.float32())),
+        "fixed": pyarrow.array([[1, 2], [3, 4]], pyarrow.list_(pyarrow.uint8(), 2)),
+        "boxes": pyarrow.array([[[1, 2, 3]], []], pyarrow.list_(pyarrow.list_(pyarrow.int16()))),
+        "file": pyarrow.array([{"bytes": b"f", "path": None}, {"bytes": b"gh", "path": "gh.png"}]),
+    }
+    result = columns_of(columns if named else pyarrow.table(columns))
+    for dtype in numbers:
+        assert result[str(dtype)].dtype == dtype
+        assert result[str(dtype)].tolist() == np.array([3, 1], dtype).tolist()
+    for name in ("text", "bytes", "categories", "file"):
+        assert {value.dtype for value in result[name]} == {np.dtype(np.uint8)}
+    assert [bytes(value) for value in result["text"]] == [b"a", b"bc"]
+    assert [bytes(value) for value in result["bytes"]] == [b"", b"d"]
+    assert [bytes(value) for value in result["categories"]] == [b"e", b"e"]
+    assert [bytes(value) for value in result["file"]] == [b"f", b"gh"]
+    assert result["large"].tolist() == [2**63 - 1, 2**63]
+    assert [(value.dtype, value.tolist()) for value in result["list"]] == [(np.float32, [1, 2]), (np.float32, [])]
+    assert [(value.dtype, value.tolist()) for value in result["fixed"]] == [(np.uint8, [1, 2]), (np.uint8, [3, 4])]
+    assert [(value.dtype, value.shape) for value in result["boxes"]] == [(np.int16, (1, 3)), (np.int16, (0, 3))]
+
+
+def test_arrays_of_pyarrow_are_data_sets():
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    assert columns_of(pyarrow.array([1, 2], pyarrow.int8()))[0].tolist() == [1, 2]
+    rows = pyarrow.chunked_array([[{"x": 1, "y": "a"}], [{"x": 2, "y": "bc"}]])
+    assert [value.tolist() for value in columns_of(rows)["y"]] == [[97], [98, 99]]
+    with pytest.raises(errors.SampleError, match=r"value 'x' of item 1 [\s\S]*missing values"):
+        columns_of(pyarrow.table({"x": [1, None]}))
+    for values in ([[1, 2], [None]], [[[1, 2]], [[1], [2, 3]]]):
+        with pytest.raises(errors.SampleError, match="value 'x' of item 1"):
+            columns_of(pyarrow.table({"x": values}))
+
+
+def test_empty_lists_are_like_the_first_item():
+    columns = columns_of([{"boxes": [[1, 2, 3, 4]], "labels": [1]}, {"boxes": [], "labels": []}])
+    assert [(value.dtype, value.shape) for value in columns["boxes"]] == [(np.int64, (1, 4)), (np.int64, (0, 4))]
+    assert [(value.dtype, value.shape) for value in columns["labels"]] == [(np.int64, (1,)), (np.int64, (0,))]
+    with pytest.raises(errors.SampleError, match="differs in kind from the first item"):
+        columns_of([1, []])
+
+
+def test_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed")
+    column = pyarrow.array([1, 2])
+    for table in (
+        pandas.DataFrame([[1, 2]], columns=["a", "a"]),
+        pyarrow.Table.from_arrays([column, column], ["a", "a"]),
+    ):
+        with pytest.raises(errors.DefinitionError, match="'a'"):
+            MapStyleSource(table, "")
+
+
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
 def test_tables_of_one_row_are_not_items(form):
     with pytest.raises(errors.SampleError, match=r"a table is not a sample[\s\S]*with_format\(\"numpy\"\)"):

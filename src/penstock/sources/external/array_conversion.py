@@ -12,7 +12,13 @@ import numpy as np
 from penstock.core import Array, Column, Spec
 from penstock.core.dataclass import dataclass
 from penstock.errors import ArgumentTypeError, DefinitionError, SourceError, short_repr
-from penstock.sources.external.library_samples import is_single_sample, is_table, library_sample
+from penstock.sources.external.library_samples import (
+    arrow_value,
+    is_arrow_scalar,
+    is_single_sample,
+    is_table,
+    library_sample,
+)
 from penstock.types import is_bfloat16
 
 # Names of the types of missing values in pandas.
@@ -108,6 +114,8 @@ def to_sample(value: Any) -> Array:
         array = cast(Array, value)
     elif isinstance(value, bytes | bytearray | memoryview):
         array = np.frombuffer(cast(Any, value), np.uint8)
+    elif is_arrow_scalar(value):
+        return to_sample(arrow_value(value))
     else:
         known = library_sample(value)
         array = _converted(value) if known is None else known

@@ -1,7 +1,9 @@
-"""Samples of other libraries: files of Hugging Face, images of Pillow, tensors of PyTorch, and paths of files."""
+"""Samples of other libraries: Hugging Face, Pillow, PyArrow and PyTorch, and paths of files."""
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
 from os import PathLike, fspath
 from typing import Any, cast
 
@@ -44,6 +46,40 @@ def is_single_sample(value: Any) -> bool:
 def is_table(value: Any) -> bool:
     """Return True for a data frame of pandas or Polars, or a table of PyArrow."""
     return hasattr(value, "columns") and (hasattr(value, "iloc") or hasattr(value, "__dataframe__"))
+
+
+def is_arrow_scalar(value: Any) -> bool:
+    """Return True for a value of an array or a column of PyArrow."""
+    return isinstance(value, getattr(sys.modules.get("pyarrow"), "Scalar", ()))
+
+
+def arrow_value(scalar: Any) -> Any:
+    """Return a value of PyArrow as an array with the dtype of its column; as a Python object if it has no numbers."""
+    if hasattr(scalar, "dictionary"):
+        scalar = scalar.value
+    if not scalar.is_valid:
+        return None
+    if hasattr(scalar, "as_buffer"):  # bytes or text
+        return np.frombuffer(scalar.as_buffer(), np.uint8)
+    dtype, rank = _arrow_numbers(scalar.type)
+    if dtype is not None:
+        if rank == 1 and not scalar.values.null_count:
+            return scalar.values.to_numpy(zero_copy_only=False)
+        # Nested lists of several lengths, or with missing values, stay lists, which are refused.
+        with suppress(TypeError, ValueError):
+            array = np.array(scalar.as_py(), dtype)
+            return array.reshape(array.shape + (0,) * (rank - array.ndim))
+    return scalar.as_py()
+
+
+@cache
+def _arrow_numbers(kind: Any) -> tuple[Any, int]:
+    """Return the dtype of a number, or of the numbers in nested lists, and the depth of nesting; None for others."""
+    types, rank = sys.modules["pyarrow"].types, 0
+    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        kind, rank = kind.value_type, rank + 1
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    return kind.to_pandas_dtype() if is_number else None, rank
 
 
 def library_sample(value: Any) -> Array | None:

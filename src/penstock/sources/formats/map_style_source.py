@@ -9,7 +9,7 @@ from penstock.core import Array, Column, Indices, short_digest
 from penstock.core.user_callbacks import call_user
 from penstock.errors import DefinitionError, PenstockError, SampleError, short_repr
 from penstock.sources.external.array_conversion import SampleKind, check_unmasked, to_sample
-from penstock.sources.external.library_samples import is_encoded_file
+from penstock.sources.external.library_samples import is_arrow_scalar, is_encoded_file, is_table
 from penstock.sources.source import Source, stack_dense
 
 
@@ -26,7 +26,7 @@ class MapStyleSource(Source):
         SampleError: The first item cannot be read, or does not contain numbers.
 
     Attributes:
-        parts: The data set, or each of its columns.
+        sequences: The data set, or each of its columns.
     """
 
     def __init__(self, items: Any, layouts: str | Mapping[Any, str]) -> None:
@@ -40,7 +40,7 @@ class MapStyleSource(Source):
         self._items: Any = by_position(items)
         self._name = type(items).__name__
         self._columns, self._length = columns, lengths.pop()
-        self.parts: list[Any] = [self._items] if columns is None else [*columns.values()]
+        self.sequences: list[Any] = [self._items] if columns is None else [*columns.values()]
         first: Any = self._item(0)
         # An undecoded file of Hugging Face is one value. Columns and tables may have columns of the same names.
         self._is_file = columns is None and not hasattr(self._items, "to_pylist") and is_encoded_file(first)
@@ -49,7 +49,9 @@ class MapStyleSource(Source):
         count = len(cast(Any, first)) if self.several else 1
         self.names: list[Any] = [*first] if self.named_values else [*range(count)]
         self._names = dict.fromkeys(self.names).keys()
+        self._empty: list[Array | None] = [None] * count
         parts = self._parts(first, 0)
+        self._empty = [part[:0].copy() if part.ndim else None for part in parts]
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
         self._kinds = [SampleKind(layout=axes).refined_by([part]) for axes, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
@@ -97,8 +99,8 @@ class MapStyleSource(Source):
         """
         if not isinstance(other, MapStyleSource) or other.fingerprint() != self.fingerprint():
             return False
-        if len(self.parts) == len(other.parts):
-            equal = list(map(_equal_items, self.parts, other.parts))
+        if len(self.sequences) == len(other.sequences):
+            equal = list(map(_equal_items, self.sequences, other.sequences))
             if None not in equal or False in equal:
                 return all(equal)
         places = np.linspace(0, self._length - 1, num=min(64, self._length), dtype=np.int64).tolist()
@@ -131,9 +133,6 @@ class MapStyleSource(Source):
     def _get_item(self, index: int) -> Any:
         if self._columns is not None:
             return {name: column[index] for name, column in self._columns.items()}
-        # A PyArrow table: an index would select a column.
-        if hasattr(self._items, "slice") and hasattr(self._items, "to_pylist"):
-            return self._items.slice(index, 1).to_pylist()[0]
         return self._items[index]
 
     def _parts(self, item: Any, index: int) -> list[Array]:
@@ -159,7 +158,12 @@ class MapStyleSource(Source):
         try:
             for value in values:
                 # Text becomes its UTF-8 bytes, as in the readers of Parquet and WebDataset.
-                parts.append(to_sample(value.encode() if isinstance(value, str) else value))  # noqa: PERF401  # counted
+                part = to_sample(value.encode() if isinstance(value, str) else value)
+                # An empty list has no dtype and no inner axes of its own.
+                if part.shape[:1] == (0,) and (isinstance(value, list) or is_arrow_scalar(value)):
+                    empty = self._empty[len(parts)]
+                    part = part if empty is None else empty
+                parts.append(part)
         except PenstockError as error:
             number = len(parts)
             where, value = self._describe_value(number, index), values[number]
@@ -176,12 +180,25 @@ class MapStyleSource(Source):
 
 
 def _columns(items: Any) -> Mapping[Any, Any] | None:
-    """Return the columns of a dictionary or of a data frame of pandas; None for other objects."""
-    if isinstance(items, Mapping):
-        return {name: by_position(column) for name, column in cast(Mapping[Any, Any], items).items()}
-    if hasattr(items, "iloc") and hasattr(items, "columns"):
-        return {name: by_position(column) for name, column in items.items()}
-    return None
+    """Return the columns of a dictionary, of a data frame of pandas or of a table of PyArrow; None for other objects.
+
+    Raises:
+        DefinitionError: Two columns have the same name.
+    """
+    if isinstance(items, Mapping) or (hasattr(items, "iloc") and hasattr(items, "columns")):
+        named: list[tuple[Any, Any]] = [*cast(Any, items).items()]
+    elif is_table(items) and hasattr(items, "column_names"):
+        named = [*zip(items.column_names, items.columns, strict=True)]
+    else:
+        return None
+    columns = {name: by_position(column) for name, column in named}
+    if len(columns) < len(named):
+        raise DefinitionError(
+            "columns must have different names",
+            given=short_repr([name for name, _ in named]),
+            fix="rename them, or select one of each name",
+        )
+    return columns
 
 
 def _equal_items(mine: Any, theirs: Any) -> bool | None:
