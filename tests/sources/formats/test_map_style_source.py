@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from penstock import data_iterator, errors, fn
+from penstock import Pipeline, data_iterator, errors, fn
 from penstock.sources.formats.map_style_source import MapStyleSource
 from penstock.testing import check_iterator, check_source
 
@@ -310,6 +310,16 @@ def test_empty_lists_are_like_the_first_item():
     assert [(value.dtype, value.shape) for value in columns["labels"]] == [(np.int64, (1,)), (np.int64, (0,))]
     with pytest.raises(errors.SampleError, match="differs in kind from the first item"):
         columns_of([1, []])
+
+
+def test_columns_that_change_between_readers_are_read_again():
+    rows = {"x": [1, 2, 3]}
+    pipeline = Pipeline(batch_size=3, num_threads=1)
+    with pipeline:
+        before = fn.readers.items(rows)["x"]
+        rows["x"] = [7, 8, 9]
+        pipeline.set_outputs(before, fn.readers.items(rows)["x"])
+    assert [output.as_array().tolist() for output in pipeline.run()] == [[1, 2, 3], [7, 8, 9]]
 
 
 def test_columns_of_one_name_are_refused():

@@ -52,11 +52,14 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
             given=f"{short_repr(cast(object, items))} of type {type(cast(object, items)).__name__}",
             fix="fn.external_source, for iterables and generators",
         )
-    # By identity: user objects may not be hashable. The source holds the object, so the ID stays unique.
-    shared, key = current_trace().shared, ("items", id(cast(Any, items)), repr(layout))
+    # By identity: user objects may not be hashable. A dictionary may have other columns at the next call. Other
+    # mappings may create their columns for each access.
+    parts = (*cast(Any, items), *map(id, columns)) if isinstance(items, dict) else ()
+    shared, key = current_trace().shared, ("items", id(cast(Any, items)), parts, repr(layout))
     if key not in shared:
-        shared[key] = MapStyleSource(items, layout)
-    source: MapStyleSource = shared[key]
+        # The source holds the object, and this entry its columns, so that their IDs stay unique.
+        shared[key] = MapStyleSource(items, layout), columns
+    source: MapStyleSource = shared[key][0]
     # The source knows the form of an item from the first one, which it reads when it is created.
     nodes = apply_reader(source, loader)
     if source.named_values:
