@@ -19,6 +19,7 @@ from penstock.train.checkpoint_files import CheckpointFiles, Monitor
 from penstock.train.first_process import on_process_0
 from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
+from penstock.train.shared_variables import check_not_shared
 from penstock.train.train_loop import Callback, TrainLoop
 
 _log = logging.getLogger("penstock")
@@ -54,7 +55,8 @@ class Checkpoint(Callback):
         StateError: The checkpoint belongs to another state, definition, data set or batch size; or all checkpoints are
             damaged.
         UsageError: The iterator does not have a state to save; `monitor` and `mode` are not given together; the
-            monitored name is not recorded, at the end of the first epoch; `directory` is the URL of an object store.
+            monitored name is not recorded, at the end of the first epoch; a variable of NNX is in the state twice;
+            `directory` is the URL of an object store.
 
     Example:
         >>> import tempfile
@@ -185,6 +187,7 @@ class Checkpoint(Callback):
 
     def restore(self, loop: TrainLoop) -> bool:
         """Restore the latest intact checkpoint and return True, or False if there is none."""
+        check_not_shared(loop.state)  # also without a checkpoint: the first save would lose the sharing
         self.wait_until_finished()
         step = on_process_0(self._files.latest_step)
         if step is None:

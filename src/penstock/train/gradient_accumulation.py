@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from penstock.errors import UsageError
 from penstock.graph import Range, check_annotations
+from penstock.train.shared_variables import check_not_shared
 from penstock.train.tree_partition import PartitionedTree
 
 
@@ -36,7 +37,8 @@ def accumulate_gradients(gradient: Callable[..., Any], accumulate: Annotated[int
         random key per row can be a leaf of the batch.
 
     Raises:
-        UsageError: At a call, `accumulate` does not divide the rows, or a result is not floating-point.
+        UsageError: At a call, `accumulate` does not divide the rows, a result is not floating-point, or a variable of
+            NNX is in the model twice.
 
     Example:
         >>> import numpy as np
@@ -53,6 +55,7 @@ def accumulate_gradients(gradient: Callable[..., Any], accumulate: Annotated[int
 
     @functools.wraps(gradient)
     def accumulated(model: Any, batch: Any, *args: Any) -> Any:
+        check_not_shared(model)
         batches = jax.tree.map(lambda rows: _parts(rows, accumulate), batch)
         tree = PartitionedTree.partition(model)
 

@@ -21,6 +21,7 @@ from penstock.train.replication import (
     put_on_devices,
     replicated_sharding,
 )
+from penstock.train.shared_variables import check_not_shared
 from penstock.train.tree_partition import NUMBERS, PartitionedTree, is_array, returned
 
 Step = Callable[[Any, Any], Any]
@@ -64,8 +65,8 @@ def data_parallel(
         A function of a state and a batch with the outputs of `step`. Do not wrap it in another `jax.jit`.
 
     Raises:
-        UsageError: At a call, the new state differs from the old one in structure, shape or dtype, or the devices do
-            not divide the batch.
+        UsageError: At a call, the new state differs from the old one in structure, shape or dtype, the devices do not
+            divide the batch, or a variable of NNX is in the state twice.
 
     Example:
         >>> import jax.numpy as jnp
@@ -99,6 +100,7 @@ def data_parallel(
         parts = PartitionedTree.partition(state)
         # A known key means that the counters are arrays already: the state is an output of the step.
         if parts.key not in programs:
+            check_not_shared(state)
             parts = PartitionedTree.partition(_with_counters(inner, state, batch))
         wanted = _shardings(parts, state_sharding)
         if not parts.has_shardings(wanted):

@@ -15,6 +15,7 @@ from penstock.engine.transfer.batch_layout import with_auto_axes, with_sharding
 from penstock.engine.transfer.global_arrays import global_array
 from penstock.errors import UsageError, short_repr
 from penstock.graph import check_annotations
+from penstock.train.shared_variables import check_not_shared
 from penstock.train.tree_partition import NUMBERS, is_array, map_arrays
 
 # Axis name of `data_mesh`.
@@ -88,11 +89,15 @@ def replicate(tree: Any, sharding: Any = None) -> Any:
     Returns:
         A tree of the same structure with `jax.Array`s in that sharding.
 
+    Raises:
+        UsageError: A sharding does not divide an array, or a variable of NNX is in the tree twice.
+
     Example:
         >>> state = replicate({"weights": np.ones(3, np.float32), "activation": np.tanh})
         >>> state["weights"].sharding.is_fully_replicated, len(state["weights"].devices()), state["activation"]
         (True, 8, <ufunc 'tanh'>)
     """
+    check_not_shared(tree)
     return put_on_devices(tree, replicated_sharding() if sharding is None else sharding, fresh=True)
 
 

@@ -11,6 +11,7 @@ from penstock.graph import Range, check_annotations
 from penstock.train.checkpoint_arrays import read_arrays
 from penstock.train.checkpoint_files import CheckpointFiles
 from penstock.train.first_process import on_process_0
+from penstock.train.shared_variables import check_not_shared
 from penstock.train.tree_partition import NUMBERS, is_array
 
 
@@ -37,7 +38,8 @@ def restore_weights(
         MissingExtraError: Orbax is not installed.
         StateError: The checkpoint does not exist or is damaged; an array of the target is not in it or has another
             shape or dtype, such as a layer for another number of classes.
-        UsageError: The target does not have arrays, or `directory` is the URL of an object store.
+        UsageError: The target does not have arrays, or has a variable of NNX twice; or `directory` is the URL of an
+            object store.
 
     Example:
         >>> import tempfile
@@ -68,6 +70,7 @@ def restore_weights(
             given=jax.tree.structure(target),
             fix="the saved state or a part of it, such as (model, None)",
         )
+    check_not_shared(target)
     files = CheckpointFiles(directory)
     chosen = on_process_0(lambda: files.intact_step(step))
     return read_arrays(ocp, files.folder / str(chosen) / "state", files.metadata(chosen), target, partial=True)
