@@ -388,3 +388,16 @@ def test_state_with_a_key_is_checked_and_evaluated():
     state = {"w": np.float32(0), "key": jax.random.key(0)}
     loop = train.fit(step, state, train.batches(np.ones(8), 8), epochs=2, callbacks=[evaluate])
     assert [record["val"] for record in loop.history.epochs] == [1, 2]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_evaluation_on_the_training_iterator_does_not_move_the_training(every):
+    step = train.data_parallel(lambda state, batch: (state, {"first": batch["x"][0]}))
+
+    def run(evaluate):
+        data = train.batches(np.arange(32.0, dtype=np.float32), 8, shuffle=True)
+        callbacks = [train.Evaluate(lambda _, batch: batch["x"], data, every=every)] * evaluate
+        return train.fit(step, np.float32(0), data, epochs=4, callbacks=callbacks).history
+
+    assert run(evaluate=True).steps == run(evaluate=False).steps
+    assert [record.get("test") for record in run(evaluate=True).epochs[every - 1 :: every]] == [15.5] * (4 // every)

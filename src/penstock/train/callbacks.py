@@ -70,9 +70,15 @@ class Evaluate(Callback):
         """Evaluate and record the means."""
         if loop.epoch % self.record_interval:
             return
-        if isinstance(self._iterator, DataIterator):
-            _seek(self._iterator, loop.epoch // self.record_interval - 1)
-        means = evaluate(self._metric, self._state(loop), self._iterator)
+        iterator = self._iterator
+        # The training continues at its own position if it has the same iterator.
+        position = iterator.get_state() if isinstance(iterator, DataIterator) and iterator is loop.iterator else None
+        if isinstance(iterator, DataIterator):
+            _seek(iterator, loop.epoch // self.record_interval - 1)
+        means = evaluate(self._metric, self._state(loop), iterator)
+        if isinstance(iterator, DataIterator) and position is not None:
+            with suppress(StateError):  # a source that can only continue
+                iterator.set_state(position)
         named = {self._name: means} if isinstance(means, float) else flat({self._name: means}, "_")
         loop.history.epochs[-1].update(named)
 
