@@ -87,3 +87,25 @@ def test_averages_of_modules_advance_as_in_small_batches():
 def test_misuse_is_named(gradient, message):
     with pytest.raises(UsageError, match=message):
         train.accumulate_gradients(gradient, accumulate=3 if "rows" in message else 4)(0.0, DATA)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16, jnp.float32])
+def test_many_parts_of_a_narrow_dtype(dtype):
+    """The sum of 512 ones is 512, although in bfloat16 it stalls at 256."""
+
+    def loss(weights, batch):
+        return (weights * batch["x"].astype(dtype)).mean()
+
+    gradient = train.accumulate_gradients(jax.value_and_grad(loss), accumulate=512)
+    value, slope = gradient(dtype(1), {"x": np.ones(512, np.float32)})
+    assert (value, slope) == (1, 1)
+    assert value.dtype == slope.dtype == dtype
+
+
+def test_keyword_arguments_reach_the_gradient():
+    def loss(weights, batch, *, scale):
+        return (weights * batch["x"]).mean() * scale, 0.5
+
+    gradient = train.accumulate_gradients(jax.value_and_grad(loss, has_aux=True), accumulate=4)
+    (value, aux), slope = gradient(np.float32(1), {"x": np.ones(8, np.float32)}, scale=3.0)
+    assert (value, aux, slope) == (3, 0.5, 3)

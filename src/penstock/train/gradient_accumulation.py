@@ -25,7 +25,7 @@ def accumulate_gradients(gradient: Callable[..., Any], accumulate: Annotated[int
     moves between devices.
 
     Args:
-        gradient: Function ``gradient(model, batch, *args)``, such as ``jax.value_and_grad(loss)``,
+        gradient: Function ``gradient(model, batch, *args, **kwargs)``, such as ``jax.value_and_grad(loss)``,
             ``equinox.filter_value_and_grad(loss)`` or ``nnx.value_and_grad(loss, has_aux=True)``. It returns any tree
             of floating-point arrays: values, gradients, metrics.
         accumulate: Number of parts. It divides the rows of the batch; rows per part are a multiple of the number of
@@ -54,7 +54,7 @@ def accumulate_gradients(gradient: Callable[..., Any], accumulate: Annotated[int
     """
 
     @functools.wraps(gradient)
-    def accumulated(model: Any, batch: Any, *args: Any) -> Any:
+    def accumulated(model: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         check_not_shared(model)
         batches = jax.tree.map(lambda rows: _parts(rows, accumulate), batch)
         tree = PartitionedTree.partition(model)
@@ -62,21 +62,22 @@ def accumulate_gradients(gradient: Callable[..., Any], accumulate: Annotated[int
         def compute(arrays: tuple[Any, ...], part: Any) -> tuple[tuple[Any, ...], Any, Any]:
             # NNX changes modules in place, so each part works on a copy, whose arrays the next part receives.
             copy = tree.replaced(arrays).combine()
-            output = gradient(copy, part, *args)
+            output = gradient(copy, part, *args, **kwargs)
             return PartitionedTree.partition(copy).arrays, output, copy
 
         first = jax.tree.map(lambda rows: rows[0], batches)
         outputs = jax.eval_shape(lambda arrays: compute(arrays, first)[1], tree.arrays)
         jax.tree_util.tree_map_with_path(_check_floating, outputs)
-        zeros = jax.tree.map(lambda struct: jnp.zeros(struct.shape, struct.dtype), outputs)
+        zeros = jax.tree.map(lambda struct: jnp.zeros(struct.shape, _sum_dtype(struct)), outputs)
 
         def add(carry: tuple[tuple[Any, ...], Any], part: Any) -> tuple[tuple[tuple[Any, ...], Any], None]:
             arrays, output, _ = compute(carry[0], part)
-            return (arrays, jax.tree.map(jnp.add, carry[1], output)), None
+            sums = jax.tree.map(lambda total, value: total + jnp.asarray(value, total.dtype), carry[1], output)
+            return (arrays, sums), None
 
         (arrays, sums), _ = jax.lax.scan(add, (tree.arrays, zeros), batches)
         _update_modules(model, tree.replaced(arrays).combine())
-        return jax.tree.map(lambda total: total / accumulate, sums)
+        return jax.tree.map(lambda total, struct: (total / accumulate).astype(struct.dtype), sums, outputs)
 
     return accumulated
 
@@ -100,6 +101,11 @@ def _check_floating(path: Any, struct: Any) -> None:
             given=f"{struct.dtype} at {jax.tree_util.keystr(path) or 'the result'}",
             fix="a mean in place of a sum or count, for example (predictions == labels).mean()",
         )
+
+
+def _sum_dtype(struct: Any) -> Any:
+    """Return the dtype to sum in: a bfloat16 sum stops growing at 256 times its summands."""
+    return jnp.float32 if jnp.finfo(struct.dtype).bits < 32 else struct.dtype
 
 
 def _update_modules(model: Any, computed: Any) -> None:
