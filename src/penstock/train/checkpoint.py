@@ -16,6 +16,7 @@ from penstock.graph import Range, check_annotations
 from penstock.train.background_save import BackgroundSave
 from penstock.train.checkpoint_arrays import array_tree, describe_arrays, read_arrays
 from penstock.train.checkpoint_files import CheckpointFiles, Monitor
+from penstock.train.checkpoint_numbers import describe_numbers, with_numbers
 from penstock.train.first_process import on_process_0
 from penstock.train.iterator_checkpoint_handler import check_has_state
 from penstock.train.metrics_file import MetricsFile
@@ -28,10 +29,10 @@ _log = logging.getLogger("penstock")
 class Checkpoint(Callback):
     """Callback that saves the training and resumes it from the latest checkpoint.
 
-    A checkpoint contains the arrays of the state (model and optimizer), saved with Orbax, the iterator's state and the
-    history. It is saved after each epoch, at intervals within it, and when the training stops. `fit` resumes from the
-    latest one in the directory: the same program, started again, gives the same bits as an uninterrupted run on the
-    same devices. Other devices round sums differently.
+    A checkpoint contains the arrays of the state (model and optimizer), saved with Orbax, the Python numbers that the
+    training has changed, the iterator's state and the history. It is saved after each epoch, at intervals within it,
+    and when the training stops. `fit` resumes from the latest one in the directory: the same program, started again,
+    gives the same bits as an uninterrupted run on the same devices. Other devices round sums differently.
 
     A checkpoint counts when all of its files are on disk with their checksums, and only then an older one is removed.
     The next start removes a partial checkpoint of a killed process. A warning names a damaged checkpoint, and the
@@ -97,6 +98,7 @@ class Checkpoint(Callback):
         self._metrics_file = MetricsFile(self._files.folder / "history.jsonl")
         self._async = enable_async_checkpointing
         self._orbax: Any = None
+        self._initial_numbers: frozenset[Any] = frozenset()
         self._last_step: int | None = None
         self._last_save: BackgroundSave | None = None
 
@@ -114,6 +116,7 @@ class Checkpoint(Callback):
         iterator = check_has_state(loop.iterator)
         about = {
             "arrays": describe_arrays(loop.state),
+            "numbers": [number for number in describe_numbers(loop.state) if number not in self._initial_numbers],
             "batch_size": iterator.batch_size,
             "step": loop.step,
             "epoch": loop.epoch,
@@ -188,6 +191,8 @@ class Checkpoint(Callback):
     def restore(self, loop: TrainLoop) -> bool:
         """Restore the latest intact checkpoint and return True, or False if there is none."""
         check_not_shared(loop.state)  # also without a checkpoint: the first save would lose the sharing
+        # A number that no step changes is a setting of the program, which may have another value after a resume.
+        self._initial_numbers = frozenset(describe_numbers(loop.state))
         self.wait_until_finished()
         step = on_process_0(self._files.latest_step)
         if step is None:
@@ -203,7 +208,7 @@ class Checkpoint(Callback):
             )
         state = read_arrays(self._ocp, self._files.folder / str(step) / "state", about, loop.state)
         iterator.set_state(json.loads(about["iterator"]))
-        loop.state = state
+        loop.state = with_numbers(state, about.get("numbers", []))
         loop.step, loop.epoch = about["step"], about["epoch"]
         self._metrics_file.restore(loop.history, about["history"])
         self._last_step = step
