@@ -10,7 +10,7 @@ import pytest
 from train_callbacks import StopAt
 
 from penstock import train
-from penstock.errors import CheckpointError, MissingExtraError
+from penstock.errors import CheckpointError, MissingExtraError, UsageError
 from penstock.train.loggers import Logger
 
 
@@ -169,3 +169,11 @@ def test_missing_package_is_named(module, make, extra, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingExtraError, match=rf'pip install "penstock\[{extra}\]"'):
         make()
+
+
+def test_value_with_the_name_of_the_first_column_is_refused(tmp_path):
+    step = train.data_parallel(lambda count, batch: (count + 1, {"loss": batch["x"].mean(), "step": count}))
+    log = train.LogMetrics(train.CSVLogger(tmp_path / "metrics.csv"), every=1)
+    with pytest.raises(UsageError, match=r"called step(.|\n)*given:    loss, step, "):
+        train.fit(step, np.int32(0), train.batches(np.ones(16), 8), epochs=2, callbacks=[log])
+    assert not list(tmp_path.iterdir())

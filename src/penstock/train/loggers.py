@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from penstock.core import optional_import
 from penstock.core.atomic_files import fsync_file
-from penstock.errors import CheckpointError, error_text, short_repr
+from penstock.errors import CheckpointError, UsageError, error_text, short_repr
 from penstock.graph import check_annotations
 
 
@@ -40,6 +40,7 @@ class CSVLogger(Logger):
 
     Raises:
         CheckpointError: While logging, the file cannot be written, or another program wrote it.
+        UsageError: While logging, a value is called "step".
 
     Example:
         >>> import tempfile
@@ -60,6 +61,12 @@ class CSVLogger(Logger):
 
     def log(self, values: Mapping[str, float], step: int) -> None:
         """Append a row. The first row with a new name writes the file again, with a column more."""
+        if "step" in values:
+            raise UsageError(
+                "a value is called step, the name of the first column, which has the number of the step",
+                given=", ".join(values),
+                fix="another name for the metric, such as training_step",
+            )
         row = {"step": step, **values}
         try:
             if not self._names:
