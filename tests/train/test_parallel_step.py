@@ -231,6 +231,23 @@ def test_python_numbers_changed_by_step_become_arrays(compilations):
     assert compilations("counting") == 1
 
 
+def test_weak_types_stay(compilations):
+    """A number of JAX does not widen weights of 16 bits, neither in the first step nor in the second."""
+
+    def decayed(state, batch):
+        return {**state, "w": state["w"] * state["decay"], "count": state["count"] + 1, "total": state["total"] * 1}
+
+    step = train.data_parallel(decayed)
+    state = {"w": jnp.ones(2, jnp.bfloat16), "decay": jnp.asarray(0.5), "count": jnp.asarray(0), "total": np.float32(2)}
+    for _ in range(3):
+        state = step(state, np.ones(8, np.float32))
+    assert (state["w"].tolist(), state["w"].dtype, int(state["count"])) == ([0.125, 0.125], jnp.bfloat16, 3)
+    assert [state[name].weak_type for name in ("w", "decay", "count", "total")] == [False, True, True, False]
+    assert compilations("decayed") == 1
+    copy = train.unreplicate(train.replicate(state))
+    assert [copy[name].weak_type for name in ("w", "decay", "count", "total")] == [False, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("step", "words"),
     [

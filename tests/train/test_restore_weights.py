@@ -70,6 +70,23 @@ def test_whole_state_or_a_part_on_other_devices(before, after, tmp_path):
     assert_same(train.restore_weights(tmp_path, [{"head": np.zeros(3, np.float32)}])[0]["head"], state[0]["head"])
 
 
+def test_weak_types_are_those_of_the_target(tmp_path):
+    def state():
+        return {"w": np.ones(2, jnp.bfloat16), "decay": jnp.asarray(0.5), "row": jnp.full(3, 0.25)}
+
+    def step(state, batch):
+        return {**state, "w": state["w"] * state["decay"], "row": state["row"] / 2}
+
+    for steps in (3, 6):
+        after = run(tmp_path, state=state(), step=step, steps=steps)
+    assert (after["w"].dtype, after["w"][0], after["row"].tolist()) == (jnp.bfloat16, 0.5**6, [0.5**8] * 3)
+    plain = jax.jit(lambda state: step(state, None))
+    for target in (state(), train.replicate(state())):
+        restored = train.restore_weights(tmp_path, target)
+        assert plain(restored)["w"].dtype == jnp.bfloat16
+        assert restored["row"].sharding.device_set == jnp.asarray(target["row"]).sharding.device_set
+
+
 def test_step_selects_the_checkpoint(tmp_path):
     class Score(train.Callback):
         def on_epoch_end(self, loop):

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 
 from penstock.errors import StateError, UsageError
-from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate
+from penstock.train.replication import is_key, put_on_devices, replicated_sharding, unreplicate, with_weak_type_of
 from penstock.train.tree_partition import NUMBERS, is_array
 
 # Path of a leaf in a tree: names of attributes, keys and positions, as text.
@@ -199,9 +199,10 @@ def _target(leaf: Any, saved: SavedArray) -> jax.ShapeDtypeStruct:
 
 
 def _with_placement_of(array: jax.Array, leaf: Any) -> Any:
-    """Return a restored array with the key type and placement of the leaf that it replaces."""
+    """Return a restored array with the key type, weak type and placement of the leaf that it replaces."""
     if is_key(leaf):
         array = jax.random.wrap_key_data(array, impl=jax.random.key_impl(leaf))
+    array = with_weak_type_of(leaf, array)
     if isinstance(leaf, jax.Array) and isinstance(leaf.sharding, NamedSharding):
         return put_on_devices(array, leaf.sharding, fresh=False)
     # `data_parallel` places a state without a mesh at its first call. With several processes, it stays replicated.

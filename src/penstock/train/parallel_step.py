@@ -20,6 +20,7 @@ from penstock.train.replication import (
     on_auto_axes,
     put_on_devices,
     replicated_sharding,
+    with_weak_type_of,
 )
 from penstock.train.shared_variables import check_not_shared
 from penstock.train.tree_partition import NUMBERS, PartitionedTree, is_array, returned
@@ -231,11 +232,11 @@ def _like(state: Any, new: Any) -> PartitionedTree:
                 raise _changed(path, repr(old), repr(leaf))
             continue
         array = jnp.asarray(leaf)
-        if array.weak_type:  # a weak type is part of JAX's cache key
+        if array.weak_type:  # a weak type is part of JAX's cache key, so it stays that of the old array
             array = jax.lax.convert_element_type(array, array.dtype)
         if (array.shape, array.dtype) != (old.shape, old.dtype):
             raise _changed(path, f"{old.dtype}{list(old.shape)}", f"{array.dtype}{list(array.shape)}")
-        leaves[number] = array
+        leaves[number] = with_weak_type_of(old, array)
     return PartitionedTree.partition(jax.tree.unflatten(structure, leaves))
 
 

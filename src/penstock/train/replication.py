@@ -119,7 +119,8 @@ def unreplicate(tree: Any) -> Any:
             return _on_key_data(back, leaf)
         if isinstance(leaf, jax.Array) and not (leaf.is_fully_addressable or leaf.is_fully_replicated):
             leaf = multihost_utils.process_allgather(leaf, tiled=True)
-        return jax.device_put(np.array(leaf))  # np.array copies, so that a donated original cannot change it
+        copy = np.array(leaf)  # np.array copies, so that a donated original cannot change it
+        return with_weak_type_of(leaf, jax.device_put(copy))
 
     return map_arrays(back, tree)
 
@@ -240,12 +241,29 @@ def _put(leaf: Any, sharding: NamedSharding) -> jax.Array:
         return _on_key_data(lambda data: _put(data, sharding), leaf)
     values = np.asarray(leaf)  # every process has the same; device_put would compare them on each call
     narrow = values.astype(jax.dtypes.canonicalize_dtype(values.dtype), copy=False)
-    return global_array(values.shape, sharding, narrow.__getitem__)
+    return with_weak_type_of(leaf, global_array(values.shape, sharding, narrow.__getitem__))
 
 
 def is_key(leaf: Any) -> bool:
     """Return True for an array of typed random keys, for which NumPy does not have a dtype."""
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def with_weak_type_of(leaf: Any, array: jax.Array) -> jax.Array:
+    """Return an array with a weak type if a leaf has one, as arrays made from Python numbers do.
+
+    JAX converts such an array to the dtype of the other operand, so without it the results of a step get another dtype.
+    """
+    # Neither arrays of NumPy nor typed keys have the attribute.
+    return _weak(array) if getattr(leaf, "weak_type", False) else array
+
+
+# Compiled, so that the array may span processes, in which case it cannot be combined with one of this process.
+@jax.jit
+def _weak(array: jax.Array) -> jax.Array:
+    weak = jnp.full(array.shape, np.zeros((), array.dtype).item())
+    # `at[...].set` keeps the type of the array that it changes. Explicit axes require the sharding.
+    return weak.at[...].set(array, out_sharding=jax.typeof(array).sharding) if weak.dtype == array.dtype else array
 
 
 def _on_key_data(function: Callable[[Any], Any], keys: jax.Array) -> jax.Array:
