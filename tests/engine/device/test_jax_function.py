@@ -12,8 +12,8 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from pipeline_runs import run
 
-from penstock import Pipeline, data_iterator, fn, pipeline_def
-from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, UsageError
+from penstock import Pipeline, data_iterator, fn, pipeline_def, types
+from penstock.errors import ArgumentTypeError, ContextError, DefinitionError, SampleError, UsageError
 from penstock.plugin.jax.fn import jax_function
 from penstock.testing.source_checks import ListSource
 
@@ -49,6 +49,26 @@ def test_state_that_jax_would_wrap_is_refused():
     for number in (2**40 + 5, np.int64(-(2**31) - 1), np.uint64(2**32)):
         with pytest.raises(DefinitionError, match=r"does not fit u?int32"):
             run(lambda x: jax_function(lambda s, x: (s, x), state=number)(x), NUMBERS)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+def test_integers_that_jax_would_wrap_are_refused(dtype):
+    numbers = np.array([2**32 + 7, 1], dtype)
+    for also_output in (False, True):
+        with Pipeline(batch_size=2) as pipeline:
+            x = fn.readers.arrays(numbers)
+            pipeline.set_outputs(jax_function(lambda x: x + 1)(x), *([x] if also_output else []))
+        with pytest.raises(SampleError, match="do not fit u?int32, which JAX delivers"):
+            pipeline.run()
+    with pytest.raises(SampleError, match="do not fit u?int32, which JAX delivers"):
+        jax_function(lambda x: x)(numbers)
+    # A column that only the host uses keeps its 64 bits.
+    with Pipeline(batch_size=2) as pipeline:
+        x = fn.readers.arrays(numbers)
+        pipeline.set_outputs(x, jax_function(lambda x: x + 1)(fn.cast(x % 8, dtype=types.INT32)))
+    wide, narrow = pipeline.run()
+    assert wide.as_array().tolist() == [2**32 + 7, 1]
+    assert narrow.as_cpu().as_array().tolist() == [8, 2]
 
 
 def test_scalars_arrive_as_rows_and_64_bit_values_as_in_jax():

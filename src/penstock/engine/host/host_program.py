@@ -69,6 +69,11 @@ class HostProgram:
         self._row_independent = all(stage.row_independent for stage in self._stages)
         self._num_registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
+        # `Pipeline.run` keeps the 64 bits of a column, but JAX narrows it all the same for the device program.
+        self._crossing_dtypes = [
+            np.dtype(f"{value.spec.dtype.kind}4") if value in plan.crossing and _narrows(value, plan) else None
+            for value in plan.results
+        ]
         self._targets = [
             (registers[value], number, value.spec.fixed_shape, value.spec.dtype) for value, number in targets.items()
         ]
@@ -107,10 +112,11 @@ class HostProgram:
             return result
 
     def _check_narrowing(self, slots: Sequence[Array | None], frame: ExecutionFrame) -> None:
-        """Drop the rows with values that do not fit the dtypes in which results are delivered."""
-        for (value, register), slot in zip(self._results, slots, strict=True):
-            if slot is not None and slot.dtype != value.spec.dtype:
-                check_narrowing(frame, value, full_column(value, register, frame), slot.dtype)
+        """Drop the rows with values that do not fit the dtypes in which results are delivered or cross."""
+        for (value, register), slot, crossing in zip(self._results, slots, self._crossing_dtypes, strict=True):
+            dtype = crossing or (value.spec.dtype if slot is None else slot.dtype)
+            if dtype != value.spec.dtype:
+                check_narrowing(frame, value, full_column(value, register, frame), dtype)
 
     def _replace_failed_rows(
         self, frame: ExecutionFrame, done: ExecutionFrame, failed: list[BadRow], slots: Sequence[Array | None]
@@ -171,6 +177,12 @@ def _compile(
             return SelectStage(node, registers)
         case StageKind.CACHE:
             raise InternalError(f"{node} is in a stage of another cache")
+
+
+def _narrows(value: Value, plan: Plan) -> bool:
+    """True if JAX narrows the integers of a dense value."""
+    dtype = value.spec.dtype
+    return value.spec.dense and not plan.target.wide and dtype.kind in "iu" and dtype.itemsize == 8
 
 
 def _runs_python_per_sample(plan: Plan) -> bool:

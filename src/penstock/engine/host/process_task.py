@@ -114,7 +114,6 @@ def pickle_program(program: HostProgram, workers: int, readers: int, prefetched:
         plan,
         graph=Graph(plan.results, plan.graph.name, hosted),
         placements={},
-        crossing=(),
         device=(),
         fusion_groups=(),
         host_descriptions={},
