@@ -125,6 +125,36 @@ def test_batches_are_scheduled_and_shared():
             np.testing.assert_array_equal(one.as_array(), other.as_array())
 
 
+def of_items(data):
+    return fn.readers.items(data)
+
+
+def of_source(data):
+    return fn.external_source(lambda: data)
+
+
+def of_cycled_source(data):
+    return fn.external_source([data], cycle="quiet")
+
+
+@pytest.mark.parametrize("read", [of_items, of_source, of_cycled_source])
+def test_samples_of_different_shapes_share_no_memory(read):
+    data = [np.zeros((2, 1), np.float32), np.zeros((3, 1), np.float32)]
+    with Pipeline(batch_size=2) as pipeline:
+        x = read(data)
+        views = fn.copy(x), x[::-1], fn.reshape(x, shape=[-1]), fn.squeeze(x, axes=[1]), fn.copy(x[::-1])
+        new = x + 0
+        pipeline.set_outputs(x, *views, fn.copy(new), new, new[::-1])
+    for _ in range(3):
+        outputs = pipeline.run()
+        for output in outputs:
+            for sample in output:
+                array = np.asarray(sample)
+                assert not array.any()
+                array += 1
+    assert not any(sample.any() for sample in data)
+
+
 class Doubling(Pipeline):
     """A program's own `run` makes of a batch what it likes, and its `batch_size` is what it says."""
 

@@ -174,6 +174,11 @@ class ExecutionFrame:
             if value.node.guard is None or value.node.guard in self.branches:
                 self.frame_of(value.node.guard).columns[register] = None
 
+    def clear(self) -> None:
+        """Clear all registers, when the chunk is computed."""
+        for frame in (self, *self.branches.values()):
+            frame.columns = [None] * len(frame.columns)
+
     def remaining(self) -> ExecutionFrame:
         """Create a frame of the rows that did not fail."""
         return self.take_rows(np.setdiff1d(np.arange(self.rows), np.fromiter(self.failed_rows, np.int64)))

@@ -15,6 +15,7 @@ from penstock.engine.host.chunk_executor import Chunk, ChunkResult
 from penstock.engine.host.chunk_scheduler import ChunkScheduler
 from penstock.engine.host.execution_frame import ExecutionFrame, HostStage, Registers
 from penstock.engine.host.failed_rows import replace_failed_rows, run_stages
+from penstock.engine.host.owned_samples import own_samples
 from penstock.engine.host.run_context import RunContext
 from penstock.engine.host.stages.branch_stage import BranchStage, SelectStage, full_column
 from penstock.engine.host.stages.cached_stage import CachedStage
@@ -69,6 +70,8 @@ class HostProgram:
         self._row_independent = all(stage.row_independent for stage in self._stages)
         self._num_registers = len(registers)
         self._results = [(value, registers[value]) for value in plan.results]
+        ragged = {value for value in plan.graph.outputs if not value.spec.dense and value.node.guard is None}
+        self._ragged_outputs = [(number, value) for number, value in enumerate(plan.results) if value in ragged]
         # `Pipeline.run` keeps the 64 bits of a column, but JAX narrows it all the same for the device program.
         self._crossing_dtypes = [
             np.dtype(f"{value.spec.dtype.kind}4") if value in plan.crossing and _narrows(value, plan) else None
@@ -108,8 +111,21 @@ class HostProgram:
                 delivered = zip(self._results, chunk.slots, strict=True)
                 columns = [_deliver(value, register, done, slot) for (value, register), slot in delivered]
                 result = ChunkResult(tuple(columns), [])
+            if self._ragged_outputs:
+                for part in (frame, done):
+                    part.clear()
+                result = self._with_own_samples(result)
             self.scheduler.record(time.perf_counter() - start, rows)
             return result
+
+    def _with_own_samples(self, result: ChunkResult) -> ChunkResult:
+        """Copy samples of ragged outputs that share memory with a data set or with each other."""
+        columns = list(result.columns)
+        for number, value in self._ragged_outputs:
+            # The results of loops and decoders are new, and may be in memory that is recycled, which counts as shared.
+            new = isinstance(value.node.operator, FusibleOperator)
+            columns[number] = list(columns[number]) if new else own_samples(columns[number])
+        return ChunkResult(tuple(columns), result.failed)
 
     def _check_narrowing(self, slots: Sequence[Array | None], frame: ExecutionFrame) -> None:
         """Drop the rows with values that do not fit the dtypes in which results are delivered or cross."""
