@@ -58,9 +58,9 @@ def test_integers_that_jax_would_wrap_are_refused(dtype):
         with Pipeline(batch_size=2) as pipeline:
             x = fn.readers.arrays(numbers)
             pipeline.set_outputs(jax_function(lambda x: x + 1)(x), *([x] if also_output else []))
-        with pytest.raises(SampleError, match="do not fit u?int32, which JAX delivers"):
+        with pytest.raises(SampleError, match=r"do not fit u?int32, which JAX delivers"):
             pipeline.run()
-    with pytest.raises(SampleError, match="do not fit u?int32, which JAX delivers"):
+    with pytest.raises(SampleError, match=r"do not fit u?int32, which JAX delivers"):
         jax_function(lambda x: x)(numbers)
     # A column that only the host uses keeps its 64 bits.
     with Pipeline(batch_size=2) as pipeline:

@@ -1,6 +1,7 @@
 """Conditions in definitions: what is refused, what stays Python's, and what is rewritten."""
 # ruff: noqa: SIM108, PLC3002, RET503  # the statements and lambdas are what is tested
 
+import collections
 import functools
 import textwrap
 import traceback
@@ -128,14 +129,14 @@ def while_a_node():
 
 
 def made_in_a_branch():
-    x, kept = numbers(), []
+    x, kept = numbers(), collections.deque()
     if x > 1:
         kept.append(x * 2)
     return kept[0] + 1
 
 
 def made_in_the_other_branch():
-    x, kept = numbers(), []
+    x, kept = numbers(), collections.deque()
     if x > 1:
         kept.append(x * 2)
     else:
@@ -143,7 +144,15 @@ def made_in_the_other_branch():
     return x
 
 
+def a_list_that_one_branch_extends():
+    x, sizes = numbers(), [2]
+    if x > 1:
+        sizes.append(3)
+    return x + len(sizes)
+
+
 MISUSE = {
+    a_list_that_one_branch_extends: ("do not agree on sizes", "if x > 1:"),
     one_branch_only: ("y is assigned in one branch", "if x > 1:"),
     entry_in_one_branch: (r"data\['y'\] is assigned in one branch", "if x > 1:"),
     other_dtype: ("do not agree on y: .*differ in dtype", "if x > 1:"),
@@ -171,6 +180,22 @@ def test_what_cannot_be_is_refused_at_the_line(define):
     assert __file__ in str(caught.value.where)
     if define is not break_of_some_rows:
         assert line in str(caught.value.where)
+
+
+def test_arrays_and_lists_that_a_branch_changes_in_place_are_joined():
+    def define():
+        x, size, sizes = numbers(), np.array([4, 4]), [2]
+        before = size
+        if x > 1:
+            size *= 2
+            sizes.append(3)
+        elif x > 0:
+            sizes += [5]
+        else:
+            sizes.append(9)
+        return fn.copy(size), sizes[1], fn.constant(before)
+
+    assert converted(define) == [[[4, 4], [4, 4], [8, 8], [8, 8]], [9, 5, 3, 3], [[4, 4]] * 4]
 
 
 def test_a_variable_that_is_not_used_afterwards_may_be_anything():

@@ -20,6 +20,7 @@ Nested functions are not rewritten here, but when they are called.
 
 import ast
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 # Placeholder that the helpers replace in the compiled code. A global name could be shadowed by the user.
@@ -34,7 +35,13 @@ _OTHER_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef
 def rewrite(function: Function) -> None:
     """Rewrite a function in place."""
     positional = [*function.args.posonlyargs, *function.args.args]
-    rewriter = _Rewriter(positional[0].arg if positional else "")
+    locals_ = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    if not isinstance(function, ast.Lambda):
+        outer = {
+            name for node in _own(function.body) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names
+        }
+        locals_ = (locals_ | _targets(function.body).keys()) - outer
+    rewriter = _Rewriter(positional[0].arg if positional else "", locals_)
     if isinstance(function, ast.Lambda):
         function.body = rewriter.visit(function.body)
         return
@@ -60,10 +67,11 @@ class _Rewriter(ast.NodeTransformer):
 
     Args:
         first: Name of its first argument, or "".
+        locals_: Names of its arguments and variables.
     """
 
-    def __init__(self, first: str) -> None:
-        self._first = first
+    def __init__(self, first: str, locals_: AbstractSet[str]) -> None:
+        self._first, self._locals = first, locals_
         self.returns = False  # True if the function returns in an `if` statement
         self._count = 0
         self._inside: list[str] = []  # forks around the current statement, inside the innermost loop
@@ -81,7 +89,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
         self._count += 1
         name = f"_penstock_fork_{self._count}"
-        targets = _targets([*node.body, *node.orelse])
+        targets = _targets([*node.body, *node.orelse], self._locals)
         texts = ast.Tuple([ast.Constant(text) for text in targets], ast.Load())
         getters = ast.Tuple([_thunk(_as(target, ast.Load())) for target in targets.values()], ast.Load())
         test = self.visit(node.test)
@@ -171,9 +179,13 @@ def _binds(node: ast.AST) -> bool:
     return any(isinstance(inner, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom) for inner in _own([node]))
 
 
-def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
-    """Return the targets of assignments by their text: names, and entries and attributes of unassigned names."""
+def _targets(statements: Sequence[ast.stmt], locals_: AbstractSet[str] = frozenset()) -> dict[str, ast.expr]:
+    """Return the targets of assignments by their text: names, and entries and attributes of unassigned names.
+
+    Of the local names, those that statements such as `sizes.append(3)` may change are targets, too.
+    """
     names: dict[str, ast.expr] = {}
+    changed: dict[str, ast.expr] = {}
     parts: dict[str, ast.expr] = {}
     # A comprehension has a scope of its own, so its variables are not assigned in the function.
     comprehensions = [node for node in _own(statements) if isinstance(node, ast.comprehension)]
@@ -190,10 +202,12 @@ def _targets(statements: Sequence[ast.stmt]) -> dict[str, ast.expr]:
                 names[name] = ast.Name(name)
             case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()):
                 parts[ast.unparse(node)] = cast(ast.expr, node)
+            case ast.Expr(ast.Call(ast.Attribute(ast.Name(name)))) if name in locals_:
+                changed[name] = ast.Name(name)
             case _:
                 pass
     steady = {text: part for text, part in parts.items() if _steady(part, names)}
-    return dict(sorted(names.items())) | dict(sorted(steady.items()))
+    return dict(sorted((changed | names).items())) | dict(sorted(steady.items()))
 
 
 def _steady(part: ast.expr, assigned: Any) -> bool:

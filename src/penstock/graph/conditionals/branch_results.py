@@ -6,6 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from penstock.core import user_call_site
+from penstock.core.constant import snapshot
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
 from penstock.graph.ir.node import NodeHandle
@@ -63,6 +64,32 @@ def merge_branches(guards: Sequence[NodeHandle], values: Sequence[Any], what: st
         expected="nodes and numbers, or tuples, lists and dictionaries of the same form in each branch",
         where=user_call_site(),
     )
+
+
+def detach_changes(original: Any, content: Any, value: Any) -> Any:
+    """Return the value that a name has after a branch, as a copy if the branch changed an array or list in place.
+
+    The array or list gets back its content before the branch, because the other branch begins with that.
+
+    Args:
+        original: Value of the name before the branch.
+        content: `snapshot` of it.
+        value: Value of the name after the branch.
+    """
+    if value is not original or not isinstance(value, list | np.ndarray) or _unchanged(content, value):
+        return value
+    changed = snapshot(value)
+    value[... if isinstance(value, np.ndarray) else slice(None)] = content
+    return changed
+
+
+def _unchanged(content: Any, value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.shape == content.shape and value.tobytes() == content.tobytes()
+    if isinstance(content, list | tuple) and type(content) is type(value):
+        pairs = zip(cast(Sequence[Any], content), cast(Sequence[Any], value), strict=False)
+        return len(content) == len(value) and all(_unchanged(*pair) for pair in pairs)
+    return value is content
 
 
 def select(guards: Sequence[NodeHandle], values: Sequence[Any]) -> DataNode:

@@ -15,8 +15,9 @@ from typing import Any, Self
 import numpy as np
 
 from penstock.core import user_call_site
+from penstock.core.constant import snapshot
 from penstock.errors import DefinitionError, PenstockError, short_repr
-from penstock.graph.conditionals.branch_results import merge_branches, select
+from penstock.graph.conditionals.branch_results import detach_changes, merge_branches, select
 from penstock.graph.ir.branch_operators import BranchMask
 from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
@@ -121,6 +122,7 @@ class IfStatement:
             self._trace = current_trace()
             self._outer = self._trace.branch
             self._states = [self._captured()]
+            self._contents = list(map(snapshot, self._states[0]))
             self._returned = len(activation.returned)
 
     def enter_body(self) -> bool:
@@ -131,7 +133,7 @@ class IfStatement:
         """Return True if the `else` block is to run."""
         if not self.forks:
             return not self._truth
-        self._states.append(self._captured())
+        self._states.append(self._branch_end())
         self._now = self._states[0]
         return True
 
@@ -152,7 +154,7 @@ class IfStatement:
 
     def join(self) -> None:
         """Continue after the branches with the rows that have not returned, and join the values of the targets."""
-        self._states.append(self._captured())
+        self._states.append(self._branch_end())
         _, *states = self._states
         going = [number for number, end in enumerate(self._ends) if end is not None]
         self.left = not going
@@ -210,6 +212,10 @@ class IfStatement:
                 fix="an if statement around the rest of the loop's body",
                 where=user_call_site(),
             )
+
+    def _branch_end(self) -> list[Any]:
+        """Return the values after a branch. Arrays and lists that it has changed in place are restored."""
+        return list(map(detach_changes, self._states[0], self._contents, self._captured()))
 
     def _captured(self) -> list[Any]:
         return [_got(getter) for getter in self._getters]
