@@ -123,6 +123,14 @@ def test_batches_are_scheduled_and_shared():
     for outputs in shared:
         for one, other in zip(outputs, plain.run(None), strict=True):
             np.testing.assert_array_equal(one.as_array(), other.as_array())
+    mine.schedule_run()
+    mine.schedule_run()
+    for _ in range(2):
+        assert not mine.empty()
+        mine.outputs()
+    assert mine.empty()
+    mine.outputs()  # without a request, `outputs` is `run`
+    assert mine.empty()
 
 
 def of_items(data):
