@@ -89,7 +89,7 @@ def test_relative_bounds_of_slice_round_as_in_dali(agree, extent):
 
 @pytest.mark.parametrize("dtype", ["UINT8", "INT8", "INT32", "FLOAT16", "BOOL", "INT64", "FLOAT64"])
 def test_cast(agree, dtype):
-    values = [np.float32([-1.5, -0.5, 0.5, 1.5, 2.5, 300.7, -300, 1e4, 3e9, -3e9])]
+    values = [np.float32([-1.5, -0.5, 0.5, 1.5, 2.5, 300.7, -300, 1e4, 3e9, -3e9, 0, 0.3, 0.49, -0.3, -0.7])]
     agree(lambda lib, x: lib.fn.cast(x, dtype=getattr(lib.types, dtype)), values)
     integers = [np.int64([300, -5, 7, 2**40, -(2**40)])]
     agree(lambda lib, x: lib.fn.cast(x, dtype=getattr(lib.types, dtype)), integers)

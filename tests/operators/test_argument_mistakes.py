@@ -50,6 +50,8 @@ MISTAKES = [
     (lambda _: fn.random.beta(dtype=types.INT32), "dtype is not supported"),
     (lambda x: fn.random.uniform(x, shape=3), "shape and shape_like cannot be combined"),
     (lambda x: fn.random.normal(shape=x), "vector of integers"),
+    (lambda x: fn.random.uniform(x, dtype=types.BOOL), "random numbers are not booleans"),
+    (lambda x: fn.random.normal(dtype=types.BOOL), "coin_flip"),
     (lambda x: fn.permute_batch(x, indices=[0.5]), "whole number"),
     (lambda x: fn.sequence_rearrange(x, new_order=[0]), "begins with F"),
     (lambda x: fn.sequence_rearrange(fn.reshape(x, layout=""), new_order=[2]), "frame does not exist"),

@@ -205,7 +205,9 @@ def narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _saturated(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Convert numbers to another dtype. For integers, round halves away from zero and saturate, like DALI."""
+    """Convert numbers to another dtype. For integers and bool, round halves away from zero and saturate, like DALI."""
+    if dtype.kind == "b" and is_float(array.dtype):
+        return ~(np.abs(array) < 0.5)
     if dtype.kind in "iu" and array.dtype.kind in "iuf":
         limits = np.iinfo(dtype)
         whole = np.copysign(np.floor(np.abs(array) + 0.5), array) if array.dtype.kind == "f" else array

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.core.dtypes import is_float
 from penstock.errors import DefinitionError
 from penstock.types import NO_TYPE, as_dtype, is_bfloat16
 
@@ -45,7 +46,7 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
     """Convert values to another dtype as DALI does.
 
     Floats round to the nearest integer, halves away from zero. Values out of range saturate, and NaN becomes 0. For
-    bool, all values but 0 become True.
+    bool, all values that do not round to 0 become True, also NaN.
 
     Args:
         xp: The array namespace, `numpy` or `jax.numpy`.
@@ -54,11 +55,15 @@ def cast_saturating(xp: Any, values: Any, dtype: np.dtype[Any]) -> Any:
 
     >>> cast_saturating(np, np.array([-1.5, 0.5, 300.0]), np.dtype("uint8"))
     array([  0,   1, 255], dtype=uint8)
+    >>> cast_saturating(np, np.array([-0.5, 0.4, 0.0]), np.dtype("bool"))
+    array([ True, False, False])
     """
     if values.dtype == dtype:
         return values
     if values.dtype.kind == "b":
         return cast_bool(xp, values, dtype)
+    if dtype.kind == "b" and is_float(values.dtype):
+        return ~(abs(values) < xp.asarray(0.5, values.dtype))  # NaN, which is not less, becomes True
     if dtype.kind == "b":
         return values != xp.zeros((), values.dtype)
     if is_bfloat16(dtype):

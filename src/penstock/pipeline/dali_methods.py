@@ -157,7 +157,7 @@ class DaliMethods:
         self._feed(data_node.stream_name if isinstance(data_node, DataNode) else data_node, data, layout)
 
     def outputs(self, cuda_stream: Any = None) -> tuple[TensorList, ...]:
-        """Return the next batch; the same as `run`, but a requested batch counts as returned. `cuda_stream` is ignored."""
+        """Return the next batch, like `run`. It counts as a batch of `schedule_run`. `cuda_stream` is ignored."""
         del cuda_stream
         self._scheduled = max(self._scheduled - 1, 0)
         return self._next_batch()

@@ -39,8 +39,8 @@ class Cast(ImageOperator, BatchKernel):
 def cast(data: DataNode, *, dtype: DType) -> DataNode:
     """Convert values to another dtype.
 
-    As in DALI, floats are rounded to integers, halves away from zero. Values out of range saturate. For BOOL, all
-    values except 0 become True.
+    As in DALI, floats are rounded to integers, halves away from zero. Values out of range saturate. For BOOL, values
+    that round to 0 become False and all others True.
 
     Args:
         data: Any shape, any dtype.

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Unpack
 from penstock.graph import BatchContext, DataNode, DType, Range, operator
 from penstock.numerics.casting import cast_saturating
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, parameter_rows
-from penstock.types import FLOAT, as_dtype
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, number_dtype, parameter_rows
+from penstock.types import FLOAT
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ def normal(
         shape_like: A node or array. Each sample of the result has the shape of its sample; the values are ignored.
         mean: Mean of the distribution. A node sets it per sample.
         stddev: Standard deviation, not negative. A node sets it per sample.
-        dtype: Element type. Integers are rounded and saturate.
+        dtype: Element type, not BOOL. Integers are rounded and saturate.
         **arguments: See `DrawArguments`.
 
     Returns:
         Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: `stddev` is negative, or `shape` is not a list of positive integers.
+        DefinitionError: `stddev` is negative, `dtype` is BOOL, or `shape` is not a list of positive integers.
 
     Example:
         >>> import penstock
@@ -71,5 +71,5 @@ def normal(
         >>> bool(abs(pipeline.run()[0].as_array().mean() - 5) < 0.05)
         True
     """
-    kernel = Normal((), as_dtype(dtype))
+    kernel = Normal((), number_dtype(dtype))
     return draw(kernel, like=shape_like, option="mean", arguments=arguments, mean=mean, stddev=stddev)

@@ -25,6 +25,7 @@ from penstock.graph import (
 from penstock.graph.tracing.registry import running_operator
 from penstock.numerics.casting import broadcast_rows
 from penstock.operators.first_sample import vector_length
+from penstock.types import as_dtype
 
 _log = logging.getLogger("penstock")
 
@@ -85,6 +86,23 @@ def fractions(bits: Any) -> Any:
     """Convert random bits to float32 multiples of 2**-24 in [0, 1)."""
     # A float32 has 24 significant bits, so no step rounds, and NumPy and XLA agree.
     return (bits >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def number_dtype(dtype: Any) -> np.dtype[Any]:
+    """Return the dtype of random numbers.
+
+    Raises:
+        DefinitionError: The dtype is bool, to which almost all numbers of a distribution would convert as True.
+    """
+    result = as_dtype(dtype)
+    if result.kind == "b":
+        raise DefinitionError(
+            "random numbers are not booleans",
+            given="dtype=types.BOOL",
+            expected="an integer or float type",
+            fix="fn.random.coin_flip(probability=..., dtype=types.BOOL)",
+        )
+    return result
 
 
 def parameter_rows(xp: Any, dtype: np.dtype[Any], *parameters: Any) -> list[Any]:

@@ -12,8 +12,8 @@ from penstock.errors import DefinitionError
 from penstock.graph import BatchContext, DataNode, DType, operator
 from penstock.numerics.casting import broadcast_rows, cast_saturating
 from penstock.operators.elementwise.bfloat16_results import rounds_to_bfloat16
-from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw
-from penstock.types import FLOAT, as_dtype
+from penstock.operators.random.random_operator import DrawArguments, RandomOperator, draw, number_dtype
+from penstock.types import FLOAT
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def uniform(
         range: Lower limit, and upper limit, which is excluded; [-1, 1) if neither `range` nor `values` is set. A node
             contains two numbers per sample.
         values: Numbers to choose from with equal probability. A node sets them per sample.
-        dtype: Element type. Integers are rounded.
+        dtype: Element type, not BOOL. Integers are rounded.
         **arguments: See `DrawArguments`.
         seed: Seed of this operator; -1 derives one from the pipeline's seed. Operators with the same seed and shape
             draw the same numbers.
@@ -76,8 +76,8 @@ def uniform(
         Samples of `shape`, of type `dtype`.
 
     Raises:
-        DefinitionError: The range is empty, both `range` and `values` are set, or `shape` is not a list of positive
-            integers.
+        DefinitionError: The range is empty, both `range` and `values` are set, `dtype` is BOOL, or `shape` is not a
+            list of positive integers.
 
     Example:
         >>> import penstock
@@ -97,4 +97,4 @@ def uniform(
     if values is not None and not isinstance(values, DataNode) and len(values) == 0:
         raise DefinitionError("values must not be empty")
     options: dict[str, Any] = {"range": limits} if values is None else {"values": values}
-    return draw(Uniform((), as_dtype(dtype)), like=shape_like, option="range", arguments=arguments, **options)
+    return draw(Uniform((), number_dtype(dtype)), like=shape_like, option="range", arguments=arguments, **options)
