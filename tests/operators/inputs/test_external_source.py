@@ -1,5 +1,6 @@
 """What external sources may be, how they end, and what is said of those that do wrong."""
 
+import functools
 import gc
 import io
 import itertools
@@ -179,6 +180,20 @@ def test_tables_are_refused(batch):
         # The value of a data set of Hugging Face with_format("pandas") or with_format("arrow").
         with pytest.raises(errors.ArgumentTypeError, match="a table is not a sample"):
             pipeline([table], batch=batch)
+
+
+def test_keywords_with_defaults_are_no_arguments_of_a_source():
+    def load(index, size):
+        return np.full((2, size), index)
+
+    def count(*, start=7):
+        return np.full(2, start)
+
+    with Pipeline(batch_size=2) as pipeline:
+        pipeline.set_outputs(fn.external_source(functools.partial(load, size=3)), fn.external_source(count))
+    rows, starts = [pipeline.run() for _ in range(2)][1]
+    assert rows.as_array().tolist() == [[1, 1, 1]] * 2
+    assert starts.as_array().tolist() == [7, 7]
 
 
 def test_a_source_tells_no_length():

@@ -264,6 +264,8 @@ def _takes_one_argument(function: Callable[..., Any]) -> bool:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return True  # compiled functions may not have a signature
+    # A source is called without keywords. `functools.partial(load, size=3)` has a keyword-only `size` with a default.
+    parameters = [p for p in parameters if p.kind is not p.KEYWORD_ONLY or p.default is p.empty]
     plain = all(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
     if not plain or len(parameters) > 1:
         raise ArgumentTypeError(
