@@ -153,6 +153,15 @@ def test_errors_name_the_value(first, other, message):
         MapStyleSource([first, other], "").read(np.arange(2), [None] * 2)
 
 
+@pytest.mark.parametrize("layout", [{"imagee": "HWC"}, {0: "HWC"}])
+def test_layouts_of_other_values_are_refused(layout):
+    with (
+        Pipeline(batch_size=1),
+        pytest.raises(errors.DefinitionError, match=r"layout has an entry.*\s+given.*\s+.*image"),
+    ):
+        fn.readers.items([{"image": np.zeros((2, 2, 3), np.uint8), "label": 1}], layout=layout)
+
+
 def test_dictionaries_in_items_are_refused():
     with pytest.raises(errors.SampleError, match="value 'boxes' of item 0 of a list is a dictionary"):
         MapStyleSource([{"x": 1, "boxes": {"left": 2}}], "")
