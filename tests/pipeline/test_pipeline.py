@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from penstock import DataIterator, Pipeline, backend, fn, types
+from penstock import DataIterator, Pipeline, backend, fn, pipeline_def, types
 from penstock.errors import ArgumentTypeError, StateError, UnknownNameError, UsageError
 from penstock.graph.identity.fingerprint import fingerprint
 
@@ -57,6 +57,25 @@ def test_a_serialized_pipeline_is_the_same_one(tmp_path):
             for one, other in zip(first.run(), second.run(), strict=True):
                 np.testing.assert_array_equal(one.as_array(), other.as_array())
     assert Pipeline.deserialize(text, batch_size=2).max_batch_size == 2
+
+
+def test_conditions_are_serialized():
+    @pipeline_def(batch_size=4, enable_conditionals=True)
+    def define():
+        x = fn.readers.arrays(np.arange(4, dtype=np.int32))
+        if x > 1:
+            y = x * 2.0
+            if x > 2:
+                y = y + fn.random.uniform(range=[1.0, 2.0])
+        else:
+            y = x - 7.0
+        return y, 5 if x > 2 else x, x > 0 and x < 3, not x
+
+    first = define()
+    second = Pipeline.deserialize(first.serialize())
+    assert fingerprint(first.graph) == fingerprint(second.graph)
+    for one, other in zip(first.run(), second.run(), strict=True):
+        np.testing.assert_array_equal(one.as_array(), other.as_array())
 
 
 def test_what_was_not_given_is_taken_from_the_serialized_pipeline():

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Mapping
 from enum import Enum
+from functools import partial
 from os import PathLike, fspath
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from penstock import types
 from penstock.core import CallSite
 from penstock.errors import PenstockError, StateError, UsageError, did_you_mean, short_repr
 from penstock.graph import lookup
+from penstock.graph.conditionals.control_flow import BRANCH_CALLS, trace_branch
 from penstock.graph.ir.node import Graph, NodeHandle, OperatorCall, handles
 
 VERSION = 1
@@ -26,6 +28,7 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
     """
     calls: dict[OperatorCall, CallSite] = {node.call: node.where for node in graph.nodes if node.call is not None}
     numbers = {call: number for number, call in enumerate(calls)}
+    guards = {node.call: node.guard for node in graph.nodes if node.guard is not None}
 
     def encode(argument: Any) -> Any:
         if isinstance(argument, NodeHandle):
@@ -37,7 +40,7 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
     for call, where in calls.items():
         try:
             # Refused here, not when the JSON is read, because reading finds operators only by name.
-            lookup(call.kind)
+            _operator(call.kind)
             arguments = {name: encode(item) for name, item in call.arguments[1].items()}
             inputs = [encode(item) for item in call.arguments[0]]
         except (TypeError, AttributeError) as error:
@@ -48,7 +51,8 @@ def to_json(graph: Graph, options: Mapping[str, Any]) -> bytes:
                 fix="keep the program, which makes the same pipeline again",
                 where=where,
             ) from error
-        encoded_calls.append({"operator": call.kind, "inputs": inputs, "arguments": arguments})
+        branch = {"branch": encode(NodeHandle(guards[call]))} if call in guards else {}
+        encoded_calls.append({"operator": call.kind, "inputs": inputs, "arguments": arguments, **branch})
     outputs: Any = [encode(NodeHandle(value)) for value in graph.outputs]
     if graph.output_names:
         outputs = dict(zip(graph.output_names, outputs, strict=True))
@@ -86,7 +90,9 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], Any]
         try:
             for call in calls:
                 arguments = {item: decode(value) for item, value in call["arguments"].items()}
-                results.append([*handles(lookup(call["operator"])(*map(decode, call["inputs"]), **arguments))])
+                again = partial(_operator(call["operator"]), *map(decode, call["inputs"]), **arguments)
+                guard = decode(call["branch"]) if "branch" in call else None
+                results.append([*handles(trace_branch(guard, again))])
             if isinstance(outputs, dict):
                 return {output: decode(value) for output, value in cast(dict[str, Any], outputs).items()}
             return [decode(output) for output in outputs]
@@ -101,6 +107,11 @@ def from_json(text: bytes | str) -> tuple[dict[str, Any], str, Callable[[], Any]
             ) from error
 
     return cast(dict[str, Any], options), name, define
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    """Return an operator by its public name, or one that only conditions call."""
+    return BRANCH_CALLS[name] if name in BRANCH_CALLS else lookup(name)
 
 
 def _encoded(value: Any, inner: Callable[[Any], Any]) -> Any:  # noqa: C901  # one case per kind of value

@@ -1,6 +1,6 @@
 """Joining the results of branches: nodes row by row, containers entry by entry."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -102,14 +102,14 @@ def select(guards: Sequence[NodeHandle], values: Sequence[Any]) -> DataNode:
     Raises:
         DefinitionError: The values differ in dtype, layout or number of axes.
     """
-    return _select(*guards, *values)
+    return select_rows(*guards, *values)
 
 
 def _make_select(*inputs: Any) -> DataNode:
     return apply(BranchSelect(len(inputs) // 2), *inputs)
 
 
-_select: Callable[..., DataNode] = OperatorFunction("conditional.select", _make_select)
+select_rows: OperatorFunction[..., DataNode] = OperatorFunction("conditional.select", _make_select)
 
 
 def _is_leaf(value: Any) -> bool:

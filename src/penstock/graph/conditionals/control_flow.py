@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ import numpy as np
 from penstock.core import user_call_site
 from penstock.core.constant import snapshot
 from penstock.errors import DefinitionError, PenstockError, short_repr
-from penstock.graph.conditionals.branch_results import detach_changes, merge_branches, select
+from penstock.graph.conditionals.branch_results import detach_changes, merge_branches, select, select_rows
 from penstock.graph.ir.branch_operators import BranchMask
 from penstock.graph.ir.node import NodeHandle
 from penstock.graph.tracing.apply import apply
@@ -221,7 +221,7 @@ class IfStatement:
         return [_got(getter) for getter in self._getters]
 
 
-def trace_branch(guard: NodeHandle, branch: Thunk) -> Any:
+def trace_branch(guard: NodeHandle | None, branch: Thunk) -> Any:
     """Call a function and record the operators that it calls for the rows that take the branch."""
     trace = current_trace()
     outer, trace.branch = trace.branch, guard
@@ -336,7 +336,10 @@ def _make_branch(*inputs: Any, wanted: bool) -> DataNode:
     return apply(BranchMask(wanted), *inputs)
 
 
-_branch: Callable[..., DataNode] = OperatorFunction("conditional.branch", _make_branch)
+_branch: OperatorFunction[..., DataNode] = OperatorFunction("conditional.branch", _make_branch)
+
+# Not among the public operators. Serialized definitions call them by name.
+BRANCH_CALLS: Mapping[str, OperatorFunction[..., DataNode]] = {call.name: call for call in (_branch, select_rows)}
 
 
 def _got(getter: Thunk) -> Any:
