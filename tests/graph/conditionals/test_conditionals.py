@@ -166,7 +166,7 @@ MISUSE = {
     integers_in_and: ("`and` combines truth values", "return x and x > 1"),
     an_integer_after_or: ("`or` combines truth values", "return x > 1 or 5"),
     break_of_some_rows: ("break depends on a node", "if x > i:"),
-    while_a_node: ("the truth of", "while x > 1:"),
+    while_a_node: (r"the truth of[^\0]*fix: .*which choose for each sample; while", "while x > 1:"),
     made_in_a_branch: ("was made in a branch", "return kept[0] + 1"),
     made_in_the_other_branch: ("was made in a branch", "x = kept[0] + 1"),
 }
@@ -180,6 +180,13 @@ def test_what_cannot_be_is_refused_at_the_line(define):
     assert __file__ in str(caught.value.where)
     if define is not break_of_some_rows:
         assert line in str(caught.value.where)
+
+
+def test_map_converts_its_function():
+    def larger(x):
+        return x * 2 if x > 1 else x
+
+    assert converted(lambda: tuple(map(larger, [numbers(), numbers() + 1]))) == [[0, 1, 4, 6], [1, 4, 6, 8]]
 
 
 def test_arrays_and_lists_that_a_branch_changes_in_place_are_joined():
@@ -312,7 +319,7 @@ def test_libraries_and_what_is_marked_run_as_they_are():
     assert pipeline.do_not_convert is do_not_convert
     for function in (fn.flip, np.stack, np.linalg.norm, textwrap.dedent, len, int, Pipeline):
         assert convert_function(function) is function
-    with pytest.raises(TypeError, match="enable_conditionals"):
+    with pytest.raises(TypeError, match="do_not_convert"):
         converted(lambda: marked(numbers()))
 
 

@@ -19,6 +19,7 @@ from penstock.core.tracebacks import PACKAGE
 from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
 from penstock.graph.conditionals import control_flow
 from penstock.graph.conditionals.ast_rewrite import HOOKS, Function, rewrite
+from penstock.graph.tracing.node_mistakes import converted_code
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -85,6 +86,8 @@ def convert_function(function: Any) -> Any:
     match function:
         case FunctionType():
             return _converted(function)
+        case _ if function is map:
+            return _converted_map
         case MethodType():
             result = convert_function(function.__func__)
             return function if result is function.__func__ else MethodType(result, function.__self__)
@@ -100,6 +103,10 @@ def convert_function(function: Any) -> Any:
             return function if result is call else MethodType(result, function)
 
 
+def _converted_map(function: Any, *iterables: Any) -> Any:
+    return map(convert_function(function), *iterables)
+
+
 def _converted(function: FunctionType) -> FunctionType:
     code = function.__code__
     if _AS_WRITTEN in function.__dict__ or code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE):
@@ -112,6 +119,7 @@ def _converted(function: FunctionType) -> FunctionType:
     new = _codes[key]
     if new is None or new is code:
         return function
+    converted_code.add(new)
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     # By name: the rewritten code may have its free variables in another order.
     closure = tuple(cells[name] for name in new.co_freevars)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import CodeType
 
 # Our code for methods of arrays and tensors that users look for on a node.
 _METHODS = {
@@ -32,6 +34,23 @@ _FUNCTIONS = (
     "penstock.math has sin, exp, sqrt and others for nodes; fn.jax_function(f)(node) calls your function with JAX, "
     "fn.python_function(node, function=f) with NumPy"
 )
+
+
+# Code of functions in which conditions on nodes work, which `penstock.graph.conditionals` adds.
+converted_code: set[CodeType] = set()
+
+
+def fix_of_conditions() -> str:
+    """Return the fix for code that asks for the truth of a node: Python does so in more places than are converted."""
+    frame = sys._getframe(1)  # noqa: SLF001  # the stack of the user's code
+    while frame is not None and frame.f_code not in converted_code:
+        frame = frame.f_back
+    if frame is None:
+        return "enable_conditionals=True in the decorator: then if, and, or, not choose for each sample"
+    return (
+        "if, and, or, not, which choose for each sample; while, assert, bool(), any(), all(), properties, generators, "
+        "and functions without source or with do_not_convert need one value for all samples"
+    )
 
 
 def explain(error: Exception) -> None:

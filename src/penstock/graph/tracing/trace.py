@@ -24,7 +24,7 @@ from penstock.graph.tracing.deferred_tracing import CallJournal
 from penstock.graph.tracing.eager_execution import EagerExecutor, WorkerOptions
 from penstock.graph.tracing.expression import Expression
 from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
-from penstock.graph.tracing.node_mistakes import explain
+from penstock.graph.tracing.node_mistakes import explain, fix_of_conditions
 from penstock.graph.tracing.registry import journal, lookup, running
 from penstock.sources.storage.file_stamps import remote_stamp
 
@@ -281,9 +281,7 @@ class DataNode(Expression):
         return ArgumentTypeError(message, fix=fix, where=user_call_site())
 
     def __bool__(self) -> bool:
-        raise self._refuse(
-            "the truth", "enable_conditionals=True in the decorator: then if, and, or, not choose for each sample"
-        )
+        raise self._refuse("the truth", fix_of_conditions())
 
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")
