@@ -1,14 +1,14 @@
 """Samples whose memory belongs to their batch alone, so that the consumer may write to them."""
 
 import sys
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from penstock.core import Array
+from penstock.core import Array, Column
 
 
-def own_samples(samples: Sequence[Array]) -> list[Array]:
+def own_samples(samples: Column) -> list[Array]:
     """Return samples, with copies of those whose memory is used elsewhere.
 
     A reader may return the arrays of a data set, and operators such as `fn.copy` and slices return views of their
@@ -29,7 +29,7 @@ def own_samples(samples: Sequence[Array]) -> list[Array]:
 
 
 def _alone(sample: Array, references: int, references_to_base: int) -> bool:
-    base = sample.base
+    base: Any = sample.base
     if base is None:
         return sample.flags.owndata and references == _UNSHARED
     # The base of a view of a view is the array that owns the memory, because NumPy does not chain views. Other objects,
@@ -38,7 +38,7 @@ def _alone(sample: Array, references: int, references_to_base: int) -> bool:
     return owned and references == _UNSHARED and references_to_base == _UNSHARED_BASE
 
 
-def _references(samples: Sequence[Array]) -> list[tuple[int, int]]:
+def _references(samples: Column) -> list[tuple[int, int]]:
     return [(sys.getrefcount(sample), sys.getrefcount(sample.base)) for sample in samples]
 
 

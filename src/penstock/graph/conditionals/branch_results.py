@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from penstock.core import user_call_site
+from penstock.core import Array, user_call_site
 from penstock.core.constant import snapshot
 from penstock.errors import DefinitionError, PenstockError, short_repr
 from penstock.graph.ir.branch_operators import BranchSelect
@@ -76,19 +76,20 @@ def detach_changes(original: Any, content: Any, value: Any) -> Any:
         content: `snapshot` of it.
         value: Value of the name after the branch.
     """
-    if value is not original or not isinstance(value, list | np.ndarray) or _unchanged(content, value):
+    if value is not original or not isinstance(original, list | np.ndarray) or _unchanged(content, value):
         return value
-    changed = snapshot(value)
-    value[... if isinstance(value, np.ndarray) else slice(None)] = content
+    changed, entries = snapshot(value), ... if isinstance(value, np.ndarray) else slice(None)
+    value[entries] = snapshot(content)
     return changed
 
 
 def _unchanged(content: Any, value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.shape == content.shape and value.tobytes() == content.tobytes()
-    if isinstance(content, list | tuple) and type(content) is type(value):
-        pairs = zip(cast(Sequence[Any], content), cast(Sequence[Any], value), strict=False)
-        return len(content) == len(value) and all(_unchanged(*pair) for pair in pairs)
+    if isinstance(content, np.ndarray):
+        array = cast(Array, content)
+        return value.shape == array.shape and value.tobytes() == array.tobytes()
+    if isinstance(content, list | tuple) and type(value) is type(cast(Any, content)):
+        before, after = cast(Sequence[Any], content), cast(Sequence[Any], value)
+        return len(before) == len(after) and all(map(_unchanged, before, after))
     return value is content
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-import sys
 from types import CodeType
 
 # Our code for methods of arrays and tensors that users look for on a node.
@@ -42,7 +42,7 @@ converted_code: set[CodeType] = set()
 
 def fix_of_conditions() -> str:
     """Return the fix for code that asks for the truth of a node: Python does so in more places than are converted."""
-    frame = sys._getframe(1)  # noqa: SLF001  # the stack of the user's code
+    frame = inspect.currentframe()
     while frame is not None and frame.f_code not in converted_code:
         frame = frame.f_back
     if frame is None:
