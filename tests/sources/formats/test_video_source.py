@@ -3,6 +3,7 @@
 import enum
 import fractions
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -319,6 +320,21 @@ def test_relative_paths_may_contain_colons(tmp_path, monkeypatch):
     (tmp_path / "b:c.mkv").write_bytes(Path(write(tmp_path / "a.mkv", 3)).read_bytes())
     monkeypatch.chdir(tmp_path)
     assert len(source("b:c.mkv")) == 1
+
+
+def test_videos_of_one_name_in_several_folders_are_told_apart(tmp_path):
+    for folder in ("a", "b", "moved"):
+        (tmp_path / folder).mkdir()
+    first, second = tmp_path / "a" / "x.mp4", tmp_path / "b" / "x.mp4"
+    write(first)
+    shutil.copy(first, second)
+    moved = (
+        shutil.copytree(tmp_path / "a", tmp_path / "moved" / "a"),
+        shutil.copytree(tmp_path / "b", tmp_path / "moved" / "b"),
+    )
+    fingerprint = source(first, second).fingerprint()
+    assert source(second, first).fingerprint() != fingerprint
+    assert source(*(folder / "x.mp4" for folder in moved)).fingerprint() == fingerprint
 
 
 def test_class_names_are_those_of_the_folders(tmp_path):

@@ -21,6 +21,7 @@ from penstock.sources.formats.video.video_decoder import (
 from penstock.sources.formats.video.video_list import ROUNDING, Entry, Rounding
 from penstock.sources.source import Source
 from penstock.sources.storage.byte_range import ReadCost
+from penstock.sources.storage.file_folders import folders_suffix
 from penstock.sources.storage.file_stamps import check_unchanged, file_stamps
 from penstock.sources.storage.object_store import is_remote, opening
 from penstock.sources.storage.random_access_file import RemoteFile
@@ -217,10 +218,10 @@ class VideoSource(Source):
         return self._entries, self._stamps, self._options
 
     def fingerprint(self) -> str:
-        """Hash the file names, labels and clips."""
+        """Hash the names of the files below their common folder, labels and clips."""
         names = "\0".join(f"{os.path.basename(entry.path)}\0{entry.label}" for entry in self._entries)  # noqa: PTH119  # text
         digest = short_digest(f"{names}{self._options}", self._files, self._starts, np.array(self._stops, np.int64))
-        return f"video:{len(self)}:{digest}"
+        return f"video:{len(self)}:{digest}{folders_suffix([entry.path for entry in self._entries])}"
 
 
 def stamp_of_clips(entries: Sequence[Entry]) -> Hashable:
