@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Unpack, cast
 
-from penstock.errors import ArgumentTypeError, DefinitionError, short_repr
+from penstock.errors import ArgumentTypeError, short_repr
 from penstock.graph import DataLocation, current_trace, operator
 from penstock.operators.readers.reader_arguments import ReaderArguments, apply_reader
 from penstock.sources.formats.map_style_source import MapStyleSource
@@ -61,11 +61,6 @@ def items(items: DataLocation[Any], *, layout: str | Mapping[Any, str] = "", **l
         shared[key] = MapStyleSource(items, layout), columns
     source: MapStyleSource = shared[key][0]
     # The source knows the form of an item from the first one, which it reads when it is created.
-    unknown = [name for name in layout if name not in source.names] if isinstance(layout, Mapping) else []
-    if unknown:
-        raise DefinitionError(
-            "layout has an entry for a value that items do not have", given=unknown, expected=source.names
-        )
     nodes = apply_reader(source, loader)
     if source.named_values:
         return dict(zip(source.names, nodes, strict=True))

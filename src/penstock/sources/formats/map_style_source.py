@@ -22,7 +22,8 @@ class MapStyleSource(Source):
         layouts: Layout of each value, by name or number, or one for all.
 
     Raises:
-        DefinitionError: The data set is empty, or its columns differ in length.
+        DefinitionError: The data set is empty, its columns differ in length, or `layouts` has an entry for a value that
+            its items do not have.
         SampleError: The first item cannot be read, or does not contain numbers.
 
     Attributes:
@@ -52,6 +53,11 @@ class MapStyleSource(Source):
         self._empty: list[Array | None] = [None] * count
         parts = self._parts(first, 0)
         self._empty = [part[:0].copy() if part.ndim else None for part in parts]
+        unknown = [] if isinstance(layouts, str) else [name for name in layouts if name not in self.names]
+        if unknown:
+            raise DefinitionError(
+                "layout has an entry for a value that items do not have", given=unknown, expected=self.names
+            )
         layout = [layouts if isinstance(layouts, str) else layouts.get(name, "") for name in self.names]
         self._kinds = [SampleKind(layout=axes).refined_by([part]) for axes, part in zip(layout, parts, strict=True)]
         self.specs = tuple(kind.spec for kind in self._kinds)
