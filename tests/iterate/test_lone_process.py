@@ -13,7 +13,7 @@ LAUNCHERS = {
     "Open MPI": dict.fromkeys(("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"), "3")
     | {"OMPI_COMM_WORLD_SIZE": "4"},
     "MPICH": {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "3"},
-    "SLURM": {"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_LOCALID": "3", "SLURM_STEP_NODELIST": "node[1-2]"},
+    "SLURM": {"SLURM_PROCID": "3", "SLURM_STEP_NUM_TASKS": "4", "SLURM_LOCALID": "3"},
 }
 
 
@@ -41,6 +41,8 @@ def test_others_are_not(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         take(monkeypatch, LAUNCHERS["SLURM"], shard_id=3, num_shards=4)
-        take(monkeypatch, LAUNCHERS["SLURM"] | {"SLURM_NTASKS": "1"})
-        monkeypatch.delenv("SLURM_STEP_NODELIST")  # as in a batch script
-        take(monkeypatch, {"SLURM_NTASKS": "4"})
+        take(monkeypatch, LAUNCHERS["SLURM"] | {"SLURM_STEP_NUM_TASKS": "1"})
+        # The shell of `salloc` and a batch script
+        take(monkeypatch, LAUNCHERS["SLURM"] | {"SLURM_STEP_ID": "4294967290"})
+        monkeypatch.delenv("SLURM_STEP_NUM_TASKS")
+        take(monkeypatch, {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "4"})

@@ -21,9 +21,9 @@ def mpich(process=1, processes=4, local=1, local_processes=2, **more):
     return dict(zip(names, map(str, (process, processes, local, local_processes)), strict=True)) | more
 
 
-def slurm(process=3, processes=4, local=1, machines=2, nodes="node[1-2]", job=4099, **more):
-    names = ("PROCID", "NTASKS", "LOCALID", "STEP_NUM_NODES", "STEP_NODELIST", "JOB_ID")
-    values = (process, processes, local, machines, nodes, job)
+def slurm(process=3, processes=4, local=1, machines=2, nodes="node[1-2]", job=4099, step=0, **more):
+    names = ("PROCID", "STEP_NUM_TASKS", "LOCALID", "STEP_NUM_NODES", "STEP_NODELIST", "JOB_ID", "STEP_ID")
+    values = (process, processes, local, machines, nodes, job, step)
     return {f"SLURM_{name}": str(value) for name, value in zip(names, values, strict=True)} | more
 
 
@@ -38,7 +38,7 @@ def slurm(process=3, processes=4, local=1, machines=2, nodes="node[1-2]", job=40
     ],
 )
 def test_first_slurm_node_is_parsed(nodes, host):
-    assert detect_job(slurm(nodes=nodes)) == JobEnvironment("SLURM", f"{host}:61443", 4, 3, 1)
+    assert detect_job(slurm(nodes=nodes)) == JobEnvironment("SLURM", f"{host}:61533", 4, 3, 1)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,26 @@ def test_a_single_process_meets_nobody():
 
 def test_launcher_is_detected():
     assert detect_job({}) == JobEnvironment("nobody")
-    batch_script = slurm()
-    del batch_script["SLURM_STEP_NODELIST"]
+    batch_script = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}
     assert detect_job(batch_script) == JobEnvironment("nobody")
     # srun has started one daemon per machine, and these have started the processes.
     assert detect_job(slurm(processes=2) | mpich(JAX_COORDINATOR_ADDRESS="a:1")).started_by == "MPICH"
     assert detect_job(slurm(processes=2) | open_mpi(JAX_COORDINATOR_ADDRESS="a:1")).started_by == "Open MPI"
     assert detect_job(slurm() | {"PMI_RANK": "3", "PMI_SIZE": "4"}).started_by == "SLURM"  # srun --mpi=pmi2
     assert detect_job(open_mpi() | OURS) == JobEnvironment("penstock launch", "a:1", 4, 3)
+
+
+def test_shell_of_salloc_is_alone():
+    # As observed with LaunchParameters=use_interactive_step and `salloc -N 2 -n 4`.
+    shell = slurm(0, 1, 0, 1, "node1", step=4294967290, SLURM_NTASKS="4", SLURM_NPROCS="4")
+    assert detect_job(shell) == JobEnvironment("nobody")
+    # Under `srun --preserve-env -n2`, the number of tasks of the allocation remains.
+    assert detect_job(slurm(1, 2, 0, SLURM_NTASKS="4")).num_processes == 2
+
+
+def test_slurm_steps_of_one_node_use_different_ports():
+    jobs = [detect_job(slurm(job=job, step=step)) for job in range(4099, 4199) for step in range(31)]
+    assert len({job.coordinator for job in jobs}) == len(jobs)
 
 
 def test_a_description_is_complete():

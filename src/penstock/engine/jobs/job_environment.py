@@ -24,11 +24,13 @@ LOOPBACK = "127.0.0.1"
 _LAUNCHERS = {
     "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     "MPICH": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
-    "SLURM": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    # In the shell of `salloc` and under `srun --preserve-env`, SLURM_NTASKS is the number of tasks of the allocation. A
+    # batch script has SLURM_NTASKS, but not the variables of a step, because it is not a task of srun.
+    "SLURM": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 }
 
-# A batch script of SLURM has the variables above, but only a task of srun has this one.
-_SLURM_STEP = "SLURM_STEP_NODELIST"
+# The step of the shell that `salloc` starts. A batch script that is submitted from this shell inherits its variables.
+_SLURM_INTERACTIVE_STEP = "4294967290"
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,10 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
         >>> from penstock.launch import detect_job
         >>> detect_job({}).started_by
         'nobody'
-        >>> variables = {"SLURM_PROCID": "3", "SLURM_NTASKS": "16", "SLURM_LOCALID": "3", "SLURM_JOB_ID": "7"}
-        >>> job = detect_job({**variables, "SLURM_STEP_NODELIST": "node[1-2]"})
+        >>> variables = {"SLURM_PROCID": "3", "SLURM_LOCALID": "3", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
+        >>> job = detect_job({**variables, "SLURM_STEP_NUM_TASKS": "16", "SLURM_STEP_NODELIST": "node[1-2]"})
         >>> job.started_by, job.coordinator, job.process_id
-        ('SLURM', 'node1:61447', 3)
+        ('SLURM', 'node1:61657', 3)
     """
     variables = os.environ if environment is None else environment
     if NUM_PROCESSES in variables or PROCESS_ID in variables:
@@ -90,8 +92,9 @@ def detect_job(environment: Mapping[str, str] | None = None) -> JobEnvironment:
 
 def _launcher(variables: Mapping[str, str]) -> str | None:
     """Return the cluster's launcher that started this process; None if none did."""
+    interactive = variables.get("SLURM_STEP_ID") == _SLURM_INTERACTIVE_STEP
     for launcher, names in _LAUNCHERS.items():
-        if variables.keys() >= set(names) and (launcher != "SLURM" or _SLURM_STEP in variables):
+        if variables.keys() >= set(names) and not (launcher == "SLURM" and interactive):
             return launcher
     return None
 
@@ -122,8 +125,10 @@ def _coordinator(launcher: str, processes: int, variables: Mapping[str, str]) ->
             on_one_machine = variables.get("MPI_LOCALNRANKS") == str(processes)
         case _:
             # "node001", "node001,host2", "node[001-015],host2" or "node[001,007-015]"; process 0 is on the first node
-            first = re.match(r"([^,\[]+)(?:\[(\w+))?", variables[_SLURM_STEP])
-            host, job = first and "".join(part or "" for part in first.groups()), int(variables["SLURM_JOB_ID"])
+            first = re.match(r"([^,\[]+)(?:\[(\w+))?", variables["SLURM_STEP_NODELIST"])
+            host = first and "".join(part or "" for part in first.groups())
+            # Steps of one job, and jobs with successive numbers, get different ports: 31 and 4096 are coprime.
+            job = int(variables["SLURM_JOB_ID"]) * 31 + int(variables["SLURM_STEP_ID"])
             on_one_machine = variables.get("SLURM_STEP_NUM_NODES") == "1"
     host = LOOPBACK if on_one_machine else host
     # A port that another job on the machine is unlikely to use: one of the last 4096.
