@@ -7,9 +7,11 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import psutil
 import pytest
 
+from penstock.engine.jobs import jax_runtime
 from penstock.errors import UsageError
 from penstock.launch import initialize, launch
 from penstock.launch.distributed import check_port
@@ -189,6 +191,29 @@ def test_gpus_are_divided(tmp_path, execute, launched):
     script = write(tmp_path, "import os; print(os.environ['JAX_LOCAL_DEVICE_IDS'])")
     done = execute(launched(2, 1, script), JAX_PLATFORMS="", CUDA_VISIBLE_DEVICES="0,1,2,3")
     assert sorted(done.stdout.splitlines()) == ["[0] 0,1", "[1] 2,3"]
+
+
+def test_list_of_gpus_ends_as_for_cuda():
+    def run(listed):
+        return launch(["true"], processes=2, environment={"CUDA_VISIBLE_DEVICES": listed})
+
+    assert [run(listed) for listed in ("-1", "NoDevFiles")] == [0, 0]
+    for listed in ("0,-1,1", "GPU-0f1e2d3c,none,1"):
+        with pytest.raises(UsageError, match="1 GPUs for 2 processes"):
+            run(listed)
+
+
+def test_second_initialize_returns_same_job(monkeypatch):
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(jax_runtime, "process_number", lambda: (0, 2))
+    with socket.create_server(("127.0.0.1", 0)) as coordinator:
+        address = f"127.0.0.1:{coordinator.getsockname()[1]}"
+        for name, value in (("JAX_COORDINATOR_ADDRESS", address), *own(2, 0)):
+            monkeypatch.setenv(name, value)
+        assert initialize().process_id == 0
+        monkeypatch.setenv("PENSTOCK_PROCESS_ID", "1")
+        with pytest.raises(UsageError, match="has joined another job before"):
+            initialize()
 
 
 def test_initialize_without_job_runs_single_process():

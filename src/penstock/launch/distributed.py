@@ -20,6 +20,7 @@ def initialize() -> JobEnvironment:
     addresses and numbers from the environment. Under MPICH and Intel MPI, set JAX_COORDINATOR_ADDRESS, too. Otherwise
     it does nothing, and the program runs as one process. Other launchers set JAX_COORDINATOR_ADDRESS,
     PENSTOCK_NUM_PROCESSES and PENSTOCK_PROCESS_ID, or your program calls `jax.distributed.initialize` itself.
+    A second call only returns the job.
 
     MPI and SLURM start one process per GPU: the number of the process on its machine is that of its GPU. Set
     JAX_LOCAL_DEVICE_IDS for other GPUs, such as `0,1,2,3`.
@@ -31,8 +32,8 @@ def initialize() -> JobEnvironment:
         The job, as from `detect_job`.
 
     Raises:
-        UsageError: only some of the variables that describe a job are set, they do not tell where process 0 is, or it
-            cannot listen at its address.
+        UsageError: only some of the variables that describe a job are set, they do not tell where process 0 is, it
+            cannot listen at its address, or this process has joined another job before.
 
     Example:
         >>> from penstock.launch import initialize
@@ -44,23 +45,37 @@ def initialize() -> JobEnvironment:
         # Imported here, because the launcher itself does not need JAX.
         import jax  # noqa: PLC0415
 
-        from penstock.engine.jobs import members  # noqa: PLC0415
+        from penstock.engine.jobs import jax_runtime, members  # noqa: PLC0415
 
-        bound = os.environ.get(BIND, job.coordinator)
-        if job.process_id == 0:
-            check_address(bound)
-        # JAX would read the variable itself if it were given none.
-        devices = None if "JAX_LOCAL_DEVICE_IDS" in os.environ else job.local_process_id
-        with SlowWait(partial(_waiting_text, job)):
-            jax.distributed.initialize(
-                job.coordinator,
-                job.num_processes,
-                job.process_id,
-                devices,
-                coordinator_bind_address=bound,  # by default, JAX binds all interfaces
+        if not jax.distributed.is_initialized():
+            _join(job, job.coordinator)
+        elif (joined := jax_runtime.process_number()) != (job.process_id, job.num_processes):
+            raise UsageError(
+                "this process has joined another job before",
+                given=f"process {joined[0]} of {joined[1]}",
+                expected=f"process {job.process_id} of {job.num_processes}, as started by {job.started_by}",
+                fix="call either penstock.launch.initialize or jax.distributed.initialize",
             )
         members.join_job()
     return job
+
+
+def _join(job: JobEnvironment, coordinator: str) -> None:
+    import jax  # noqa: PLC0415
+
+    bound = os.environ.get(BIND, coordinator)
+    if job.process_id == 0:
+        check_address(bound)
+    # JAX would read the variable itself if it were given none.
+    devices = None if "JAX_LOCAL_DEVICE_IDS" in os.environ else job.local_process_id
+    with SlowWait(partial(_waiting_text, job)):
+        jax.distributed.initialize(
+            coordinator,
+            job.num_processes,
+            job.process_id,
+            devices,
+            coordinator_bind_address=bound,  # by default, JAX binds all interfaces
+        )
 
 
 def _waiting_text(job: JobEnvironment) -> str:

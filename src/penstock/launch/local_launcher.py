@@ -10,6 +10,7 @@
 """
 
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -20,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -259,9 +261,12 @@ def _gpu_shares(processes: int, environment: Mapping[str, str]) -> list[str]:
     if environment.get("JAX_PLATFORMS", "") == "cpu":
         return []
     listed = environment.get("CUDA_VISIBLE_DEVICES")
-    # Counted by device files: asking JAX would initialize the GPUs in the launcher, too.
-    devices = Path("/dev").glob("nvidia[0-9]*") if listed is None else filter(None, listed.split(","))
-    gpus = len(list(devices))
+    if listed is None:
+        # Counted by device files: asking JAX would initialize the GPUs in the launcher, too.
+        gpus = len(list(Path("/dev").glob("nvidia[0-9]*")))
+    else:
+        # For CUDA, the list ends at the first entry that is not a GPU, such as -1 or NoDevFiles.
+        gpus = len(list(takewhile(re.compile(r"\s*(\d|GPU-|MIG-)").match, listed.split(","))))
     if not gpus:
         return []
     share = gpus // processes
