@@ -207,6 +207,13 @@ def test_changes_of_a_private_map_reach_the_workers(tmp_path):
     assert np.array_equal(pickled({"private": private[::2]}, "it").load()["private"], 10 * np.arange(1 << 16)[::2])
 
 
+def test_functions_that_are_sent_keep_their_file():
+    outer = pickled(lambda: lambda x: x / 0, "it").load()
+    with pytest.raises(ZeroDivisionError) as caught:
+        outer()(1)
+    assert [Path(entry.path) for entry in caught.traceback] == [Path(__file__)] * 2
+
+
 @pytest.mark.parametrize("mode", ["r", "c"])
 @pytest.mark.parametrize("rows", [64, 1 << 16])
 def test_a_mapped_file_that_is_cut_before_it_is_sent_to_workers(mode, rows, tmp_path):

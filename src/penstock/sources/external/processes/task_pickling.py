@@ -12,7 +12,7 @@ import pickle
 import random
 import weakref
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import numpy as np
@@ -125,6 +125,9 @@ def _pickled(kind: Any, task: Any, omit: tuple[type, ...]) -> tuple[bytes, list[
                         return _mapped_again, (mapped.place, array.dtype, array.shape, array.strides)
             elif isinstance(obj, ModuleType):
                 return importlib.import_module, (obj.__name__,)
+            elif isinstance(obj, CodeType) and CodeType in getattr(self, "dispatch_table", {}):
+                # cloudpickle replaces the file by "<dynamic-code>", which errors of the function would then name.
+                return _code_of_file, (obj.co_filename, *self.dispatch_table[CodeType](obj))
             elif isinstance(obj, _GENERATORS) or (isinstance(obj, FunctionType) and uses_own_generator(obj)):
                 raise ArgumentTypeError(
                     "a function of the definition uses a random generator of its own, and each worker process would "
@@ -154,6 +157,10 @@ def uses_own_generator(function: FunctionType) -> bool:
 
 def _nothing() -> None:
     return None
+
+
+def _code_of_file(file: str, build: Callable[..., CodeType], arguments: tuple[Any, ...]) -> CodeType:
+    return build(*arguments).replace(co_filename=file)
 
 
 def _mapped_again(place: tuple[str, int], dtype: np.dtype[Any], shape: tuple[int, ...], strides: Any) -> Array:
