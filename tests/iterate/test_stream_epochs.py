@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from penstock import LastBatchPolicy, data_iterator, fn, peekable_data_iterator
+from penstock.errors import SourceError
 
 
 def slow(x):
@@ -56,6 +57,50 @@ def test_a_source_as_long_as_its_size_restarts_with_each_loop(function, caplog):
     iterator = stream(Restarting(3), function=function, size=6)
     assert [values(iterator) for _ in range(3)] == [[0, 1, 2]] * 3
     assert not caplog.records
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("cycle", [None, "quiet", "raise"])
+def test_the_end_of_a_generator_after_its_error_is_not_the_end_of_its_data(error, cycle):
+    def failing():
+        yield from map(np.full, [2, 2], range(2))
+        raise error
+
+    iterator = stream(failing, function=None, cycle=cycle)
+    assert values(iterator.take(2)) == [0, 1]
+    with pytest.raises((KeyboardInterrupt, SourceError)):
+        next(iterator)
+    for _ in range(2):
+        with pytest.raises(SourceError, match=f"ended right after its error(.|\n)*{error.__name__}"):
+            next(iterator)
+
+
+def test_an_error_loses_no_samples_of_an_iterable():
+    class FailsOnce:
+        """Iterator over numbers that fails once, before the fourth one."""
+
+        def __init__(self):
+            self.number, self.failed = 0, False
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.number == 3 and not self.failed:
+                self.failed = True
+                raise OSError
+            self.number += 1
+            return np.int32(self.number)
+
+    @data_iterator
+    def definition():
+        return {"x": fn.external_source(FailsOnce(), batch=False)}
+
+    iterator = definition(batch_size=2)
+    assert next(iterator)["x"].tolist() == [1, 2]
+    with pytest.raises(SourceError, match="sample 3"):
+        next(iterator)
+    assert next(iterator)["x"].tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 4])

@@ -24,15 +24,9 @@ from penstock.operators.argument_limits import Rank
 from penstock.operators.user_code.function_identity import FunctionIdentity
 from penstock.operators.user_code.outputs import per_output
 from penstock.sources.external.array_conversion import SampleKind
-from penstock.sources.external.external_stream import (
-    Cycle,
-    ExternalStream,
-    FunctionStream,
-    InProcessStream,
-    IterableStream,
-    SequenceStream,
-)
+from penstock.sources.external.external_stream import ExternalStream, FunctionStream, InProcessStream
 from penstock.sources.external.feed_queue import FeedQueue
+from penstock.sources.external.iterable_stream import Cycle, IterableStream, SequenceStream
 from penstock.sources.external.library_samples import is_table
 from penstock.sources.external.processes.process_stream import ParallelStream
 from penstock.sources.external.processes.task_pickling import pickled

@@ -1,13 +1,13 @@
-"""Streams over user sources: functions, iterables, generators, sequences."""
+"""Streams over user sources that are called in this process: what they have in common, and functions."""
 
 import logging
 import threading
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from copy import copy
-from typing import Any, Literal, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -23,8 +23,6 @@ from penstock.sources.external.array_conversion import (
 )
 from penstock.sources.stream import BatchRequest, Columns, EndOfStreamError, Stream
 from penstock.types import BatchInfo, SampleInfo
-
-Cycle = Literal["no", "quiet", "raise"]
 
 _log = logging.getLogger("penstock")
 
@@ -152,6 +150,8 @@ class InProcessStream(ExternalStream):
         self._lent_request: BatchRequest | None = None
         # The first batch or sample, which `probe` has taken before it was requested.
         self._probed: deque[Any] = deque()
+        # Samples of a batch that a failure left incomplete, if the source cannot return them again.
+        self._incomplete: list[list[Any]] = []
 
     def with_source(self, make: Callable[[Any], Any]) -> Self:
         """Return a copy of the stream whose source is replaced by `make(source)`."""
@@ -177,9 +177,12 @@ class InProcessStream(ExternalStream):
 
     def produce(self, request: BatchRequest) -> Columns:
         """Call the source."""
-        rows: Sequence[int | None] = (None,) if self.batched else range(request.rows)
         self._copy_lent_batch()
-        columns = self._checked(self._converted(self._probed_or_fetched(request, row) for row in rows), request)
+        if self.batched:
+            columns = self._converted([self._probed_or_fetched(request, None)])
+        else:
+            columns = _columns(self._samples(request))
+        columns = self._checked(columns, request)
         self._lent_request = request if self._lends and self.batched else None
         return columns
 
@@ -215,6 +218,20 @@ class InProcessStream(ExternalStream):
         del buffers
         return self.fetch_rows(*call), None
 
+    def _samples(self, request: BatchRequest) -> list[list[Any]]:
+        """Return the samples of a batch. A source that can only continue is not called twice for a sample."""
+        samples, self._incomplete = self._incomplete, []
+        try:
+            for row in range(len(samples), request.rows):
+                samples.append(self._converted_sample(self._probed_or_fetched(request, row)))
+        except EndOfStreamError:
+            raise
+        except BaseException:  # also the user's interrupt
+            if self.seek_obstacle is not None:
+                self._incomplete = samples
+            raise
+        return samples
+
     def _probed_or_fetched(self, request: BatchRequest, row: int | None) -> Any:
         """Return the probed value if it is the requested one; otherwise call the source."""
         if self._probed:
@@ -244,10 +261,12 @@ class InProcessStream(ExternalStream):
         if self.batched:
             (batch,) = values
             return tuple([to_column(part) for part in self._outputs(batch)])
+        return _columns(map(self._converted_sample, values))
+
+    def _converted_sample(self, value: Any) -> list[Any]:
         # The next call may overwrite the arrays of a sample.
         convert = to_lent_sample if self._lends else to_sample
-        rows = [[convert(part) for part in self._outputs(value)] for value in values]
-        return tuple(map(list, zip(*rows, strict=True)))
+        return [convert(part) for part in self._outputs(value)]
 
     def _outputs(self, value: Any) -> Sequence[Any]:
         if not self.several:
@@ -262,6 +281,10 @@ class InProcessStream(ExternalStream):
                 expected=f"{len(self.kinds)} entries (num_outputs)",
             )
         return entries
+
+
+def _columns(samples: Iterable[list[Any]]) -> Columns:
+    return tuple(map(list, zip(*samples, strict=True)))
 
 
 class FunctionStream(InProcessStream):
@@ -290,77 +313,3 @@ class FunctionStream(InProcessStream):
         if row is not None:
             return self._source(SampleInfo(request.first + row, row, request.iteration, request.epoch))
         return self._source(BatchInfo(request.iteration, request.epoch) if self._batch_info else request.iteration)
-
-
-class IterableStream(InProcessStream):
-    """Stream over an iterable or a generator function.
-
-    Args:
-        source: The iterable or generator function.
-        cycle: Behavior at the end: "no" ends, "quiet" restarts at once, "raise" restarts with the next epoch.
-        generates: True for a generator function.
-        kinds: As for `InProcessStream`.
-        **how: As for `InProcessStream`.
-    """
-
-    seek_obstacle = "it is an iterator, which can only continue"
-
-    def __init__(self, source: Any, cycle: Cycle, *, generates: bool, kinds: Sequence[SampleKind], **how: Any) -> None:
-        super().__init__(kinds, **how)
-        self._source, self._cycle, self._generates = source, cycle, generates
-        self._iterator: Iterator[Any] | None = None
-
-    def probe(self) -> Columns:
-        """Return the first sample. If there is none, the next attempt starts a new iterator."""
-        try:
-            return super().probe()
-        finally:
-            if not self._probed:
-                self._iterator = None
-
-    def fetch(self, request: BatchRequest, row: int | None) -> Any:
-        """Return the next item."""
-        if self._iterator is None:
-            self._iterator = self._new_iterator()
-        try:
-            return next(self._iterator)
-        except StopIteration:
-            self._iterator = None if self._cycle == "raise" else self._iterator
-            if self._cycle != "quiet":
-                raise
-        self._iterator = self._new_iterator()
-        return next(self._iterator)
-
-    def _new_iterator(self) -> Iterator[Any]:
-        return self._source() if self._generates else iter(self._source)
-
-
-class SequenceStream(InProcessStream):
-    """Stream over a list or another sequence of batches or samples, with random access.
-
-    Args:
-        items: Sequence with a length and items by index.
-        cycle: As for `IterableStream`.
-        kinds: As for `InProcessStream`.
-        **how: As for `InProcessStream`.
-    """
-
-    def __init__(self, items: Any, cycle: Cycle, *, kinds: Sequence[SampleKind], **how: Any) -> None:
-        super().__init__(kinds, **how)
-        self._source, self._cycle = items, cycle
-
-    def fetch(self, request: BatchRequest, row: int | None) -> Any:
-        """Return the item of a request."""
-        length = len(self._source)
-        items_per_batch = 1 if row is None else request.max_rows
-        before = request.batches_before if row is None else request.rows_before
-        if self._cycle == "raise" and before:
-            # Like an iterator, the sequence restarts in place of an epoch whose first batch it does not fill.
-            per_epoch = before // request.epoch
-            begun = (length - min(items_per_batch, per_epoch)) // per_epoch + 1
-            before = request.epoch % max(begun, 1) * per_epoch
-        number = before + request.iteration * items_per_batch + (row or 0)
-        ended = number >= length and self._cycle != "quiet"
-        if not length or ended or (self._cycle == "no" and request.epoch and not before):
-            raise StopIteration
-        return self._source[number % length]
