@@ -334,3 +334,8 @@ def test_a_batch_has_no_truth_value(use):
     batch = Batch(RAGGED)
     with pytest.raises(ArgumentTypeError, match=r"no truth value(.|\n)*given: (.|\n)*\.as_array\(\)\.all\(\)"):
         use(batch, fn.flip(batch))
+
+
+def test_a_batch_is_not_a_key():
+    with pytest.raises(ArgumentTypeError, match="a batch has no hash"):
+        Batch(np.arange(3)) in {1, 2}  # noqa: B015  # the comparison itself fails

@@ -40,8 +40,6 @@ class Batch:
     __slots__ = ("_column", "_layout")
     # NumPy returns NotImplemented for `array + batch`, so that Python asks the batch.
     __array_ufunc__ = None
-    # Python removes the hash of a class that defines `__eq__`.
-    __hash__ = object.__hash__
 
     @with_call_site
     def __init__(self, samples: Any, layout: str | None = None) -> None:
@@ -124,6 +122,16 @@ class Batch:
             fix=".as_array().all() or .as_array().any(); for samples that differ in shape, a loop over them",
         )
 
+    @with_call_site
+    def __hash__(self) -> int:
+        # As for arrays of NumPy: with a hash by identity, `batch in {1, 2}` would always be false.
+        raise ArgumentTypeError(
+            "a batch has no hash",
+            given=str(self),
+            expected="a value that can be in a set or the key of a dict",
+            fix="(batch == 1) | (batch == 2) for `batch in {1, 2}`; id(batch) as the key of a batch itself",
+        )
+
     def __repr__(self) -> str:
         return f"Batch({len(self)} x {Spec(self.dtype, self.shape[1:], self._layout)})"
 
@@ -141,7 +149,7 @@ class Batch:
 
 # A batch computes like a node; the operators are called on its data at once.
 for _name, _method in vars(Expression).items():
-    if callable(_method) and _name.startswith("__") and _name not in ("__getitem__", "__hash__"):
+    if callable(_method) and _name.startswith("__") and _name != "__getitem__":
         setattr(Batch, _name, _method)
 
 

@@ -120,6 +120,8 @@ def images():
         (lambda: images() & 1.5, DefinitionError, ["integers"]),
         (lambda: 1 if images() else 2, ArgumentTypeError, ["truth"]),
         (lambda: len(images()), ArgumentTypeError, ["length"]),
+        (lambda: images()[0, 0, 0] in {1, 2}, ArgumentTypeError, ["hash", "(node == 1) | (node == 2)"]),
+        (lambda: {0: 5}.get(images(), -1), ArgumentTypeError, ["hash", "fn.lookup_table"]),
         (lambda: fn.resize(images(), size=[fn.random.uniform(), 5]), ArgumentTypeError, ["at [0]", "fn.stack"]),
         (lambda: range(images()), ArgumentTypeError, ["integer value"]),
         (lambda: {"a": images()}, ArgumentTypeError, ["dict"]),

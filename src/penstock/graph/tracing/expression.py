@@ -28,12 +28,10 @@ def _reflected(name: str) -> Callable[[Any, Any], DataNode]:
     return lambda self, other: lookup(f"arithmetic.{name}")(other, self)
 
 
-class Expression(NodeHandle):
+class Expression(NodeHandle):  # noqa: PLW1641  # derived classes define the hash, to say what is wrong
     """Base class of nodes: indexing, arithmetic and comparisons, sample by sample."""
 
     __slots__ = ()
-    # Python removes the hash of a class that defines `__eq__`.
-    __hash__ = object.__hash__
     # Makes NumPy return NotImplemented for `array + node`. Otherwise it would build an array of objects.
     __array_ufunc__ = None
 
@@ -119,7 +117,7 @@ _OWN: dict[str, Any] = {
 
 # A constant computes like the node that it becomes.
 for _name, _method in vars(Expression).items():
-    if callable(_method) and _name not in ("__hash__", *_OWN):
+    if callable(_method) and _name not in _OWN:
         setattr(Constant, _name, _method)
 for _name, _method in _OWN.items():
     setattr(Constant, _name, _method)

@@ -283,6 +283,14 @@ class DataNode(Expression):
     def __bool__(self) -> bool:
         raise self._refuse("the truth", fix_of_conditions())
 
+    def __hash__(self) -> int:
+        # With a hash by identity, `node in {1, 2}` would always be false, and a lookup in a dict would find nothing.
+        raise self._refuse(
+            "the hash",
+            "(node == 1) | (node == 2) for `node in {1, 2}`, fn.lookup_table for a dict; "
+            "id(node) as the key of a node itself",
+        )
+
     def __len__(self) -> int:
         raise self._refuse("the length", "see its spec for what is known of the shape")
 
