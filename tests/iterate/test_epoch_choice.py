@@ -88,6 +88,18 @@ def test_several_readers_without_names():
         data_iterator(lambda: (unnamed(), unnamed()), ["x", "y"])(batch_size=2)
 
 
+def test_names_of_samples_do_not_count_as_a_reader():
+    def definition():
+        x = unnamed()
+        name = fn.pad(fn.get_property(x, key="source_info"), shape=[20])
+        return {"x": x, "name": name, "size": fn.shapes(name), "y": unnamed()}
+
+    assert len(data_iterator(definition, ["x", "name"])(batch_size=2)) == 3
+    assert len(data_iterator(definition, ["name", "size"])(batch_size=2)) == 3
+    with pytest.raises(UsageError, match=r"several readers(.|\n)*given: *readers.arrays, readers.arrays\n"):
+        data_iterator(definition)(batch_size=2)
+
+
 @pytest.mark.parametrize("decorator", CANONICAL)
 def test_definitions_without_data_need_a_size(decorator):
     def noise():

@@ -1,7 +1,9 @@
 """Epochs of an iterator: schedule, size, and requirements on sources."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import combinations
+from typing import cast
 
 import numpy as np
 
@@ -10,7 +12,8 @@ from penstock.engine.executable import Executable, lead_reader
 from penstock.engine.host.sharded_reader import ShardedReader
 from penstock.engine.transfer.batch_layout import BatchLayout
 from penstock.errors import ArgumentTypeError, UsageError
-from penstock.graph import Graph, Node
+from penstock.graph import Graph, Node, Reader
+from penstock.sources.combine.provenance import SampleNames
 from penstock.sources.order.schedule import BatchStep, Schedule
 from penstock.types import LastBatchPolicy
 
@@ -64,16 +67,17 @@ def choose_epoch(
 
 def _only_reader(graph: Graph) -> Node | None:
     """Return the reader of a definition with one reader; None if external sources determine the end of an epoch."""
-    if len(graph.readers) == 1:
-        return graph.readers[0]
-    if graph.readers:
-        names = [node.name for node in graph.readers if node.name]
+    readers = _independent_readers(graph)
+    if len(readers) == 1:
+        return readers[0]
+    if readers:
+        names = [node.name for node in readers if node.name]
         raise UsageError(
             f"{graph.name} has several readers, each of which could determine the length of an epoch",
-            given=", ".join(map(str, graph.readers)),
+            given=", ".join(map(str, readers)),
             expected="the name of one of them as reader_name, or size",
             fix=f"reader_name={names[0]!r}" if names else 'fn.readers.…(name="main") and reader_name="main"',
-            where=graph.readers[0].where,
+            where=readers[0].where,
         )
     if not graph.feeds:
         raise UsageError(
@@ -83,6 +87,23 @@ def _only_reader(graph: Graph) -> Node | None:
             where=graph.outputs[0].node.where,
         )
     return None
+
+
+def _independent_readers(graph: Graph) -> list[Node]:
+    """Return the readers of a definition. A reader and those that read the names of its samples count once."""
+    independent: list[Node] = []
+    seen: list[tuple[Reader, int, int | None]] = []
+    for node in graph.readers:
+        reader = cast(Reader, node.operator)
+        names = reader.source if isinstance(reader.source, SampleNames) else None
+        if names is not None:
+            reader = replace(reader, source=names.source)
+            # Two readers of one source may have different orders.
+            if any(reader.same_order(other) and [node.stream, node.seed] == draws for other, *draws in seen):
+                continue
+        independent.append(node)
+        seen.append((reader, node.stream, node.seed))
+    return independent
 
 
 def check_feeds(planned: Executable, schedule: Schedule) -> None:

@@ -21,10 +21,10 @@ class SampleNames(Source):
     specs = (Spec(np.dtype(np.uint8), (None,)),)
 
     def __init__(self, source: Source, value: int = 0) -> None:
-        self._source, self._value, self.selection = source, value, source.selection
+        self.source, self._value, self.selection = source, value, source.selection
 
     def __len__(self) -> int:
-        return len(self._source)
+        return len(self.source)
 
     def read(self, indices: Indices, out: Sequence[Array | None]) -> tuple[Column, ...]:
         """Return the names, without a terminator."""
@@ -34,16 +34,16 @@ class SampleNames(Source):
 
     def describe(self, index: int) -> str:
         """Return the location of the sample."""
-        return self._source.describe(index)
+        return self.source.describe(index)
 
     def source_info(self, index: int, value: int = 0) -> str:
         """Return the name of the sample."""
-        return self._source.source_info(index, self._value)
+        return self.source.source_info(index, self._value)
 
     def identity(self) -> tuple[Any, ...]:
         """Return the named source and the position of the value."""
-        return self._source, self._value
+        return self.source, self._value
 
     def fingerprint(self) -> str:
         """Return a text that identifies the named samples."""
-        return f"origins:{self._source.fingerprint()}"
+        return f"origins:{self.source.fingerprint()}"
