@@ -159,7 +159,7 @@ MISTAKES = {
     "addition of JAX": (defines(lambda x: jnp.add(x, 1)), "DataNode", "fn.jax_function(f)(node)"),
     "function of NumPy": (defines(np.sin), "DataNode", "penstock.math"),
     "array of a node": (defines(np.asarray), "must consist of numbers", "fn.python_function"),
-    "mean of a node": (defines(np.mean), "the integer value of", "fn.cast"),
+    "mean of a node": (defines(np.mean), "np.mean needs the values of", "fn.reductions.mean"),
     "float of a node": (defines(float), "the number of readers.arrays", "fn.cast"),
     "int of a node": (defines(int), "the integer value of readers.arrays", "fn.cast"),
     "len of a node": (defines(len), "the length of readers.arrays", "spec"),

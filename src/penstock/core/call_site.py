@@ -3,13 +3,17 @@
 import functools
 import inspect
 import linecache
+import os
 import sys
+import sysconfig
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import PurePath
 from types import FrameType
 from typing import ParamSpec, TypeVar
+
+import numpy as np
 
 from penstock.core.dataclass import dataclass
 from penstock.core.tracebacks import PACKAGE, hide_internal_frames
@@ -18,6 +22,11 @@ from penstock.errors import PenstockError
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_STANDARD_LIBRARY = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib")})
+# NumPy and JAX call methods of nodes, in functions that the user calls.
+_INSTALLED = PurePath(np.__file__).parents[1]
+_CALLERS = tuple(f"{_INSTALLED / name}{os.sep}" for name in ("numpy", "jax"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +75,20 @@ def pretend_at(where: CallSite) -> Generator[None]:
 
 
 def user_call_site() -> CallSite:
-    """Return the innermost line on the stack that is outside this package."""
+    """Return the innermost line on the stack that is outside this package, the standard library, NumPy and JAX.
+
+    If there is none, such as in a thread of a pool, it is the innermost line outside this package.
+    """
     if (override := _override.get()) is not None:
         return override
     # `inspect.stack` would read source files and build the whole stack, for every node of a definition.
     frame = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented
     while frame.f_back is not None and _is_ours(frame):
         frame = frame.f_back
+    caller = frame
+    while caller.f_back is not None and (_is_ours(caller) or _is_library(caller)):
+        caller = caller.f_back
+    frame = frame if _is_library(caller) else caller
     return CallSite(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
@@ -81,6 +97,12 @@ def _is_ours(frame: FrameType) -> bool:
     # The constructors of dataclasses are compiled from strings, in the globals of their module.
     generated = file == "<string>" and str(frame.f_globals.get("__name__")).startswith("penstock.")
     return generated or file.startswith(PACKAGE)
+
+
+def _is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    # Installed packages, which may define pipelines, can be in a folder of the standard library.
+    return file.startswith((*_CALLERS, "<frozen")) or (file.startswith(_STANDARD_LIBRARY) and "-packages" not in file)
 
 
 def with_call_site(function: Callable[P, R]) -> Callable[P, R]:

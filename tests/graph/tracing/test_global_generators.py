@@ -35,6 +35,18 @@ def test_a_frozen_number_is_named_with_its_line():
     assert (warning.filename, warning.lineno) == (__file__, here.line + 1)
 
 
+def test_a_number_that_no_operator_follows_is_named_with_the_call_of_the_definition():
+    @data_iterator
+    def training():
+        x = fn.readers.arrays(NUMBERS)
+        random.random()
+        return {"x": x}
+
+    with pytest.warns(PenstockWarning) as caught:
+        here, _ = user_call_site(), training(batch_size=2, device_id=0)
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, here.line)]
+
+
 def test_both_generators_and_normal_numbers_that_come_in_pairs_count():
     np.random.standard_normal()  # NumPy keeps the second of a pair, which changes no other part of the state
 

@@ -119,6 +119,9 @@ def images():
         (lambda: (images() > 3) + (images() > 4), DefinitionError, ["booleans"]),
         (lambda: images() & 1.5, DefinitionError, ["integers"]),
         (lambda: 1 if images() else 2, ArgumentTypeError, ["truth"]),
+        (lambda: max(images()[0, 0, 0], 1), ArgumentTypeError, ["truth", "penstock.math.max"]),
+        (lambda: np.clip(images(), 0, 9), ArgumentTypeError, ["np.clip", "penstock.math.clamp"]),
+        (lambda: np.where(images() > 3, images(), 0), ArgumentTypeError, ["np.where", "fn.jax_function"]),
         (lambda: len(images()), ArgumentTypeError, ["length"]),
         (lambda: images()[0, 0, 0] in {1, 2}, ArgumentTypeError, ["hash", "(node == 1) | (node == 2)"]),
         (lambda: {0: 5}.get(images(), -1), ArgumentTypeError, ["hash", "fn.lookup_table"]),
@@ -135,6 +138,12 @@ def test_misuse_is_refused_with_the_users_line(build, error, parts):
     for part in parts:
         assert part in message, message
     assert f"{HERE}:" in message, message
+
+
+def test_an_error_has_one_fix():
+    with pytest.raises(ArgumentTypeError, match=r"fn\.readers\.mix") as caught:
+        traced(lambda: fn.readers.mix([images(), images()]))
+    assert not hasattr(caught.value, "__notes__")
 
 
 def test_a_node_is_no_iterable():

@@ -6,10 +6,13 @@ import inspect
 import re
 from types import CodeType
 
+from penstock.errors import PenstockError
+
 # Our code for methods of arrays and tensors that users look for on a node.
 _METHODS = {
     "T": "fn.transpose(node, perm=[...])",
     "astype": "fn.cast(node, dtype=types.FLOAT)",
+    "clip": "penstock.math.clamp(node, low, high)",
     "cuda": "node.gpu()",
     "flatten": "fn.reshape(node, shape=[-1])",
     "float": "fn.cast(node, dtype=types.FLOAT)",
@@ -45,17 +48,26 @@ def fix_of_conditions() -> str:
     frame = inspect.currentframe()
     while frame is not None and frame.f_code not in converted_code:
         frame = frame.f_back
+    functions = "penstock.math.max and min for max() and min()"
     if frame is None:
-        return "enable_conditionals=True in the decorator: then if, and, or, not choose for each sample"
+        choice = "enable_conditionals=True in the decorator: then if, and, or, not choose for each sample"
+        return f"{choice}; {functions}"
     return (
         "if, and, or, not, which choose for each sample; while, assert, bool(), any(), all(), properties, generators, "
-        "and functions without source or with do_not_convert need one value for all samples"
+        f"and functions without source or with do_not_convert need one value for all samples; {functions}"
     )
+
+
+def fix_of_function(name: str) -> str:
+    """Return the fix for a call of a function of NumPy on a node."""
+    return _METHODS.get(name, _FUNCTIONS)
 
 
 def explain(error: Exception) -> None:
     """Add a note to an error about a node: its cause, and the code to write instead. Other errors stay as they are."""
     message = str(error)
+    if isinstance(error, PenstockError):  # it has a fix of its own
+        return
     if "DataNode" not in message or any(_MEANING in note for note in getattr(error, "__notes__", ())):
         return
     if match := re.search(r"has no attribute '(\w+)'", message):

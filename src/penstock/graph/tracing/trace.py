@@ -11,6 +11,8 @@ from dataclasses import field
 from typing import Annotated, Any, SupportsIndex, cast
 from weakref import WeakSet
 
+import numpy as np
+
 from penstock.core import Spec
 from penstock.core.call_site import pretend_at, user_call_site
 from penstock.core.dataclass import dataclass
@@ -24,7 +26,7 @@ from penstock.graph.tracing.deferred_tracing import CallJournal
 from penstock.graph.tracing.eager_execution import EagerExecutor, WorkerOptions
 from penstock.graph.tracing.expression import Expression
 from penstock.graph.tracing.free_nodes import adopt, check_known, feed_queue_of, made_again, made_outside, serials
-from penstock.graph.tracing.node_mistakes import explain, fix_of_conditions
+from penstock.graph.tracing.node_mistakes import explain, fix_of_conditions, fix_of_function
 from penstock.graph.tracing.registry import journal, lookup, running
 from penstock.sources.storage.file_stamps import remote_stamp
 
@@ -282,6 +284,17 @@ class DataNode(Expression):
 
     def __bool__(self) -> bool:
         raise self._refuse("the truth", fix_of_conditions())
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        del types, args, kwargs
+        if function is np.ndim:  # known without values
+            return self.ndim
+        name = str(function.__name__)
+        raise ArgumentTypeError(
+            f"np.{name} needs the values of {self.value}, which are not known while the definition runs",
+            fix=fix_of_function(name),
+            where=user_call_site(),
+        )
 
     def __hash__(self) -> int:
         # With a hash by identity, `node in {1, 2}` would always be false, and a lookup in a dict would find nothing.
